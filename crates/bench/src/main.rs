@@ -1,0 +1,2 @@
+//! Semel over its real surfaces beside bare PostgreSQL, in one run.
+fn main() {}

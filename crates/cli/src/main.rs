@@ -1,0 +1,2 @@
+//! The `semel` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Moving runs forward: intake, leases, turns, waits, recovery, retention.

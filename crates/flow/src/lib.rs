@@ -1,0 +1,1 @@
+//! From an author's text to a checked release, or a diagnostic that points.

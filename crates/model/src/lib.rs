@@ -1,0 +1,1 @@
+//! The nouns: identities, values, states and their legal moves.

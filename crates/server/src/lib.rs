@@ -1,0 +1,1 @@
+//! HTTP: hooks, API routes, callbacks, health and metrics.

@@ -1,0 +1,1 @@
+//! The outside world: one executor per kind of step.

@@ -1,0 +1,1 @@
+//! PostgreSQL: every statement, every migration, the clock.

@@ -1,0 +1,1 @@
+//! The test world: databases, peers, faults, time. Never shipped.

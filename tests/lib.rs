@@ -1,0 +1,1 @@
+//! Stories, storms and tidiness, told through the real binary.
