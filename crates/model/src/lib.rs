@@ -1,1 +1,38 @@
-//! The nouns: identities, values, states and their legal moves.
+//! The nouns of Semel: identities, values, states and their legal moves.
+//!
+//! Everything here is pure. Nothing reads a clock, a socket or a table, so a law that holds here
+//! holds wherever the noun is used. Read in this order: a [`key`] names one intent, its digest is
+//! a [`claim`], the claim makes a [`run`], the run makes [`effect`]s and [`wait`]s, and what
+//! happened is told in [`event`]s.
+
+pub mod claim;
+pub mod effect;
+pub mod event;
+pub mod fingerprint;
+pub mod guard;
+pub mod id;
+pub mod json;
+pub mod key;
+pub mod kv;
+pub mod name;
+pub mod outcome;
+pub mod request;
+pub mod retry;
+pub mod run;
+pub mod slot;
+pub mod span;
+pub mod trigger;
+pub mod wait;
+
+pub use claim::{Claim, Verdict};
+pub use event::Event;
+pub use fingerprint::Fingerprint;
+pub use guard::Guard;
+pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, SessionId, WaitId};
+pub use key::Key;
+pub use name::{FlowName, NameError, NamespaceName, StepId};
+pub use outcome::{Doubt, Fault, Outcome, Receipt};
+pub use retry::RetryPolicy;
+pub use slot::Slot;
+pub use span::Span;
+pub use trigger::{Mismatch, TriggerKind};

@@ -1,0 +1,333 @@
+//! Effects: entries of the ledger, each one change to the outside world.
+//!
+//! ```text
+//!             ┌──▶ Done
+//! Pending ────┼──▶ Failed
+//!    ▲        ├──▶ Retrying ──▶ Pending          known not to have happened; the next attempt
+//!    │        └──▶ InDoubt ──▶ Done | Failed
+//!    └──── with a licence ────┘
+//! ```
+//!
+//! `Pending` is committed before the first byte leaves. An entry found `Pending` by another worker
+//! than the one that wrote it is in doubt. Nothing repeats a doubt without a [`Licence`], and only
+//! a guard or a person can make one.
+//!
+//! ```compile_fail
+//! # use semel_model::effect::*;
+//! fn reopen(effect: Effect<Failed>) -> Effect<Pending> { effect.again() }
+//! ```
+//! ```compile_fail
+//! # use semel_model::effect::*;
+//! fn blindly(effect: Effect<InDoubt>) -> Effect<Pending> { effect.again() }
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::guard::Guard;
+use crate::id::EffectId;
+use crate::outcome::{Doubt, Fault};
+
+/// What the ledger says of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The intent is durable; the attempt may be under way.
+    Pending,
+    /// Known not to have happened; another attempt follows.
+    Retrying,
+    /// It happened.
+    Done,
+    /// It did not happen, and will not.
+    Failed,
+    /// Nobody can say.
+    InDoubt,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Retrying,
+        Self::Done,
+        Self::Failed,
+        Self::InDoubt,
+    ];
+
+    /// The state's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Retrying => "retrying",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no state.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an effect state")]
+pub struct StateError;
+
+impl FromStr for State {
+    type Err = StateError;
+
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or(StateError)
+    }
+}
+
+/// One entry of the ledger, in a state the compiler knows.
+#[derive(Clone, Debug)]
+pub struct Effect<S> {
+    id: EffectId,
+    guard: Guard,
+    attempt: u32,
+    /// Whether an earlier attempt ended in doubt and was repeated.
+    doubted: bool,
+    state: S,
+}
+
+/// The intent is durable.
+#[derive(Clone, Debug)]
+pub struct Pending;
+
+/// Known not to have happened; resting before the next attempt.
+#[derive(Clone, Debug)]
+pub struct Retrying {
+    /// Why it did not happen.
+    pub fault: Fault,
+}
+
+/// It happened.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Who or what says so.
+    pub by: Witness,
+}
+
+/// It did not happen, and will not.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// Why.
+    pub fault: Fault,
+}
+
+/// Nobody can say.
+#[derive(Clone, Debug)]
+pub struct InDoubt {
+    /// What was seen.
+    pub doubt: Doubt,
+}
+
+/// Who or what says that an effect happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Witness {
+    /// The destination's answer.
+    Answer,
+    /// The commit that carried the effect itself.
+    Commit,
+    /// A read that found it.
+    Probe,
+    /// A late answer that a lost worker had in its hands.
+    Evidence,
+    /// A person.
+    Person,
+}
+
+/// The right to perform a doubtful effect again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Licence {
+    /// The destination honours the key and still remembers it.
+    Key,
+    /// Repeating is harmless by nature.
+    Natural,
+    /// The author signed for repeats.
+    Repeat,
+    /// A probe looked and found nothing.
+    Absent,
+    /// The effect commits with its outcome, and there is no outcome.
+    Uncommitted,
+    /// A person says that it did not happen, and no paused worker can still send it.
+    Person,
+}
+
+impl Effect<Pending> {
+    /// The first intent of an effect.
+    pub fn intend(id: EffectId, guard: Guard) -> Self {
+        Self {
+            id,
+            guard,
+            attempt: 1,
+            doubted: false,
+            state: Pending,
+        }
+    }
+
+    /// It happened.
+    pub fn done(self, by: Witness) -> Effect<Done> {
+        self.into_state(Done { by })
+    }
+
+    /// It did not happen, and another attempt may help.
+    pub fn retrying(self, fault: Fault) -> Effect<Retrying> {
+        self.into_state(Retrying { fault })
+    }
+
+    /// It did not happen, and will not.
+    pub fn failed(self, fault: Fault) -> Effect<Failed> {
+        self.into_state(Failed { fault })
+    }
+
+    /// Nobody can say.
+    pub fn in_doubt(self, doubt: Doubt) -> Effect<InDoubt> {
+        self.into_state(InDoubt { doubt })
+    }
+}
+
+impl Effect<Retrying> {
+    /// The next attempt: nothing happened before, so no licence is needed.
+    pub fn again(mut self) -> Effect<Pending> {
+        self.attempt += 1;
+        self.into_state(Pending)
+    }
+
+    /// There will be no further attempt.
+    pub fn given_up(self) -> Effect<Failed> {
+        let fault = self.state.fault.clone();
+        self.into_state(Failed { fault })
+    }
+}
+
+impl Effect<InDoubt> {
+    /// Evidence shows that it happened.
+    pub fn confirmed(self, by: Witness) -> Effect<Done> {
+        self.into_state(Done { by })
+    }
+
+    /// Evidence shows that it did not, and it shall not.
+    pub fn refuted(self, fault: Fault) -> Effect<Failed> {
+        self.into_state(Failed { fault })
+    }
+
+    /// The next attempt, by a licence.
+    pub fn repeated(mut self, licence: Licence) -> Effect<Pending> {
+        self.attempt += 1;
+        // A probe, a missing commit or a person vouch that nothing happened before; the other
+        // licences only say that a second time does no harm.
+        self.doubted = match licence {
+            Licence::Absent | Licence::Uncommitted | Licence::Person => false,
+            Licence::Key | Licence::Natural | Licence::Repeat => true,
+        };
+        self.into_state(Pending)
+    }
+}
+
+impl<S> Effect<S> {
+    /// The effect's identity, which is the key that the destination is sent.
+    pub fn id(&self) -> EffectId {
+        self.id
+    }
+
+    /// How it is made safe.
+    pub fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// The number of the latest attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether an earlier attempt may have happened.
+    pub fn doubted(&self) -> bool {
+        self.doubted
+    }
+
+    /// What is true in this state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    fn into_state<T>(self, state: T) -> Effect<T> {
+        let Self {
+            id,
+            guard,
+            attempt,
+            doubted,
+            state: _,
+        } = self;
+        Effect {
+            id,
+            guard,
+            attempt,
+            doubted,
+            state,
+        }
+    }
+}
+
+/// An entry whose state only the record knows.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// See [`Pending`].
+    Pending(Effect<Pending>),
+    /// See [`Retrying`].
+    Retrying(Effect<Retrying>),
+    /// See [`Done`].
+    Done(Effect<Done>),
+    /// See [`Failed`].
+    Failed(Effect<Failed>),
+    /// See [`InDoubt`].
+    InDoubt(Effect<InDoubt>),
+}
+
+impl Entry {
+    /// The entry's identity.
+    pub fn id(&self) -> EffectId {
+        match self {
+            Self::Pending(effect) => effect.id(),
+            Self::Retrying(effect) => effect.id(),
+            Self::Done(effect) => effect.id(),
+            Self::Failed(effect) => effect.id(),
+            Self::InDoubt(effect) => effect.id(),
+        }
+    }
+
+    /// The number of the latest attempt.
+    pub fn attempt(&self) -> u32 {
+        match self {
+            Self::Pending(effect) => effect.attempt(),
+            Self::Retrying(effect) => effect.attempt(),
+            Self::Done(effect) => effect.attempt(),
+            Self::Failed(effect) => effect.attempt(),
+            Self::InDoubt(effect) => effect.attempt(),
+        }
+    }
+
+    /// The state as the record keeps it.
+    pub fn state(&self) -> State {
+        match self {
+            Self::Pending(_) => State::Pending,
+            Self::Retrying(_) => State::Retrying,
+            Self::Done(_) => State::Done,
+            Self::Failed(_) => State::Failed,
+            Self::InDoubt(_) => State::InDoubt,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Events: what a run's journal says happened, in order.
+//!
+//! The journal is enough to go on from: folding a run's events gives everything that the next
+//! decision needs, and nothing else is consulted. Instants in events are the database's.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::effect::{Licence, Witness};
+use crate::id::{EffectId, WaitId};
+use crate::outcome::{Doubt, Fault};
+use crate::request::Call;
+use crate::run::EndState;
+use crate::trigger::TriggerKind;
+
+/// One thing that happened to a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The delivery that made the run.
+    Accepted {
+        /// The way it came in.
+        trigger: TriggerKind,
+        /// Its payload.
+        input: Value,
+        /// The request's headers that expressions may read.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        headers: Value,
+        /// The request's query parameters.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        query: Value,
+    },
+    /// A step that changes nothing gave a value.
+    Computed {
+        /// The step's path.
+        step: String,
+        /// Its result.
+        result: Value,
+        /// The HTTP status of a read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+    },
+    /// A read did not succeed.
+    ReadFailed {
+        /// The step's path.
+        step: String,
+        /// Why.
+        fault: Fault,
+        /// When it is tried again; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+    /// The step's condition was false.
+    Skipped {
+        /// The step's path.
+        step: String,
+    },
+    /// The step cannot be carried out: an expression failed.
+    Broken {
+        /// The step's path; the flow's own result has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+        /// Why.
+        fault: Fault,
+    },
+    /// An attempt is about to be made.
+    Intended {
+        /// The step's path.
+        step: String,
+        /// The effect.
+        effect: EffectId,
+        /// The attempt's number, from 1.
+        attempt: u32,
+        /// What goes out; kept with the first attempt, and the same for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Call>,
+        /// What allows a doubtful effect to be performed again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        licence: Option<Licence>,
+    },
+    /// The effect happened.
+    Done {
+        /// The step's path.
+        step: String,
+        /// Who or what says so.
+        by: Witness,
+        /// The destination's identity for what was made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        external_id: Option<String>,
+        /// The HTTP status, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+        /// The step's result.
+        result: Value,
+    },
+    /// The effect is known not to have happened.
+    Failed {
+        /// The step's path.
+        step: String,
+        /// Why.
+        fault: Fault,
+        /// When it is tried again; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+    /// Nobody can say whether the effect happened.
+    Doubted {
+        /// The step's path.
+        step: String,
+        /// What was seen.
+        doubt: Doubt,
+        /// How the doubt is settled.
+        plan: Plan,
+    },
+    /// A probe was made and did not find the effect.
+    Probed {
+        /// The step's path.
+        step: String,
+        /// What it saw.
+        seen: Seen,
+    },
+    /// A person says that the effect did not happen and shall be performed.
+    Licensed {
+        /// The step's path.
+        step: String,
+        /// Why, in the person's words.
+        reason: String,
+    },
+    /// A wait began.
+    WaitOpened {
+        /// The step's path.
+        step: String,
+        /// The wait.
+        wait: WaitId,
+        /// When it ends by itself; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    /// A wait ended.
+    WaitEnded {
+        /// The step's path.
+        step: String,
+        /// How.
+        how: WaitEnd,
+    },
+    /// The run is kept for a person.
+    Parked {
+        /// What for.
+        fault: Fault,
+    },
+    /// A person lets a parked run go on.
+    Resumed {
+        /// Why, in the person's words.
+        reason: String,
+    },
+    /// The run ended.
+    Ended {
+        /// How.
+        state: EndState,
+        /// Its result, where it succeeded.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        result: Value,
+        /// What was wrong, where it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
+    },
+}
+
+/// How a doubt is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Plan {
+    /// The guard lets it be performed again, at this time.
+    Repeat {
+        /// When.
+        at: Timestamp,
+        /// What allows it.
+        licence: Licence,
+    },
+    /// A read will tell, at this time.
+    Probe {
+        /// When.
+        at: Timestamp,
+    },
+    /// A person settles it.
+    Review,
+}
+
+/// What a probe saw when it did not find the effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "seen", rename_all = "snake_case")]
+pub enum Seen {
+    /// The destination answered, and the effect is not there.
+    Absent,
+    /// The probe itself failed.
+    Unclear {
+        /// Why.
+        fault: Fault,
+        /// When it asks again; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum WaitEnd {
+    /// Its time came.
+    Elapsed,
+    /// A callback came, with this payload.
+    Answered {
+        /// What it brought.
+        payload: Value,
+    },
+}

@@ -1,0 +1,215 @@
+//! Identities. Each reads as a prefix and 32 hex digits, and is parsed once, at the edge.
+//!
+//! Claims, runs, effects and waits are *derived*: the same namespace, flow, key and path give the
+//! same identity on any machine, at any time. That is what makes a repeat meet the first.
+//!
+//! ```text
+//! claim   = SHA-256(namespace, flow, key)                          16 bytes, slot in front
+//! run     = the claim; or SHA-256(claim, n), same slot, when the key was forgotten n times
+//! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
+//! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
+//! ```
+//!
+//! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
+//! effects of this run".
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::key::Key;
+use crate::name::{FlowName, NamespaceName};
+use crate::slot::Slot;
+
+/// The text is not an identity of the kind that was asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} followed by 32 hex digits")]
+pub struct ParseIdError {
+    /// The prefix that this kind of identity begins with.
+    pub expected: &'static str,
+}
+
+macro_rules! identity {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            const PREFIX: &str = $prefix;
+
+            /// Takes the identity as the store keeps it.
+            pub fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The identity as the store keeps it.
+            pub fn as_uuid(&self) -> &Uuid {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", Self::PREFIX, self.0.simple())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                text.strip_prefix(Self::PREFIX)
+                    .filter(|digits| digits.len() == 32)
+                    .and_then(|digits| Uuid::try_parse(digits).ok())
+                    .map(Self)
+                    .ok_or(ParseIdError { expected: Self::PREFIX })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+identity!(
+    /// Our durable hold on a key: the digest of namespace, flow and key.
+    ClaimId, "claim_"
+);
+identity!(
+    /// One execution of a release, from its trigger to its end.
+    RunId, "run_"
+);
+identity!(
+    /// One change to the outside world. Its text is the key that the destination is sent.
+    EffectId, "eff_"
+);
+identity!(
+    /// One durable pause of a run.
+    WaitId, "wait_"
+);
+identity!(
+    /// One process's stretch of life as a worker, for as long as its lease is renewed.
+    SessionId, "session_"
+);
+identity!(
+    /// One arrival at a trigger, made anew each time: it tells our own write from another's.
+    DeliveryId, "delivery_"
+);
+
+impl ClaimId {
+    /// Derives the claim of a key.
+    pub fn derive(namespace: &NamespaceName, flow: &FlowName, key: &Key) -> Self {
+        let parts = [
+            namespace.as_str().as_bytes(),
+            flow.as_str().as_bytes(),
+            key.as_bytes(),
+        ];
+        Self(Uuid::from_bytes(digest("semel.claim.1", &parts)))
+    }
+
+    /// The slot that this claim and everything after it live in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
+    }
+}
+
+impl RunId {
+    /// Derives the run of a claim. `incarnation` counts how often the key was forgotten before:
+    /// 0 for the first run of a key.
+    pub fn derive(claim: ClaimId, incarnation: u32) -> Self {
+        if incarnation == 0 {
+            return Self(claim.0);
+        }
+        let mut bytes = digest(
+            "semel.run.1",
+            &[claim.0.as_bytes(), &incarnation.to_be_bytes()],
+        );
+        let head = claim.0.as_bytes();
+        bytes[0] = head[0];
+        bytes[1] = (head[1] & 0xf0) | (bytes[1] & 0x0f);
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The slot that the run lives in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
+    }
+
+    /// The lowest and the highest identity that an effect or a wait of this run can have.
+    pub fn owned_range(&self) -> (Uuid, Uuid) {
+        let mut low = *self.0.as_bytes();
+        let mut high = low;
+        low[8..].fill(0x00);
+        high[8..].fill(0xff);
+        (Uuid::from_bytes(low), Uuid::from_bytes(high))
+    }
+
+    fn owned(&self, domain: &str, parts: &[&[u8]]) -> Uuid {
+        let mut bytes = digest(domain, parts);
+        bytes.copy_within(0..8, 8);
+        bytes[..8].copy_from_slice(&self.0.as_bytes()[..8]);
+        Uuid::from_bytes(bytes)
+    }
+}
+
+impl EffectId {
+    /// Derives an effect of a run. No attempt, no worker and no release enter into it, so every
+    /// try at the same change carries the same key. `generation` is 0 unless a person redoes it.
+    pub fn derive(run: RunId, path: &str, item: &str, generation: u32) -> Self {
+        let parts: [&[u8]; 4] = [
+            run.0.as_bytes(),
+            path.as_bytes(),
+            item.as_bytes(),
+            &generation.to_be_bytes(),
+        ];
+        Self(run.owned("semel.effect.1", &parts))
+    }
+}
+
+impl WaitId {
+    /// Derives a wait of a run, so that its address is known before the wait begins.
+    pub fn derive(run: RunId, path: &str) -> Self {
+        Self(run.owned("semel.wait.1", &[run.0.as_bytes(), path.as_bytes()]))
+    }
+}
+
+impl SessionId {
+    /// A new session.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl DeliveryId {
+    /// A new delivery.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+/// Sixteen bytes of SHA-256 over length-prefixed parts: no two lists of parts read the same.
+pub(crate) fn digest(domain: &str, parts: &[&[u8]]) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    hasher.update(domain.as_bytes());
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let full = hasher.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&full[..16]);
+    bytes
+}

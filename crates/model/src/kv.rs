@@ -1,0 +1,64 @@
+//! The key-value table of a namespace: small state that flows share.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::span::Span;
+
+/// One operation on one entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// The entry's name.
+    pub entry: String,
+    /// What is done with it.
+    #[serde(flatten)]
+    pub verb: Verb,
+}
+
+/// What is done with an entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub enum Verb {
+    /// Reads the value; null when there is none.
+    Get,
+    /// Writes a value.
+    Set {
+        /// The value.
+        value: Value,
+        /// Only where there is no value yet.
+        if_absent: bool,
+        /// After how long the entry vanishes.
+        ttl: Option<Span>,
+    },
+    /// Adds to a whole number; an absent entry counts as zero.
+    Add {
+        /// How much.
+        by: i64,
+        /// After how long the entry vanishes.
+        ttl: Option<Span>,
+    },
+    /// Removes the entry.
+    Delete,
+}
+
+impl Verb {
+    /// What the step's result will be, where it does not depend on what the entry held before.
+    ///
+    /// Such an operation can commit together with the next intent, because the next step can be
+    /// rendered before the write is made.
+    pub fn foreseen_result(&self) -> Option<Value> {
+        match self {
+            Self::Set {
+                value,
+                if_absent: false,
+                ..
+            } => Some(value.clone()),
+            Self::Delete => Some(Value::Null),
+            Self::Get
+            | Self::Set {
+                if_absent: true, ..
+            }
+            | Self::Add { .. } => None,
+        }
+    }
+}

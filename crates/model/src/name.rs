@@ -1,0 +1,86 @@
+//! Names that authors give: flows, steps, namespaces.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The most characters of any name.
+pub const NAME_CHARS_MAX: usize = 63;
+
+/// Why a text is no name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name begins with a letter and has up to 63 of a-z, 0-9 and '{separator}'")]
+pub struct NameError {
+    /// The one separator that this kind of name may have.
+    pub separator: char,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $separator:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                if is_name(text, $separator) {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(NameError { separator: $separator })
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.into()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// Who a flow and its runs belong to.
+    NamespaceName, '-'
+);
+name!(
+    /// What an author calls a flow.
+    FlowName, '-'
+);
+name!(
+    /// What an author calls a step, so that expressions can read its result.
+    StepId, '_'
+);
+
+fn is_name(text: &str, separator: char) -> bool {
+    text.len() <= NAME_CHARS_MAX
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == separator)
+}

@@ -1,0 +1,54 @@
+//! Retry: how often, how soon, and for how long.
+
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// Exponential backoff with full jitter, capped in delay, attempts and total time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// The most attempts in all, the first included.
+    pub attempts: u32,
+    /// The ceiling of the first delay; it doubles with every attempt.
+    pub first: Span,
+    /// The ceiling that no delay exceeds.
+    pub most: Span,
+    /// The most time from the first attempt to the last.
+    pub within: Span,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 6,
+            first: Span::from_secs(1),
+            most: Span::from_secs(300),
+            within: Span::from_secs(86_400),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// How long to rest after attempt number `attempt` (from 1), or nothing when the policy is
+    /// exhausted. `chance` is a fraction from 0 to 1 and makes the jitter: the delay is spread
+    /// over the whole range, so that a thousand runs that failed together do not return together.
+    /// `asked` is the destination's `Retry-After`, which is honoured up to the total time.
+    pub fn delay(
+        &self,
+        attempt: u32,
+        spent: Span,
+        chance: f64,
+        asked: Option<Span>,
+    ) -> Option<Span> {
+        if attempt >= self.attempts || spent >= self.within {
+            return None;
+        }
+        let doublings = attempt.saturating_sub(1).min(40);
+        let ceiling = self.first.as_millis().saturating_mul(1 << doublings);
+        let ceiling = ceiling.min(self.most.as_millis());
+        let jittered = (ceiling as f64 * chance.clamp(0.0, 1.0)) as u64;
+        let delay = Span::from_millis(jittered.max(asked.unwrap_or_default().as_millis()));
+        let left = self.within.as_millis() - spent.as_millis();
+        (delay.as_millis() <= left).then_some(delay)
+    }
+}

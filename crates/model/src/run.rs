@@ -1,0 +1,238 @@
+//! Runs: one execution of one release for one key.
+//!
+//! ```text
+//!            ┌──────────────── settled by a person ───────────────┐
+//!            ▼                                                    │
+//! Active ──┬──▶ Parked (in doubt, needs review, quarantined) ─────┤
+//!          ├──▶ Ended (succeeded, failed, cancelled)  ◀───────────┘
+//! ```
+//!
+//! *Queued*, *running* and *waiting* are one state to the record, `Active`: which of them it is
+//! follows from the queue, where it changes often, and is never kept twice.
+//!
+//! ```compile_fail
+//! # use semel_model::run::*;
+//! fn flip(run: Run<Ended>) { run.parked(Reason::InDoubt); }
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::RunId;
+
+/// What the record says of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Queued, running or waiting.
+    Active,
+    /// An effect that nobody can say happened or not; a person settles it.
+    InDoubt,
+    /// Gave up for now; a person decides.
+    NeedsReview,
+    /// Taken five times without getting anywhere; kept away from the workers.
+    Quarantined,
+    /// Ended, with a result.
+    Succeeded,
+    /// Ended, with a fault.
+    Failed,
+    /// Ended by a person.
+    Cancelled,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Active,
+        Self::InDoubt,
+        Self::NeedsReview,
+        Self::Quarantined,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The state's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::InDoubt => "in_doubt",
+            Self::NeedsReview => "needs_review",
+            Self::Quarantined => "quarantined",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing more will happen to the run.
+    pub fn is_ended(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::Active | Self::InDoubt | Self::NeedsReview | Self::Quarantined => false,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no state.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a run state")]
+pub struct StateError;
+
+impl FromStr for State {
+    type Err = StateError;
+
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or(StateError)
+    }
+}
+
+/// A run, in a state the compiler knows.
+#[derive(Debug)]
+pub struct Run<S> {
+    id: RunId,
+    state: S,
+}
+
+/// Queued, running or waiting: a worker may move it.
+#[derive(Debug)]
+pub struct Active;
+
+/// Kept for a person.
+#[derive(Debug)]
+pub struct Parked {
+    /// What for.
+    pub reason: Reason,
+}
+
+/// Nothing more will happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    state: EndState,
+}
+
+/// Why a run is kept for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// An effect is in doubt.
+    InDoubt,
+    /// Retries are exhausted.
+    NeedsReview,
+    /// It makes no progress.
+    Quarantined,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndState {
+    /// With a result.
+    Succeeded,
+    /// With a fault.
+    Failed,
+    /// By a person.
+    Cancelled,
+}
+
+impl Run<Active> {
+    /// A run that was just accepted or taken.
+    pub fn active(id: RunId) -> Self {
+        Self { id, state: Active }
+    }
+
+    /// Keeps the run for a person.
+    pub fn parked(self, reason: Reason) -> Run<Parked> {
+        Run {
+            id: self.id,
+            state: Parked { reason },
+        }
+    }
+
+    /// Ends the run.
+    pub fn ended(self, state: EndState) -> Run<Ended> {
+        Run {
+            id: self.id,
+            state: Ended { state },
+        }
+    }
+}
+
+impl Run<Parked> {
+    /// A person settled what it was parked for.
+    pub fn resumed(self) -> Run<Active> {
+        Run {
+            id: self.id,
+            state: Active,
+        }
+    }
+
+    /// A person ends the run instead.
+    pub fn ended(self, state: EndState) -> Run<Ended> {
+        Run {
+            id: self.id,
+            state: Ended { state },
+        }
+    }
+}
+
+impl Run<Ended> {
+    /// Proof that the run has ended, for whoever must not act on a live one.
+    pub fn proof(&self) -> Ended {
+        self.state
+    }
+}
+
+impl<S: AsState> Run<S> {
+    /// The run's identity.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The state as the record keeps it.
+    pub fn state(&self) -> State {
+        self.state.as_state()
+    }
+}
+
+/// A state type that the record has a word for.
+pub trait AsState {
+    /// That word.
+    fn as_state(&self) -> State;
+}
+
+impl AsState for Active {
+    fn as_state(&self) -> State {
+        State::Active
+    }
+}
+
+impl AsState for Parked {
+    fn as_state(&self) -> State {
+        match self.reason {
+            Reason::InDoubt => State::InDoubt,
+            Reason::NeedsReview => State::NeedsReview,
+            Reason::Quarantined => State::Quarantined,
+        }
+    }
+}
+
+impl AsState for Ended {
+    fn as_state(&self) -> State {
+        match self.state {
+            EndState::Succeeded => State::Succeeded,
+            EndState::Failed => State::Failed,
+            EndState::Cancelled => State::Cancelled,
+        }
+    }
+}

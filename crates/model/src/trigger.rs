@@ -1,0 +1,47 @@
+//! Triggers: what starts runs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The way that a delivery came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TriggerKind {
+    /// A request to a hook's address.
+    Webhook,
+    /// A program that starts a run through the API.
+    Api,
+    /// A person who starts a run.
+    Manual,
+}
+
+impl TriggerKind {
+    /// The trigger's name, as authors write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::Api => "api",
+            Self::Manual => "manual",
+        }
+    }
+}
+
+impl fmt::Display for TriggerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What happens to a delivery that brings a known key with another payload. Never a second run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mismatch {
+    /// Refused with 422, and recorded.
+    #[default]
+    Reject,
+    /// Answered as a repeat of the first, and recorded.
+    Accept,
+    /// Kept with its payload for a person, and answered 202.
+    Quarantine,
+}
