@@ -77,7 +77,11 @@ impl Expr {
 
     fn new(node: Node, references: Vec<Path>) -> Self {
         let text = node.to_string();
-        Self(Arc::new(Compiled { text, node, references }))
+        Self(Arc::new(Compiled {
+            text,
+            node,
+            references,
+        }))
     }
 
     /// Works the expression out over a scope.

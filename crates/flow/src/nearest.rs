@@ -1,10 +1,7 @@
 //! The name that somebody probably meant.
 
 /// The nearest of the known names, if any is near enough to be a slip of it.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.chars().take(64).collect();
     let tolerance = (name.len() / 3).clamp(1, 3);
     known
@@ -24,7 +21,9 @@ fn distance(from: &[char], to: &str) -> usize {
         let mut current = vec![row + 1];
         for (column, other) in to.iter().enumerate() {
             let substitute = last[column] + usize::from(letter != other);
-            let mut least = substitute.min(last[column + 1] + 1).min(current[column] + 1);
+            let mut least = substitute
+                .min(last[column + 1] + 1)
+                .min(current[column] + 1);
             if row > 0 && column > 0 && from[row - 1] == *other && *letter == to[column - 1] {
                 least = least.min(before_last[column - 1] + 1);
             }

@@ -31,11 +31,16 @@ pub(crate) fn apply<'a>(
 
 pub(crate) fn negate(value: &Val<'_>) -> Result<Val<'static>, Fault> {
     match value {
-        Val::Int(value) => value.checked_neg().map(Val::Int).ok_or(Fault::Overflow("-")),
+        Val::Int(value) => value
+            .checked_neg()
+            .map(Val::Int)
+            .ok_or(Fault::Overflow("-")),
         Val::Double(value) => Ok(Val::Double(-value)),
-        Val::Null | Val::Bool(_) | Val::Text(_) | Val::List(_) | Val::Map(_) => {
-            Err(Fault::Type { operation: "-", expected: "a number", found: value.type_name() })
-        }
+        Val::Null | Val::Bool(_) | Val::Text(_) | Val::List(_) | Val::Map(_) => Err(Fault::Type {
+            operation: "-",
+            expected: "a number",
+            found: value.type_name(),
+        }),
     }
 }
 
@@ -61,7 +66,11 @@ fn doubles(operator: Operator, left: f64, right: f64) -> Result<Val<'static>, Fa
         Operator::Divide if right == 0.0 => return Err(Fault::DivisionByZero),
         Operator::Divide => left / right,
         Operator::Remainder => {
-            return Err(Fault::Type { operation: "%", expected: "integers", found: "double" });
+            return Err(Fault::Type {
+                operation: "%",
+                expected: "integers",
+                found: "double",
+            });
         }
     }))
 }
@@ -83,7 +92,10 @@ fn join<'a>(fuel: &mut Fuel, left: &List<'a>, right: &List<'a>) -> Result<Val<'a
     }
     fuel.make(len * size_of::<Val<'_>>())?;
     fuel.burn_for(len, 8)?;
-    let items = left.iter().chain(right.iter()).collect::<Result<Vec<_>, _>>()?;
+    let items = left
+        .iter()
+        .chain(right.iter())
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Val::List(List::Made(items.into())))
 }
 
@@ -100,7 +112,11 @@ fn mismatch(operator: Operator, left: &Val<'_>, right: &Val<'_>) -> Fault {
             };
         }
     };
-    Fault::Type { operation: name(operator), expected, found: right.type_name() }
+    Fault::Type {
+        operation: name(operator),
+        expected,
+        found: right.type_name(),
+    }
 }
 
 const fn name(operator: Operator) -> &'static str {

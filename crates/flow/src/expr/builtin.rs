@@ -56,12 +56,23 @@ builtins! {
 }
 
 /// Forms that read like functions and are lowered into nodes of their own.
-const FORMS: [&str; 8] =
-    ["has", "default", "matches", "all", "exists", "exists_one", "map", "filter"];
+const FORMS: [&str; 8] = [
+    "has",
+    "default",
+    "matches",
+    "all",
+    "exists",
+    "exists_one",
+    "map",
+    "filter",
+];
 
 impl Builtin {
     pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|builtin| builtin.name() == name)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|builtin| builtin.name() == name)
     }
 
     /// Every name that can be called, for a mend.
@@ -87,9 +98,7 @@ pub(crate) fn call<'a>(
         (Builtin::ParseJson, [value]) => digest::parse_json(fuel, value),
         (Builtin::Sha256, [value]) => digest::sha256(fuel, value),
         (Builtin::Fingerprint, [value]) => digest::fingerprint(fuel, value, None),
-        (Builtin::Fingerprint, [value, ignored]) => {
-            digest::fingerprint(fuel, value, Some(ignored))
-        }
+        (Builtin::Fingerprint, [value, ignored]) => digest::fingerprint(fuel, value, Some(ignored)),
         _ => text::call(fuel, builtin, arguments),
     }
 }
@@ -103,7 +112,11 @@ fn text_of<'v>(builtin: Builtin, value: &'v Val<'_>) -> Result<&'v str, Fault> {
 }
 
 fn wrong(builtin: Builtin, expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type { operation: builtin.name(), expected, found: found.type_name() }
+    Fault::Type {
+        operation: builtin.name(),
+        expected,
+        found: found.type_name(),
+    }
 }
 
 fn unreadable(kind: &str, text: &str) -> Fault {
@@ -128,7 +141,9 @@ fn size<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
             return Err(wrong(Builtin::Size, "a string, a list or a map", value));
         }
     };
-    i64::try_from(size).map(Val::Int).map_err(|_| Fault::Overflow("size"))
+    i64::try_from(size)
+        .map(Val::Int)
+        .map_err(|_| Fault::Overflow("size"))
 }
 
 fn string<'a>(fuel: &mut Fuel, value: &Val<'a>) -> Result<Val<'a>, Fault> {
@@ -137,9 +152,11 @@ fn string<'a>(fuel: &mut Fuel, value: &Val<'a>) -> Result<Val<'a>, Fault> {
         Val::Bool(value) => Ok(Val::Text(Text::Lent(if *value { "true" } else { "false" }))),
         Val::Int(value) => made(fuel, value.to_string()),
         Val::Double(_) => digest::json(fuel, value),
-        Val::Null | Val::List(_) | Val::Map(_) => {
-            Err(wrong(Builtin::String, "a string, a number or a bool", value))
-        }
+        Val::Null | Val::List(_) | Val::Map(_) => Err(wrong(
+            Builtin::String,
+            "a string, a number or a bool",
+            value,
+        )),
     }
 }
 
@@ -150,7 +167,9 @@ fn int<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
         Val::Double(_) => Err(Fault::Overflow("int")),
         Val::Text(text) => {
             let text = text.as_str();
-            text.parse().map(Val::Int).map_err(|_| unreadable("a whole number", text))
+            text.parse()
+                .map(Val::Int)
+                .map_err(|_| unreadable("a whole number", text))
         }
         Val::Null | Val::Bool(_) | Val::List(_) | Val::Map(_) => {
             Err(wrong(Builtin::Int, "a number or a string", value))
@@ -165,7 +184,9 @@ fn double<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
         Val::Text(text) => {
             let text = text.as_str();
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.map(Val::Double).ok_or_else(|| unreadable("a number", text))
+            number
+                .map(Val::Double)
+                .ok_or_else(|| unreadable("a number", text))
         }
         Val::Null | Val::Bool(_) | Val::List(_) | Val::Map(_) => {
             Err(wrong(Builtin::Double, "a number or a string", value))

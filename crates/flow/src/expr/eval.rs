@@ -87,8 +87,13 @@ pub enum Fault {
 
 impl Fault {
     /// The codes of all faults, each of which has a page.
-    pub const CODES: [&'static str; 5] =
-        ["value-missing", "value-type", "value-range", "value-limit", "value-invalid"];
+    pub const CODES: [&'static str; 5] = [
+        "value-missing",
+        "value-type",
+        "value-range",
+        "value-limit",
+        "value-invalid",
+    ];
 
     /// The stable name of this kind of fault.
     #[must_use]
@@ -103,7 +108,10 @@ impl Fault {
     }
 
     pub(crate) const fn at(self, offset: usize) -> EvalError {
-        EvalError { offset, fault: self }
+        EvalError {
+            offset,
+            fault: self,
+        }
     }
 }
 
@@ -116,7 +124,11 @@ pub(crate) struct Evaluation<'s, 'a> {
 
 impl<'s, 'a> Evaluation<'s, 'a> {
     pub(crate) fn new(scope: &'s Scope<'a>) -> Self {
-        Self { scope, bound: Vec::new(), fuel: Fuel::full() }
+        Self {
+            scope,
+            bound: Vec::new(),
+            fuel: Fuel::full(),
+        }
     }
 
     pub(crate) fn eval<'n: 'a>(&mut self, node: &'n Node) -> Result<Val<'a>, EvalError> {
@@ -149,7 +161,8 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             }
             Kind::Compare(relation, left, right) => {
                 let (left, right) = (self.eval(left)?, self.eval(right)?);
-                self.compare(*relation, &left, &right).map_err(|fault| fault.at(node.at))
+                self.compare(*relation, &left, &right)
+                    .map_err(|fault| fault.at(node.at))
             }
             Kind::And(terms) => self.until(terms, false),
             Kind::Or(terms) => self.until(terms, true),
@@ -168,7 +181,8 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             Kind::Default(parts) => self.default(&parts[0], &parts[1]),
             Kind::Matches(of, pattern) => {
                 let value = self.eval(of)?;
-                self.matches(&value, pattern).map_err(|fault| fault.at(node.at))
+                self.matches(&value, pattern)
+                    .map_err(|fault| fault.at(node.at))
             }
             Kind::Each(each) => self.each(node, each),
         }
@@ -184,7 +198,10 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             Root::Name(name) => match self.scope.find(name) {
                 // Walking JSON itself, and only lending what is at the end, keeps this short.
                 Some(value) => walk_json(name, value, fields),
-                None => Err(Fault::Missing { path: "the scope".into(), field: name.to_string() }),
+                None => Err(Fault::Missing {
+                    path: "the scope".into(),
+                    field: name.to_string(),
+                }),
             },
             Root::Bound(depth, _) => walk(self.bound[*depth].clone(), fields),
         };
@@ -256,13 +273,19 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             });
         };
         let text = text.as_str();
-        self.fuel.burn_for(text.len().saturating_mul(pattern.steps_per_kib), 1024)?;
+        self.fuel
+            .burn_for(text.len().saturating_mul(pattern.steps_per_kib), 1024)?;
         Ok(Val::Bool(pattern.regex.is_match(text)))
     }
 
     fn list<'n: 'a>(&mut self, node: &Node, items: &'n [Node]) -> Result<Val<'a>, EvalError> {
-        self.fuel.make(size_of_val(items)).map_err(|fault| fault.at(node.at))?;
-        let items = items.iter().map(|item| self.eval(item)).collect::<Result<Vec<_>, _>>()?;
+        self.fuel
+            .make(size_of_val(items))
+            .map_err(|fault| fault.at(node.at))?;
+        let items = items
+            .iter()
+            .map(|item| self.eval(item))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Val::List(List::Made(items.into())))
     }
 
@@ -271,14 +294,19 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         node: &Node,
         entries: &'n [(Node, Node)],
     ) -> Result<Val<'a>, EvalError> {
-        self.fuel.make(size_of_val(entries)).map_err(|fault| fault.at(node.at))?;
+        self.fuel
+            .make(size_of_val(entries))
+            .map_err(|fault| fault.at(node.at))?;
         let mut fields: Vec<(Text<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let name = text_key(self.eval(key)?).map_err(|fault| fault.at(key.at))?;
             fields.push((name, self.eval(value)?));
         }
         fields.sort_by(|(left, _), (right, _)| left.as_str().cmp(right.as_str()));
-        if fields.windows(2).any(|pair| pair[0].0.as_str() == pair[1].0.as_str()) {
+        if fields
+            .windows(2)
+            .any(|pair| pair[0].0.as_str() == pair[1].0.as_str())
+        {
             return Err(Fault::Invalid("a map has one of its keys twice".to_owned()).at(node.at));
         }
         Ok(Val::Map(Map::Made(fields.into())))
@@ -307,7 +335,9 @@ impl<'s, 'a> Evaluation<'s, 'a> {
                     Some(_),
                 ) => {}
             }
-            self.fuel.make(size_of::<Val<'_>>()).map_err(|fault| fault.at(node.at))?;
+            self.fuel
+                .make(size_of::<Val<'_>>())
+                .map_err(|fault| fault.at(node.at))?;
         }
         Ok(match each.kind {
             EachKind::All => Val::Bool(true),
@@ -366,7 +396,10 @@ fn walk_json<'a>(name: &str, value: &'a Value, fields: &[Box<str>]) -> Result<Va
     for (index, field) in fields.iter().enumerate() {
         found = found.get(&**field).ok_or_else(|| {
             let path = std::iter::once(name).chain(fields[..index].iter().map(|field| &**field));
-            Fault::Missing { path: path.collect::<Vec<_>>().join("."), field: field.to_string() }
+            Fault::Missing {
+                path: path.collect::<Vec<_>>().join("."),
+                field: field.to_string(),
+            }
         })?;
     }
     Val::lend(found)
@@ -374,7 +407,9 @@ fn walk_json<'a>(name: &str, value: &'a Value, fields: &[Box<str>]) -> Result<Va
 
 fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
     fields.iter().try_fold(value, |value, field| match &value {
-        Val::Map(map) => map.get(field).unwrap_or_else(|| Err(absent("the map", field))),
+        Val::Map(map) => map
+            .get(field)
+            .unwrap_or_else(|| Err(absent("the map", field))),
         Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_) | Val::List(_) => {
             Err(absent(&format!("the {}", value.type_name()), field))
         }
@@ -382,14 +417,20 @@ fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
 }
 
 fn absent(path: &str, field: &str) -> Fault {
-    Fault::Missing { path: path.to_owned(), field: field.to_owned() }
+    Fault::Missing {
+        path: path.to_owned(),
+        field: field.to_owned(),
+    }
 }
 
 fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fault> {
     match (of, index) {
         (Val::List(items), Val::Int(at)) => {
             let item = usize::try_from(*at).ok().and_then(|at| items.get(at));
-            item.unwrap_or(Err(Fault::Index { index: *at, len: items.len() }))
+            item.unwrap_or(Err(Fault::Index {
+                index: *at,
+                len: items.len(),
+            }))
         }
         (Val::Map(map), Val::Text(key)) => {
             let key = key.as_str();
@@ -402,7 +443,11 @@ fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fault> {
 }
 
 fn wrong_index(expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type { operation: "[ ]", expected, found: found.type_name() }
+    Fault::Type {
+        operation: "[ ]",
+        expected,
+        found: found.type_name(),
+    }
 }
 
 fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<bool, Fault> {
@@ -441,9 +486,17 @@ fn truth(value: &Val<'_>) -> Result<bool, Fault> {
 }
 
 fn truthy(value: &Val<'_>) -> Option<bool> {
-    if let Val::Bool(value) = value { Some(*value) } else { None }
+    if let Val::Bool(value) = value {
+        Some(*value)
+    } else {
+        None
+    }
 }
 
 fn not_bool(value: &Val<'_>) -> Fault {
-    Fault::Type { operation: "a condition", expected: "a bool", found: value.type_name() }
+    Fault::Type {
+        operation: "a condition",
+        expected: "a bool",
+        found: value.type_name(),
+    }
 }

@@ -12,7 +12,10 @@ pub(crate) struct Fuel {
 
 impl Fuel {
     pub(crate) fn full() -> Self {
-        Self { steps: FUEL_MAX, bytes: MADE_BYTES_MAX }
+        Self {
+            steps: FUEL_MAX,
+            bytes: MADE_BYTES_MAX,
+        }
     }
 
     /// Pays for one step.
@@ -26,14 +29,18 @@ impl Fuel {
     }
 
     pub(crate) fn burn(&mut self, steps: usize) -> Result<(), Fault> {
-        let left = u32::try_from(steps).ok().and_then(|steps| self.steps.checked_sub(steps));
+        let left = u32::try_from(steps)
+            .ok()
+            .and_then(|steps| self.steps.checked_sub(steps));
         self.steps = left.ok_or(Fault::Limit("steps"))?;
         Ok(())
     }
 
     /// Pays for bytes that are about to be made.
     pub(crate) fn make(&mut self, bytes: usize) -> Result<(), Fault> {
-        let left = u32::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
+        let left = u32::try_from(bytes)
+            .ok()
+            .and_then(|bytes| self.bytes.checked_sub(bytes));
         self.bytes = left.ok_or(Fault::Limit("memory"))?;
         Ok(())
     }

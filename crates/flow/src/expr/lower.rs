@@ -28,12 +28,23 @@ pub(super) struct Lowering<'s> {
 
 impl<'s> Lowering<'s> {
     pub(super) fn new(source: &'s str, places: &'s SourceInfo, roots: &'s [&'s str]) -> Self {
-        Self { source, places, roots, bound: vec![], node_count: 0, depth: 0, references: vec![] }
+        Self {
+            source,
+            places,
+            roots,
+            bound: vec![],
+            node_count: 0,
+            depth: 0,
+            references: vec![],
+        }
     }
 
     pub(super) fn finish(mut self, tree: &IdedExpr) -> Result<Lowered, ExprError> {
         let node = self.lower(tree)?;
-        Ok(Lowered { node, references: self.references })
+        Ok(Lowered {
+            node,
+            references: self.references,
+        })
     }
 
     fn lower(&mut self, tree: &IdedExpr) -> Result<Node, ExprError> {
@@ -55,7 +66,10 @@ impl<'s> Lowering<'s> {
             }
         };
         self.depth -= 1;
-        Ok(Node { at: self.offset(tree), kind })
+        Ok(Node {
+            at: self.offset(tree),
+            kind,
+        })
     }
 
     fn lower_all(&mut self, trees: &[IdedExpr]) -> Result<Vec<Node>, ExprError> {
@@ -122,7 +136,11 @@ impl<'s> Lowering<'s> {
         let mut base = tree;
         loop {
             match &base.expr {
-                Ast::Select(SelectExpr { operand, field, test: false }) => {
+                Ast::Select(SelectExpr {
+                    operand,
+                    field,
+                    test: false,
+                }) => {
                     fields.push(field.as_str().into());
                     base = operand;
                 }
@@ -197,16 +215,37 @@ impl<'s> Lowering<'s> {
         self.error(tree, ExprErrorKind::TooCostly, message.to_owned(), mend)
     }
 
-    fn error(&self, tree: &IdedExpr, kind: ExprErrorKind, message: String, mend: &str) -> ExprError {
+    fn error(
+        &self,
+        tree: &IdedExpr,
+        kind: ExprErrorKind,
+        message: String,
+        mend: &str,
+    ) -> ExprError {
         let offset = self.offset(tree);
-        let len = self.source[offset..].chars().next().map_or(0, char::len_utf8);
-        ExprError { kind, offset, len, message, mend: mend.to_owned() }
+        let len = self.source[offset..]
+            .chars()
+            .next()
+            .map_or(0, char::len_utf8);
+        ExprError {
+            kind,
+            offset,
+            len,
+            message,
+            mend: mend.to_owned(),
+        }
     }
 
     /// Where a node begins, in bytes; the parser counts in characters.
     fn offset(&self, tree: &IdedExpr) -> usize {
-        let start = self.places.offset_for(tree.id).map_or(0, |(start, _)| start as usize);
-        self.source.char_indices().nth(start).map_or(self.source.len(), |(at, _)| at)
+        let start = self
+            .places
+            .offset_for(tree.id)
+            .map_or(0, |(start, _)| start as usize);
+        self.source
+            .char_indices()
+            .nth(start)
+            .map_or(self.source.len(), |(at, _)| at)
     }
 }
 

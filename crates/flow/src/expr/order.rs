@@ -77,7 +77,11 @@ pub(crate) fn order(
 }
 
 fn unlike(expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type { operation: "comparing", expected, found: found.type_name() }
+    Fault::Type {
+        operation: "comparing",
+        expected,
+        found: found.type_name(),
+    }
 }
 
 fn numbers(left: &Val<'_>, right: &Val<'_>) -> Option<Ordering> {
@@ -85,9 +89,7 @@ fn numbers(left: &Val<'_>, right: &Val<'_>) -> Option<Ordering> {
         (Val::Int(left), Val::Int(right)) => Some(left.cmp(right)),
         (Val::Double(left), Val::Double(right)) => left.partial_cmp(right),
         (Val::Int(left), Val::Double(right)) => int_to_double(*left, *right),
-        (Val::Double(left), Val::Int(right)) => {
-            int_to_double(*right, *left).map(Ordering::reverse)
-        }
+        (Val::Double(left), Val::Int(right)) => int_to_double(*right, *left).map(Ordering::reverse),
         _ => None,
     }
 }
@@ -103,6 +105,9 @@ fn int_to_double(int: i64, double: f64) -> Option<Ordering> {
         Some(Ordering::Greater)
     } else {
         let whole = double.trunc();
-        Some(int.cmp(&(whole as i64)).then_with(|| 0.0_f64.total_cmp(&(double - whole + 0.0))))
+        Some(
+            int.cmp(&(whole as i64))
+                .then_with(|| 0.0_f64.total_cmp(&(double - whole + 0.0))),
+        )
     }
 }

@@ -19,7 +19,9 @@ const WORDS: [&str; 4] = ["true", "false", "null", "in"];
 /// Runs `work` on a thread whose stack holds the parser's recursion.
 pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let thread = thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work);
         match thread.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -44,7 +46,9 @@ pub(crate) fn plain_path(source: &str, roots: &[&str]) -> Option<Lowered> {
         return None;
     }
     let mut parts = text.split('.');
-    let root = parts.next().filter(|root| roots.contains(root) && is_name(root))?;
+    let root = parts
+        .next()
+        .filter(|root| roots.contains(root) && is_name(root))?;
     let fields: Vec<&str> = parts.collect();
     if !fields.iter().copied().all(is_name) {
         return None;
@@ -58,12 +62,17 @@ pub(crate) fn plain_path(source: &str, roots: &[&str]) -> Option<Lowered> {
         offset,
         len: text.len(),
     };
-    Some(Lowered { node: Node { at: offset, kind }, references: vec![path] })
+    Some(Lowered {
+        node: Node { at: offset, kind },
+        references: vec![path],
+    })
 }
 
 pub(crate) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !WORDS.contains(&text)
 }
@@ -110,7 +119,11 @@ fn offset_of(source: &str, line: isize, column: isize) -> usize {
     let column = usize::try_from(column - 1).unwrap_or(0);
     let start: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
     let rest = &source[start..];
-    start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
+    start
+        + rest
+            .char_indices()
+            .nth(column)
+            .map_or(rest.len(), |(at, _)| at)
 }
 
 /// The parser's message without the list of every token it would have taken.

@@ -53,7 +53,9 @@ fn walk(source: &str, mut see: impl FnMut(usize, u8) -> bool) {
 
 fn line_end(bytes: &[u8], from: usize) -> usize {
     let rest = &bytes[from..];
-    rest.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| from + length)
+    rest.iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(bytes.len(), |length| from + length)
 }
 
 /// The byte behind the string literal that opens at `open`.
@@ -77,7 +79,10 @@ fn literal_end(bytes: &[u8], open: usize) -> usize {
 
 /// Whether the quote belongs to `r"…"`, where a backslash means itself.
 fn is_raw_prefix(bytes: &[u8], open: usize) -> bool {
-    let letters = bytes[..open].iter().rev().take_while(|byte| byte.is_ascii_alphanumeric());
+    let letters = bytes[..open]
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphanumeric());
     let prefix: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
     matches!(prefix.as_slice(), b"r" | b"rb" | b"br")
 }

@@ -25,12 +25,18 @@ impl<'a> Scope<'a> {
     /// The value behind a name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&'a Value> {
-        self.names.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        self.names
+            .iter()
+            .rev()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| *value)
     }
 }
 
 impl<'a> FromIterator<(&'a str, &'a Value)> for Scope<'a> {
     fn from_iter<I: IntoIterator<Item = (&'a str, &'a Value)>>(names: I) -> Self {
-        Self { names: names.into_iter().collect() }
+        Self {
+            names: names.into_iter().collect(),
+        }
     }
 }

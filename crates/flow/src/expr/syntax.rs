@@ -136,6 +136,8 @@ pub struct Path {
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.root)?;
-        self.fields.iter().try_for_each(|field| write!(f, ".{field}"))
+        self.fields
+            .iter()
+            .try_for_each(|field| write!(f, ".{field}"))
     }
 }

@@ -65,7 +65,11 @@ impl Display for Node {
             Kind::Call(builtin, arguments) => call(f, builtin.name(), arguments),
             Kind::Default(arguments) => call(f, "default", &**arguments),
             Kind::Matches(of, pattern) => {
-                write!(f, "matches({of}, {})", Literal::Text(pattern.source.clone()))
+                write!(
+                    f,
+                    "matches({of}, {})",
+                    Literal::Text(pattern.source.clone())
+                )
             }
             Kind::Each(each) => comprehension(f, each),
         }
@@ -107,7 +111,11 @@ fn operator_binding(rest: &[(Operator, Node)]) -> Binding {
 
 /// Writes a node where at least this binding is needed.
 fn inside(f: &mut Formatter<'_>, node: &Node, needed: Binding) -> fmt::Result {
-    if binding(node) < needed { write!(f, "({node})") } else { write!(f, "{node}") }
+    if binding(node) < needed {
+        write!(f, "({node})")
+    } else {
+        write!(f, "{node}")
+    }
 }
 
 fn unary(f: &mut Formatter<'_>, sign: &str, of: &Node) -> fmt::Result {

@@ -71,7 +71,10 @@ impl<'a> Val<'a> {
 
     /// Copies the value out, within the limits of a result.
     pub(crate) fn into_json(self) -> Result<Value, Fault> {
-        Output { bytes: OUTPUT_BYTES_MAX }.json(&self, 0)
+        Output {
+            bytes: OUTPUT_BYTES_MAX,
+        }
+        .json(&self, 0)
     }
 }
 
@@ -116,7 +119,9 @@ impl<'a> Map<'a> {
         match self {
             Self::Lent(fields) => fields.get(key).map(Val::lend),
             Self::Made(fields) => {
-                let found = fields.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
+                let found = fields
+                    .binary_search_by(|(known, _)| known.as_str().cmp(key))
+                    .ok()?;
                 Some(Ok(fields[found].1.clone()))
             }
         }
@@ -143,7 +148,10 @@ struct Output {
 
 impl Output {
     fn take(&mut self, bytes: usize) -> Result<(), Fault> {
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(Fault::Limit("output"))?;
+        self.bytes = self
+            .bytes
+            .checked_sub(bytes)
+            .ok_or(Fault::Limit("output"))?;
         Ok(())
     }
 
@@ -169,7 +177,9 @@ impl Output {
     fn object(&mut self, map: &Map<'_>, depth: usize) -> Result<JsonMap<String, Value>, Fault> {
         let mut object = JsonMap::new();
         for key in map.keys() {
-            let Some(value) = map.get(key.as_str()) else { continue };
+            let Some(value) = map.get(key.as_str()) else {
+                continue;
+            };
             let value = self.json(&value?, depth + 1)?;
             object.insert(self.text(&key)?, value);
         }

@@ -33,7 +33,10 @@ pub(super) fn fingerprint<'a>(
     ignored: Option<&Val<'_>>,
 ) -> Result<Val<'a>, Fault> {
     let ignored = ignored.map_or(Ok(vec![]), paths)?;
-    let ignored: Vec<Vec<&str>> = ignored.iter().map(|path| path.split('.').collect()).collect();
+    let ignored: Vec<Vec<&str>> = ignored
+        .iter()
+        .map(|path| path.split('.').collect())
+        .collect();
     let text = canonical(fuel, value, &ignored)?;
     hashed(fuel, text.as_bytes())
 }
@@ -43,7 +46,7 @@ pub(super) fn parse_json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>
     fuel.burn_for(text.len(), BYTES_PER_STEP)?;
     // A parsed value takes up to sixteen times its text: `[0,0,…]` is the worst.
     fuel.make(text.len().saturating_mul(16))?;
-    let parsed: Value = serde_json::from_str(text)
+    let parsed = semel_model::json::parse_strict(text.as_bytes())
         .map_err(|error| Fault::Invalid(format!("`parse_json` was given no JSON: {error}")))?;
     own(&parsed)
 }
@@ -145,7 +148,11 @@ fn write_map(
 ) -> Result<(), Fault> {
     let mut keys = fields.keys();
     // RFC 8785 sorts by UTF-16 units, which differs from bytes beyond the basic plane.
-    keys.sort_by(|left, right| left.as_str().encode_utf16().cmp(right.as_str().encode_utf16()));
+    keys.sort_by(|left, right| {
+        left.as_str()
+            .encode_utf16()
+            .cmp(right.as_str().encode_utf16())
+    });
     out.push('{');
     let mut first = true;
     for key in keys {
@@ -159,7 +166,9 @@ fn write_map(
         if deeper.iter().any(|path| path.is_empty()) {
             continue;
         }
-        let Some(value) = fields.get(key) else { continue };
+        let Some(value) = fields.get(key) else {
+            continue;
+        };
         if !first {
             out.push(',');
         }

@@ -40,15 +40,18 @@ pub(super) fn call<'a>(
         | Builtin::Sha256
         | Builtin::Json
         | Builtin::ParseJson
-        | Builtin::Fingerprint => {
-            Err(Fault::Invalid(format!("`{}` is not called like this", builtin.name())))
-        }
+        | Builtin::Fingerprint => Err(Fault::Invalid(format!(
+            "`{}` is not called like this",
+            builtin.name()
+        ))),
     }
 }
 
 fn split<'a>(fuel: &mut Fuel, text: &str, separator: &str) -> Result<Val<'a>, Fault> {
     if separator.is_empty() {
-        return Err(Fault::Invalid("`split` needs a separator that is not empty".to_owned()));
+        return Err(Fault::Invalid(
+            "`split` needs a separator that is not empty".to_owned(),
+        ));
     }
     let mut parts = Vec::new();
     for part in text.split(separator) {
@@ -87,7 +90,9 @@ fn join<'a>(
 /// Counts before it makes: a short text can ask for a very long one.
 fn replace<'a>(fuel: &mut Fuel, text: &str, from: &str, to: &str) -> Result<Val<'a>, Fault> {
     if from.is_empty() {
-        return Err(Fault::Invalid("`replace` needs a text to look for".to_owned()));
+        return Err(Fault::Invalid(
+            "`replace` needs a text to look for".to_owned(),
+        ));
     }
     let count = text.matches(from).count();
     let len = text.len() + count.saturating_mul(to.len());

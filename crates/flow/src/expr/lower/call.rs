@@ -38,20 +38,19 @@ impl Lowering<'_> {
     }
 
     /// `a + b - c` leans to the left: its spine becomes one node, whatever its length.
-    fn chain(
-        &mut self,
-        name: &str,
-        left: &IdedExpr,
-        right: &IdedExpr,
-    ) -> Result<Kind, ExprError> {
+    fn chain(&mut self, name: &str, left: &IdedExpr, right: &IdedExpr) -> Result<Kind, ExprError> {
         let sums = is_sum(name);
         let mut rest = Vec::new();
         let (mut first, mut name, mut right) = (left, name, right);
         loop {
-            let Some(operator) = operator(name) else { break };
+            let Some(operator) = operator(name) else {
+                break;
+            };
             rest.push((operator, self.lower(right)?));
             let Ast::Call(call) = &first.expr else { break };
-            let [next_left, next_right] = call.args.as_slice() else { break };
+            let [next_left, next_right] = call.args.as_slice() else {
+                break;
+            };
             if operator_class(&call.func_name) != Some(sums) {
                 break;
             }
@@ -105,16 +104,22 @@ impl Lowering<'_> {
     /// A function takes its receiver as its first argument: `a.lower()` is `lower(a)`.
     fn function(&mut self, tree: &IdedExpr, call: &CallExpr) -> Result<Kind, ExprError> {
         let name = call.func_name.as_str();
-        let arguments: Vec<&IdedExpr> = call.target.as_deref().into_iter().chain(&call.args).collect();
+        let arguments: Vec<&IdedExpr> = call
+            .target
+            .as_deref()
+            .into_iter()
+            .chain(&call.args)
+            .collect();
         if let (Some(kind), true) = (each_kind(name, arguments.len()), call.target.is_some()) {
             return self.each(tree, kind, &arguments);
         }
         match (name, arguments.as_slice()) {
             ("has", [of]) => self.has(tree, of),
             ("matches", [of, pattern]) => self.matches(of, pattern),
-            ("default", [of, other]) => {
-                Ok(Kind::Default(Box::new([self.lower(of)?, self.lower(other)?])))
-            }
+            ("default", [of, other]) => Ok(Kind::Default(Box::new([
+                self.lower(of)?,
+                self.lower(other)?,
+            ]))),
             _ => {
                 let builtin = self.builtin(tree, name, arguments.len())?;
                 let lowered = arguments.into_iter().map(|argument| self.lower(argument));
@@ -139,7 +144,10 @@ impl Lowering<'_> {
         let message = format!("there is no function `{name}`");
         let mend = match nearest(name, Builtin::names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("functions: {}", Builtin::names().collect::<Vec<_>>().join(", ")),
+            None => format!(
+                "functions: {}",
+                Builtin::names().collect::<Vec<_>>().join(", ")
+            ),
         };
         let mut error = self.error(tree, ExprErrorKind::UnknownFunction, message, &mend);
         // The parser points at the bracket; the name stands right before it.
@@ -204,7 +212,13 @@ impl Lowering<'_> {
         let body = self.lower(arguments[arguments.len() - 1])?;
         self.bound.pop();
         let variable = variable_name.as_str().into();
-        Ok(Kind::Each(Box::new(Each { kind, over, variable, filter, body })))
+        Ok(Kind::Each(Box::new(Each {
+            kind,
+            over,
+            variable,
+            filter,
+            body,
+        })))
     }
 }
 
@@ -232,15 +246,27 @@ fn split_last(
 fn compile_pattern(source: &str) -> Result<Pattern, String> {
     let mut bytes = 4 * 1024;
     loop {
-        match RegexBuilder::new(source).size_limit(bytes).dfa_size_limit(1 << 20).build() {
+        match RegexBuilder::new(source)
+            .size_limit(bytes)
+            .dfa_size_limit(1 << 20)
+            .build()
+        {
             Ok(regex) => {
-                return Ok(Pattern { source: source.into(), regex, steps_per_kib: bytes / 8 });
+                return Ok(Pattern {
+                    source: source.into(),
+                    regex,
+                    steps_per_kib: bytes / 8,
+                });
             }
             Err(regex::Error::CompiledTooBig(_)) if bytes < PATTERN_BYTES_MAX => bytes *= 2,
             Err(regex::Error::CompiledTooBig(_)) => return Err("it is too large".to_owned()),
             Err(error) => {
                 let said = error.to_string();
-                return Err(said.lines().last().unwrap_or("it cannot be read").to_owned());
+                return Err(said
+                    .lines()
+                    .last()
+                    .unwrap_or("it cannot be read")
+                    .to_owned());
             }
         }
     }
