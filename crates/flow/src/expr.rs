@@ -30,7 +30,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 pub use eval::{EvalError, Fault};
-pub(crate) use parse::with_deep_stack;
+pub(crate) use parse::{is_name, with_deep_stack};
 pub(crate) use scan::hole_end;
 pub use scope::Scope;
 pub use syntax::Path;

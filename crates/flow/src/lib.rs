@@ -4,11 +4,17 @@
 //! expressions in it, a [`release`] is what a flow means once it is checked.
 
 mod nearest;
+mod read;
+mod yaml;
 
+pub mod check;
+pub mod diagnostic;
 pub mod expr;
 pub mod release;
 pub mod template;
 
+pub use check::{Checked, check};
+pub use diagnostic::{Code, Diagnostic, Severity};
 pub use expr::{EvalError, Expr, ExprError, Fault, Path, Scope};
 pub use release::{Action, Digest, Flow, Step};
 pub use template::{Template, TextTemplate};
