@@ -44,9 +44,4 @@ impl Fuel {
         self.bytes = left.ok_or(Fault::Limit("memory"))?;
         Ok(())
     }
-
-    #[cfg(test)]
-    pub(crate) fn steps_left(&self) -> u32 {
-        self.steps
-    }
 }

@@ -129,8 +129,11 @@ impl Reader<'_> {
                 self.report(Code::MissingField, fields.span.clone(), message, help);
                 None
             }
-            [_, (second, _), ..] => {
-                let span = fields.name_span(second.field());
+            several => {
+                let spans = several
+                    .iter()
+                    .map(|(method, _)| fields.name_span(method.field()));
+                let span = spans.max_by_key(|span| span.start).unwrap_or_default();
                 let help = "make two steps of it";
                 self.report(
                     Code::FieldConflict,

@@ -100,7 +100,7 @@ impl Reader<'_> {
             return Some(WebhookAuth::None);
         }
         let message = format!("`auth` cannot be `{text}`");
-        let help = "write `auth: none`; the address is then all that a sender needs to know";
+        let help = "write `auth: none`: signatures cannot be checked yet, so guard the address";
         self.report(Code::WrongValue, node.span.clone(), &message, help);
         None
     }

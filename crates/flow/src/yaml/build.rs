@@ -102,10 +102,14 @@ impl<'s> Builder<'s> {
         self.refuse_properties(&event, &span);
         match event {
             Event::Scalar(text, style, ..) => {
-                let kind = Kind::Scalar(Scalar {
-                    text: text.into_owned(),
-                    style: of(style),
-                });
+                // The parser writes `~` where nothing stands.
+                let text = if span.is_empty() {
+                    String::new()
+                } else {
+                    text.into_owned()
+                };
+                let style = of(style);
+                let kind = Kind::Scalar(Scalar { text, style });
                 Ok(Node {
                     span: self.trimmed(span),
                     kind,

@@ -39,26 +39,25 @@ impl Lowering<'_> {
 
     /// `a + b - c` leans to the left: its spine becomes one node, whatever its length.
     fn chain(&mut self, name: &str, left: &IdedExpr, right: &IdedExpr) -> Result<Kind, ExprError> {
-        let sums = is_sum(name);
-        let mut rest = Vec::new();
-        let (mut first, mut name, mut right) = (left, name, right);
-        loop {
+        let mut first = left;
+        let mut spine: Vec<(&str, &IdedExpr)> = vec![(name, right)];
+        while let Ast::Call(call) = &first.expr
+            && let [left, right] = call.args.as_slice()
+            && operator_class(&call.func_name) == operator_class(name)
+        {
+            self.count(first)?;
+            spine.push((&call.func_name, right));
+            first = left;
+        }
+        let first = self.lower(first)?;
+        let mut rest = Vec::with_capacity(spine.len());
+        for (name, right) in spine.into_iter().rev() {
             let Some(operator) = operator(name) else {
-                break;
+                continue;
             };
             rest.push((operator, self.lower(right)?));
-            let Ast::Call(call) = &first.expr else { break };
-            let [next_left, next_right] = call.args.as_slice() else {
-                break;
-            };
-            if operator_class(&call.func_name) != Some(sums) {
-                break;
-            }
-            self.count(first)?;
-            (first, name, right) = (next_left, &call.func_name, next_right);
         }
-        rest.reverse();
-        Ok(Kind::Chain(Box::new(self.lower(first)?), rest))
+        Ok(Kind::Chain(Box::new(first), rest))
     }
 
     /// The operands of `&&` or `||`, however the parser bracketed them.

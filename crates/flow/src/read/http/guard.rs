@@ -46,8 +46,8 @@ impl Reader<'_> {
         let fits = self.refuse_stray_parts(step, &parts, named);
         let guard = match (named, method) {
             (Some(guard), _) => self.named_guard(step, &parts, guard, method, names),
-            (None, Some(method)) => Some(self.default_guard(step, method)),
-            (None, None) => None,
+            (None, Some(method)) if fits => Some(self.default_guard(step, method)),
+            (None, Some(_) | None) => None,
         };
         guard.filter(|_| fits)
     }
