@@ -1,5 +1,10 @@
 //! Every file of the corpus: the good ones are flows, the bad ones say what is wrong with them.
 
+#![expect(
+    clippy::expect_used,
+    reason = "helpers of tests: a corpus that cannot be read is a failure"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! The budget of one evaluation: steps and bytes, paid before they are used.
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::limits::{FUEL_MAX, MADE_BYTES_MAX};
 
 /// What is left of an evaluation's allowance.

@@ -4,7 +4,7 @@ use std::thread;
 
 use cel::{Env, ParseErrors};
 
-use super::limits::{BRACKET_DEPTH_MAX, SOURCE_BYTES_MAX};
+use super::limits::{BRACKET_DEPTH_MAX, NODE_DEPTH_MAX, SOURCE_BYTES_MAX};
 use super::lower::{Lowered, Lowering};
 use super::scan;
 use super::syntax::{Kind, Node, Path, Root};
@@ -50,7 +50,7 @@ pub(crate) fn plain_path(source: &str, roots: &[&str]) -> Option<Lowered> {
         .next()
         .filter(|root| roots.contains(root) && is_name(root))?;
     let fields: Vec<&str> = parts.collect();
-    if !fields.iter().copied().all(is_name) {
+    if fields.len() > NODE_DEPTH_MAX || !fields.iter().copied().all(is_name) {
         return None;
     }
     let offset = source.len() - source.trim_start().len();

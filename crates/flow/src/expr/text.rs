@@ -125,9 +125,11 @@ fn unary(f: &mut Formatter<'_>, sign: &str, of: &Node) -> fmt::Result {
 
 /// Every operand binds tighter than the chain: one that bound alike would have joined it.
 fn chain(f: &mut Formatter<'_>, first: &Node, rest: &[(Operator, Node)]) -> fmt::Result {
-    let needed = match operator_binding(rest) {
-        Binding::Sum => Binding::Product,
-        _ => Binding::Unary,
+    let sums = operator_binding(rest) == Binding::Sum;
+    let needed = if sums {
+        Binding::Product
+    } else {
+        Binding::Unary
     };
     inside(f, first, needed)?;
     rest.iter().try_for_each(|(operator, node)| {

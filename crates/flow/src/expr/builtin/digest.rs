@@ -6,7 +6,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::super::eval::Fault;
+use super::super::fault::Fault;
 use super::super::fuel::Fuel;
 use super::super::value::{Map, Text, Val};
 use super::{Builtin, made, text_of, wrong};
@@ -86,9 +86,12 @@ fn paths(ignored: &Val<'_>) -> Result<Vec<String>, Fault> {
     }
     items
         .iter()
-        .map(|item| match item? {
-            Val::Text(path) => Ok(path.as_str().to_owned()),
-            other => Err(wrong(Builtin::Fingerprint, expected, &other)),
+        .map(|item| {
+            let item = item?;
+            let Val::Text(path) = &item else {
+                return Err(wrong(Builtin::Fingerprint, expected, &item));
+            };
+            Ok(path.as_str().to_owned())
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Functions over text.
 
-use super::super::eval::Fault;
+use super::super::fault::Fault;
 use super::super::fuel::Fuel;
 use super::super::limits::LIST_LEN_MAX;
 use super::super::order::BYTES_PER_STEP;
