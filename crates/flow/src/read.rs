@@ -39,6 +39,9 @@ pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) 
     (flow, reader.diagnostics)
 }
 
+/// Diagnostics of one severity.
+const DIAGNOSTIC_COUNT_MAX: usize = 100;
+
 /// The state of one reading.
 struct Reader<'s> {
     file: &'s str,
@@ -49,7 +52,13 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
+    /// Adds a diagnostic, up to a number that nobody reads through. Errors and warnings are counted
+    /// apart, so that no error hides behind warnings.
     fn report(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
+        let alike = |one: &&Diagnostic| one.severity == code.severity();
+        if self.diagnostics.iter().filter(alike).count() >= DIAGNOSTIC_COUNT_MAX {
+            return;
+        }
         let place = (self.file, self.source);
         self.diagnostics
             .push(Diagnostic::new(code, place, span, message, help));

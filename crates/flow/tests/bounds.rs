@@ -24,6 +24,7 @@ fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
     let start = Instant::now();
     let result = expr.eval(&scope).map_err(|error| error.fault);
     let taken = start.elapsed();
+    println!("{taken:?} {}", &source[..source.len().min(80)]);
     assert!(
         taken < PATIENCE,
         "{} took {taken:?}: {result:?}",

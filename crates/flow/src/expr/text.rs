@@ -84,8 +84,8 @@ fn binding(node: &Node) -> Binding {
         Kind::Compare(..) => Binding::Relation,
         Kind::Chain(_, rest) => operator_binding(rest),
         Kind::Not(_) | Kind::Negate(_) => Binding::Unary,
-        Kind::Literal(Literal::Int(value)) if *value < 0 => Binding::Unary,
-        Kind::Literal(Literal::Double(value)) if value.is_sign_negative() => Binding::Unary,
+        // `-0[a]` and `0.a` read otherwise than they look: a number is bracketed before a member.
+        Kind::Literal(Literal::Int(_) | Literal::Double(_)) => Binding::Unary,
         Kind::Literal(_)
         | Kind::Path(..)
         | Kind::Field(..)

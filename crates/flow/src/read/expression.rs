@@ -56,6 +56,15 @@ impl Reader<'_> {
         self.report(code, span, &error.message, &error.mend);
     }
 
+    fn env_names(&self) -> Vec<&str> {
+        let names = self
+            .env
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::keys);
+        names.map(String::as_str).collect()
+    }
+
     /// Whether every step and wait that an expression names can be seen from here. `base` is where
     /// the expression begins in the node's text.
     pub(super) fn names_exist(
@@ -68,8 +77,10 @@ impl Reader<'_> {
         let mut exist = true;
         for path in expr.references() {
             let problem = match path.root.as_str() {
-                "steps" => unknown_step(path, names),
-                "waits" => unknown_wait(path, names),
+                "steps" => unknown_step(path, names).or_else(|| unknown_part(path, 1, &STEP)),
+                "waits" => unknown_wait(path, names).or_else(|| unknown_part(path, 1, &WAIT)),
+                "run" => unknown_part(path, 0, &RUN),
+                "env" => unknown_part(path, 0, &self.env_names()),
                 _ => None,
             };
             if let Some((code, message, help)) = problem {
@@ -81,6 +92,11 @@ impl Reader<'_> {
         exist
     }
 }
+
+/// What is known of a step, a wait and a run.
+const STEP: [&str; 3] = ["result", "external_id", "status"];
+const WAIT: [&str; 1] = ["url"];
+const RUN: [&str; 4] = ["id", "key", "flow", "release"];
 
 type Problem = Option<(Code, String, String)>;
 
@@ -120,6 +136,23 @@ fn unknown_wait(path: &Path, names: Names<'_>) -> Problem {
         None => format!("add a step `{id}` with `wait: {{ callback: true, within: 7d }}`"),
     };
     Some((Code::WaitUnknown, message, help))
+}
+
+/// A field at that depth of a path which is none of those that there are.
+fn unknown_part(path: &Path, depth: usize, known: &[&str]) -> Problem {
+    let field = path.fields.get(depth)?;
+    if known.contains(&field.as_str()) {
+        return None;
+    }
+    let of = std::iter::once(&path.root).chain(&path.fields[..depth]);
+    let of = of.map(String::as_str).collect::<Vec<_>>().join(".");
+    let help = match nearest(field, known.iter().copied()) {
+        Some(near) => format!("did you mean `{of}.{near}`?"),
+        None if known.is_empty() => format!("nothing is declared under `{of}`"),
+        None => format!("it has: {}", known.join(", ")),
+    };
+    let message = format!("`{of}` has no `{field}`");
+    Some((Code::ExpressionName, message, help))
 }
 
 /// The last few names, which are the likeliest.

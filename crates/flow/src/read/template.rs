@@ -2,6 +2,7 @@
 
 use super::Reader;
 use super::names::Names;
+use crate::diagnostic::Code;
 use crate::expr::{Expr, ExprError};
 use crate::release::TextMap;
 use crate::template::{Template, TextTemplate};
@@ -75,7 +76,11 @@ impl Reader<'_> {
             let value = self.text_template(&entry.value, &entry.key, names);
             match (&mut read, name, value) {
                 (Some(map), Some(name), Some(value)) => {
-                    map.insert(name, value);
+                    let message = format!("`{name}` stands twice under `{field}`");
+                    if map.insert(name, value).is_some() {
+                        let span = entry.key_span.clone();
+                        self.report(Code::DuplicateField, span, &message, "keep one of them");
+                    }
                 }
                 _ => read = None,
             }

@@ -220,11 +220,20 @@ impl<'s> Builder<'s> {
 
     fn syntax(&self, error: &ScanError) -> Mistake {
         let at = self.byte(error.marker());
+        let line = self
+            .source
+            .lines()
+            .nth(error.marker().line().saturating_sub(1));
+        let hole = line.is_some_and(|line| line.contains("${{"));
         Mistake {
             code: Code::YamlSyntax,
             span: at..at + 1,
             message: format!("not YAML: {}", error.info()),
-            help: "look at the indentation, the colons and the quotes here and on the line above",
+            help: if hole {
+                "put quotes around the text that has `${{ }}` in it"
+            } else {
+                "look at the indentation, the colons and the quotes here and on the line above"
+            },
         }
     }
 

@@ -44,8 +44,9 @@ pub(super) fn fingerprint<'a>(
 pub(super) fn parse_json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
     let text = text_of(Builtin::ParseJson, value)?;
     fuel.burn_for(text.len(), BYTES_PER_STEP)?;
-    // A parsed value takes up to sixteen times its text: `[0,0,…]` is the worst.
-    fuel.make(text.len().saturating_mul(16))?;
+    // A parsed value takes up to thirty times its text (`[0,0,…]` is the worst), and making many
+    // small values takes its time.
+    fuel.make(text.len().saturating_mul(64))?;
     let parsed = semel_model::json::parse_strict(text.as_bytes())
         .map_err(|error| Fault::Invalid(format!("`parse_json` was given no JSON: {error}")))?;
     own(&parsed)
