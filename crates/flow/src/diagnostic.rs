@@ -58,7 +58,7 @@ impl Diagnostic {
         message: &str,
         help: &str,
     ) -> Self {
-        let start = floor(source, span.start);
+        let start = source.floor_char_boundary(span.start);
         let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
         let rest = &source[line_start..];
         let line = rest
@@ -69,13 +69,11 @@ impl Diagnostic {
         let line_end = line_start + line.len();
         // At least one character is underlined, unless the line has ended.
         let next = source[start..].chars().next().map_or(0, char::len_utf8);
-        let end = floor(source, span.end).max(start + next);
+        let end = source.floor_char_boundary(span.end).max(start + next);
         let end = end.clamp(start, line_end.max(start));
-        let from = floor(
-            source,
-            line_start.max(start.saturating_sub(TEXT_BYTES_AROUND)),
-        );
-        let to = floor(source, line_end.min(end.saturating_add(TEXT_BYTES_AROUND)));
+        let from =
+            source.floor_char_boundary(line_start.max(start.saturating_sub(TEXT_BYTES_AROUND)));
+        let to = source.floor_char_boundary(line_end.min(end.saturating_add(TEXT_BYTES_AROUND)));
         let before = printable(&source[from..start]);
         let meant = printable(&source[start..end]);
         Self {
@@ -115,15 +113,6 @@ impl Diagnostic {
         };
         renderer.render(&report)
     }
-}
-
-/// The nearest boundary of a character at or before a byte.
-fn floor(source: &str, at: usize) -> usize {
-    let at = at.min(source.len());
-    (0..=at)
-        .rev()
-        .find(|at| source.is_char_boundary(*at))
-        .unwrap_or(0)
 }
 
 /// A file's text ends up on terminals and in logs: what could steer them is shown as a mark.

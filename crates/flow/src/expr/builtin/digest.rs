@@ -14,6 +14,8 @@ use super::{Builtin, made, text_of, wrong};
 const INT_MAX: i64 = (1 << 53) - 1;
 /// Text hashed, written or read as JSON per step of fuel.
 const BYTES_PER_STEP: usize = 32;
+/// Steps for each value that is written.
+const STEPS_PER_NODE: usize = 3;
 /// Nodes behind paths to ignore.
 const IGNORED_MAX: usize = 100;
 
@@ -111,7 +113,7 @@ fn write(
     value: &Val<'_>,
     ignored: &[&[&str]],
 ) -> Result<(), Fault> {
-    fuel.step()?;
+    fuel.burn(STEPS_PER_NODE)?;
     let before = out.len();
     match value {
         Val::Null => out.push_str("null"),
