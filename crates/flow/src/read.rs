@@ -31,6 +31,7 @@ pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) 
         source,
         diagnostics: vec![],
         env: Value::Object(serde_json::Map::new()),
+        expr_count: 0,
     };
     for mistake in mistakes {
         reader.report(mistake.code, mistake.span, &mistake.message, mistake.help);
@@ -39,6 +40,8 @@ pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) 
     (flow, reader.diagnostics)
 }
 
+/// Expressions of one file. Each costs its parser some 50 microseconds.
+const EXPR_COUNT_MAX: usize = 5_000;
 /// Diagnostics of one severity.
 const DIAGNOSTIC_COUNT_MAX: usize = 100;
 
@@ -49,6 +52,7 @@ struct Reader<'s> {
     diagnostics: Vec<Diagnostic>,
     /// The flow's constants, known before any step is read.
     env: Value,
+    expr_count: usize,
 }
 
 impl Reader<'_> {
@@ -69,5 +73,17 @@ impl Reader<'_> {
         let message = format!("`{field}` is {expected}, not {}", node.kind_name());
         let help = format!("write {expected}");
         self.report(Code::WrongType, node.span.clone(), &message, &help);
+    }
+
+    /// Whether so many more expressions may be read; says so once when they may not.
+    fn afford_exprs(&mut self, node: &Node, count: usize) -> bool {
+        let before = self.expr_count;
+        self.expr_count = before.saturating_add(count);
+        if before <= EXPR_COUNT_MAX && self.expr_count > EXPR_COUNT_MAX {
+            let message = format!("a flow has at most {EXPR_COUNT_MAX} expressions");
+            let help = "cut the flow into several";
+            self.report(Code::TooLarge, node.span.clone(), &message, help);
+        }
+        self.expr_count <= EXPR_COUNT_MAX
     }
 }

@@ -24,7 +24,6 @@ fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
     let start = Instant::now();
     let result = expr.eval(&scope).map_err(|error| error.fault);
     let taken = start.elapsed();
-    println!("{taken:?} {}", &source[..source.len().min(80)]);
     assert!(
         taken < PATIENCE,
         "{} took {taken:?}: {result:?}",
@@ -76,23 +75,42 @@ fn costly_evaluations_are_stopped() {
     );
 }
 
+/// Text that no two patterns below can decide early.
+fn noise(len: usize) -> String {
+    let mut state = 42_u32;
+    let letters = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 { 'a' } else { 'b' }
+    });
+    letters.take(len).collect()
+}
+
 #[test]
 fn patterns_cannot_be_made_to_crawl() {
-    let input = large();
-    for pattern in [
+    let patterns = [
         "(a|a?)+$",
         "(a*)*c",
         ".*.*.*=.*",
         "[ab]{0,60}c",
-        "(x+x+)+y",
-        "(?:a?){100}c",
-    ] {
-        let _ = eval(&format!("input.near.matches('{pattern}')"), &input);
-        let _ = eval(&format!("input.text.matches('{pattern}')"), &input);
-        let _ = eval(
-            &format!("input.list.map(i, input.near.matches('{pattern}')).size()"),
-            &input,
-        );
+        "(?:a?){100}[^ab]",
+        "a[ab]{18}$",
+        "(?:[ab]*a[ab]{30}[ab]*)*[^ab]$",
+        "(\\\\w+\\\\s?)*[^ab]$",
+        ".*a.{50}b.*[^ab]",
+        "\\\\w{20,40}!",
+        "(?:a|b|ab|ba|aab|abb|bab){1,40}[^a-z]",
+    ];
+    for len in [500, 2_000, 8_000, 30_000, 120_000, 800_000] {
+        let input = json!({"text": noise(len), "list": (0..100).collect::<Vec<u32>>()});
+        for pattern in patterns {
+            let source = format!("input.text.matches('{pattern}')");
+            if Expr::compile(&source, &["input"]).is_err() {
+                println!("too large: {pattern}");
+                continue;
+            }
+            let _ = eval(&source, &input);
+            let _ = eval(&format!("input.list.all(i, !{source})"), &input);
+        }
     }
 }
 
@@ -169,5 +187,35 @@ fn a_path_is_read_in_no_time() {
     assert!(
         each < Duration::from_micros(if cfg!(debug_assertions) { 20 } else { 2 }),
         "{each:?}"
+    );
+}
+
+#[test]
+fn the_deepest_evaluation_fits_a_small_stack() {
+    let mut deep = json!("x");
+    for _ in 0..90 {
+        deep = json!({ "a": [deep] });
+    }
+    let chain = format!("input.text{}", ".trim()".repeat(95));
+    let choices = format!("{}1", "input.no?1:".repeat(90));
+    let sources = [
+        chain.as_str(),
+        choices.as_str(),
+        "input.deep == input.deep",
+        "json(input.deep)",
+    ];
+    let exprs = sources.map(|source| Expr::compile(source, &["input"]).expect("it compiles"));
+
+    let small = std::thread::Builder::new().stack_size(256 * 1024);
+    let results = small.spawn(move || {
+        let input = json!({"deep": deep, "text": "x", "no": false});
+        let scope = Scope::new().with("input", &input);
+        exprs.map(|expr| expr.eval(&scope).is_ok())
+    });
+
+    let results = results.map(std::thread::JoinHandle::join);
+    assert!(
+        matches!(results, Ok(Ok([true, true, true, true]))),
+        "{results:?}"
     );
 }

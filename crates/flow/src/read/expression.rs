@@ -11,6 +11,9 @@ impl Reader<'_> {
     /// A field that is an expression.
     pub(super) fn expr(&mut self, node: &Node, field: &str, names: Names<'_>) -> Option<Expr> {
         let text = self.text(node, field)?;
+        if !self.afford_exprs(node, 1) {
+            return None;
+        }
         match Expr::compile_here(text, names.place.roots()) {
             Ok(expr) => self.names_exist(node, 0, &expr, names).then_some(expr),
             Err(error) => {

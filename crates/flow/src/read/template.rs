@@ -17,6 +17,9 @@ impl Reader<'_> {
         names: Names<'_>,
     ) -> Option<TextTemplate> {
         let text = self.text(node, field)?;
+        if !self.afford_holes(node, text) {
+            return None;
+        }
         let compiled = TextTemplate::compile_here(text, names.place.roots());
         let template = self.compiled(node, compiled)?;
         let exprs: Vec<&Expr> = template.exprs().collect();
@@ -89,9 +92,16 @@ impl Reader<'_> {
     }
 
     fn text_value(&mut self, node: &Node, text: &str, names: Names<'_>) -> Option<Template> {
+        if !self.afford_holes(node, text) {
+            return None;
+        }
         let template = self.compiled(node, Template::text(text, names.place.roots()))?;
         self.holes_exist(node, text, &template.exprs(), names)
             .then_some(template)
+    }
+
+    fn afford_holes(&mut self, node: &Node, text: &str) -> bool {
+        self.afford_exprs(node, text.matches("${{").count())
     }
 
     fn compiled<T>(&mut self, node: &Node, compiled: Result<T, Vec<ExprError>>) -> Option<T> {

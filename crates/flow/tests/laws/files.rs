@@ -78,3 +78,57 @@ fn a_flow_of_500_steps_is_checked_while_a_person_blinks() {
     assert!(taken.as_millis() < limit_ms, "it took {taken:?}");
     println!("500 steps: {taken:?}");
 }
+
+#[test]
+fn hostile_files_are_refused_in_no_time() {
+    let head = "flow: hostile\ntrigger: { api: {} }\nsteps:\n  - id: a\n    function: ";
+    let bodies = [
+        "[",
+        "{",
+        "- ",
+        "a: &a ",
+        "? ",
+        "\"",
+        "'",
+        "|\n",
+        "!!x ",
+        "*a ",
+        "# ",
+        "---\n",
+        "\t",
+        "a: ",
+        "${{x+1}}",
+        "${{ input.a }}",
+        "}}",
+        "(",
+        "a.",
+        "\\",
+        "é",
+        "\u{feff}",
+        ",",
+        "- a\n",
+        "a: b\n",
+    ];
+    for body in bodies {
+        for lead in ["", head, "flow: \"", "env: { a: \"", "steps: [", "result: "] {
+            let source = format!("{lead}{}", body.repeat((250 * 1024) / body.len()));
+
+            let start = Instant::now();
+            let checked = check("hostile.yaml", &source);
+            let rendered = checked.render(false).len();
+            let taken = start.elapsed();
+
+            assert!(checked.flow.is_none(), "{lead}{body}");
+            println!("{taken:?} {rendered} {lead:?} {body:?}");
+            let limit_ms = if cfg!(debug_assertions) {
+                10_000
+            } else {
+                1_000
+            };
+            assert!(
+                taken.as_millis() < limit_ms,
+                "{lead:?} {body:?} took {taken:?}"
+            );
+        }
+    }
+}

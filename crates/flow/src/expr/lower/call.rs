@@ -262,7 +262,7 @@ fn compile_pattern(source: &str) -> Result<Pattern, String> {
                 return Ok(Pattern {
                     source: source.into(),
                     regex,
-                    steps_per_kib: bytes / 8,
+                    steps_per_kib: bytes / 32,
                 });
             }
             Err(regex::Error::CompiledTooBig(_)) if bytes < PATTERN_BYTES_MAX => bytes *= 2,
