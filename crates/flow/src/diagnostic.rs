@@ -1,0 +1,132 @@
+//! Diagnostics: what is wrong in a file, where, and what to write instead.
+
+mod code;
+
+pub use code::Code;
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde::Serialize;
+
+/// One mistake, at its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// The kind of mistake; its page is `docs/errors/<code>.md`.
+    pub code: Code,
+    /// Whether the flow can be published all the same.
+    pub severity: Severity,
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, from one.
+    pub line: usize,
+    /// The character of the line, from one.
+    pub column: usize,
+    /// How many characters of the line are meant.
+    pub width: usize,
+    /// The line itself.
+    pub text: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: String,
+}
+
+/// How much a mistake matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The flow cannot be published.
+    Error,
+    /// The flow means what it says, but perhaps not what is meant.
+    Warning,
+}
+
+impl Diagnostic {
+    /// Points at a range of bytes in a source; what goes beyond its first line is not underlined.
+    #[must_use]
+    pub fn new(
+        code: Code,
+        (file, source): (&str, &str),
+        span: Range<usize>,
+        message: &str,
+        help: &str,
+    ) -> Self {
+        let start = floor(source, span.start);
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let rest = &source[line_start..];
+        let text = rest
+            .split('\n')
+            .next()
+            .unwrap_or(rest)
+            .trim_end_matches('\r');
+        let line_end = line_start + text.len();
+        let end = floor(source, span.end).clamp(start, line_end.max(start));
+        Self {
+            code,
+            severity: code.severity(),
+            file: file.to_owned(),
+            line: source[..line_start].matches('\n').count() + 1,
+            column: source[line_start..start].chars().count() + 1,
+            width: source[start..end].chars().count().max(1),
+            text: printable(text),
+            message: printable(message),
+            help: printable(help),
+        }
+    }
+
+    /// The diagnostic for people: the line, an underline, and the mend.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let snippet = Snippet::source(self.text.as_str())
+            .path(self.file.as_str())
+            .line_start(self.line)
+            .annotation(AnnotationKind::Primary.span(self.underline()));
+        let report = [level
+            .primary_title(self.message.as_str())
+            .id(self.code.as_str())
+            .element(snippet)
+            .element(Level::HELP.message(self.help.as_str()))];
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        renderer.render(&report)
+    }
+
+    /// The bytes of the line's text that are underlined.
+    fn underline(&self) -> Range<usize> {
+        let byte = |column: usize| {
+            let mut places = self.text.char_indices().map(|(at, _)| at);
+            places.nth(column).unwrap_or(self.text.len())
+        };
+        byte(self.column - 1)..byte(self.column - 1 + self.width)
+    }
+}
+
+/// The nearest boundary of a character at or before a byte.
+fn floor(source: &str, at: usize) -> usize {
+    let at = at.min(source.len());
+    (0..=at)
+        .rev()
+        .find(|at| source.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// A file's text ends up on terminals and in logs: what could steer them is shown as a mark.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}

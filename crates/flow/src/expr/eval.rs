@@ -1,0 +1,502 @@
+//! The evaluator: walks the lowered tree over a scope and pays for every step.
+
+use serde_json::Value;
+
+use super::arithmetic;
+use super::builtin;
+use super::fuel::Fuel;
+use super::limits::LIST_LEN_MAX;
+use super::order::{equal, order};
+use super::scope::Scope;
+use super::syntax::{Each, EachKind, Kind, Literal, Node, Pattern, Relation, Root};
+use super::value::{List, Map, Text, Val};
+
+/// Works a tree out and copies the value out of the scope.
+pub(crate) fn to_json(node: &Node, scope: &Scope<'_>) -> Result<Value, EvalError> {
+    let mut evaluation = Evaluation::new(scope);
+    let value = evaluation.eval(node)?;
+    value.into_json().map_err(|fault| fault.at(node.at))
+}
+
+/// Works a condition out.
+pub(crate) fn to_bool(node: &Node, scope: &Scope<'_>) -> Result<bool, EvalError> {
+    let value = Evaluation::new(scope).eval(node)?;
+    truth(&value).map_err(|fault| fault.at(node.at))
+}
+
+/// Why an expression could not be worked out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct EvalError {
+    /// The byte of the source at which the part stands that could not be worked out.
+    pub offset: usize,
+    /// What happened there.
+    pub fault: Fault,
+}
+
+impl EvalError {
+    /// The stable name of this kind of error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.fault.code()
+    }
+}
+
+/// What stopped an evaluation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A field that is not there.
+    #[error("`{path}` has no `{field}`")]
+    Missing {
+        /// What was looked into.
+        path: String,
+        /// What was looked for.
+        field: String,
+    },
+    /// A value of another type than the operation takes.
+    #[error("`{operation}` needs {expected}, not {found}")]
+    Type {
+        /// The operator or function.
+        operation: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// The type it was given.
+        found: &'static str,
+    },
+    /// A whole number beyond 64 bits.
+    #[error("`{0}` leaves the range of whole numbers")]
+    Overflow(&'static str),
+    /// A number divided by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// An index beyond the end of a list.
+    #[error("index {index} is outside of a list of {len}")]
+    Index {
+        /// The index that was asked for.
+        index: i64,
+        /// How long the list is.
+        len: usize,
+    },
+    /// A limit of `expr::limits`.
+    #[error("the expression met its limit of {0}")]
+    Limit(&'static str),
+    /// A value that cannot be used as asked.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Fault {
+    /// The codes of all faults, each of which has a page.
+    pub const CODES: [&'static str; 5] = [
+        "value-missing",
+        "value-type",
+        "value-range",
+        "value-limit",
+        "value-invalid",
+    ];
+
+    /// The stable name of this kind of fault.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "value-missing",
+            Self::Type { .. } => "value-type",
+            Self::Overflow(_) | Self::DivisionByZero | Self::Index { .. } => "value-range",
+            Self::Limit(_) => "value-limit",
+            Self::Invalid(_) => "value-invalid",
+        }
+    }
+
+    pub(crate) const fn at(self, offset: usize) -> EvalError {
+        EvalError {
+            offset,
+            fault: self,
+        }
+    }
+}
+
+/// The state of one evaluation.
+pub(crate) struct Evaluation<'s, 'a> {
+    scope: &'s Scope<'a>,
+    bound: Vec<Val<'a>>,
+    fuel: Fuel,
+}
+
+impl<'s, 'a> Evaluation<'s, 'a> {
+    pub(crate) fn new(scope: &'s Scope<'a>) -> Self {
+        Self {
+            scope,
+            bound: Vec::new(),
+            fuel: Fuel::full(),
+        }
+    }
+
+    pub(crate) fn eval<'n: 'a>(&mut self, node: &'n Node) -> Result<Val<'a>, EvalError> {
+        self.fuel.step().map_err(|fault| fault.at(node.at))?;
+        match &node.kind {
+            Kind::Literal(literal) => Ok(literal_value(literal)),
+            Kind::Path(root, fields) => self.path(node, root, fields),
+            Kind::Field(of, fields) => {
+                let value = self.eval(of)?;
+                walk(value, fields).map_err(|fault| fault.at(node.at))
+            }
+            Kind::Has(of, field) => self.has(of, field),
+            Kind::Index(of, index) => {
+                let (of, index) = (self.eval(of)?, self.eval(index)?);
+                index_of(&of, &index).map_err(|fault| fault.at(node.at))
+            }
+            Kind::Not(of) => self.condition(of).map(|value| Val::Bool(!value)),
+            Kind::Negate(of) => {
+                let value = self.eval(of)?;
+                arithmetic::negate(&value).map_err(|fault| fault.at(node.at))
+            }
+            Kind::Chain(first, rest) => {
+                let mut value = self.eval(first)?;
+                for (operator, right) in rest {
+                    let right_value = self.eval(right)?;
+                    value = arithmetic::apply(&mut self.fuel, *operator, value, right_value)
+                        .map_err(|fault| fault.at(right.at))?;
+                }
+                Ok(value)
+            }
+            Kind::Compare(relation, left, right) => {
+                let (left, right) = (self.eval(left)?, self.eval(right)?);
+                self.compare(*relation, &left, &right)
+                    .map_err(|fault| fault.at(node.at))
+            }
+            Kind::And(terms) => self.until(terms, false),
+            Kind::Or(terms) => self.until(terms, true),
+            Kind::If(parts) => {
+                let [test, then, other] = &**parts;
+                let chosen = if self.condition(test)? { then } else { other };
+                self.eval(chosen)
+            }
+            Kind::List(items) => self.list(node, items),
+            Kind::Map(entries) => self.map(node, entries),
+            Kind::Call(builtin, arguments) => {
+                let values = arguments.iter().map(|argument| self.eval(argument));
+                let values = values.collect::<Result<Vec<_>, _>>()?;
+                builtin::call(&mut self.fuel, *builtin, &values).map_err(|fault| fault.at(node.at))
+            }
+            Kind::Default(parts) => self.default(&parts[0], &parts[1]),
+            Kind::Matches(of, pattern) => {
+                let value = self.eval(of)?;
+                self.matches(&value, pattern)
+                    .map_err(|fault| fault.at(node.at))
+            }
+            Kind::Each(each) => self.each(node, each),
+        }
+    }
+
+    fn path<'n: 'a>(
+        &mut self,
+        node: &'n Node,
+        root: &'n Root,
+        fields: &'n [Box<str>],
+    ) -> Result<Val<'a>, EvalError> {
+        let found = match root {
+            Root::Name(name) => match self.scope.find(name) {
+                // Walking JSON itself, and only lending what is at the end, keeps this short.
+                Some(value) => walk_json(name, value, fields),
+                None => Err(Fault::Missing {
+                    path: "the scope".into(),
+                    field: name.to_string(),
+                }),
+            },
+            Root::Bound(depth, _) => walk(self.bound[*depth].clone(), fields),
+        };
+        found.map_err(|fault| fault.at(node.at))
+    }
+
+    /// Absent anywhere on the way is absent: `has(a.b.c)` does not need `has(a.b)` before it.
+    fn has<'n: 'a>(&mut self, of: &'n Node, field: &str) -> Result<Val<'a>, EvalError> {
+        match self.eval(of) {
+            Ok(Val::Map(map)) => Ok(Val::Bool(map.get(field).is_some())),
+            Ok(_) => Ok(Val::Bool(false)),
+            Err(error) if matches!(error.fault, Fault::Missing { .. }) => Ok(Val::Bool(false)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn default<'n: 'a>(&mut self, of: &'n Node, other: &'n Node) -> Result<Val<'a>, EvalError> {
+        match self.eval(of) {
+            Ok(Val::Null) => self.eval(other),
+            Ok(value) => Ok(value),
+            Err(error) if matches!(error.fault, Fault::Missing { .. } | Fault::Index { .. }) => {
+                self.eval(other)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn condition<'n: 'a>(&mut self, node: &'n Node) -> Result<bool, EvalError> {
+        let value = self.eval(node)?;
+        truth(&value).map_err(|fault| fault.at(node.at))
+    }
+
+    /// `&&` and `||`: the first term that settles it, from left to right.
+    fn until<'n: 'a>(&mut self, terms: &'n [Node], settles: bool) -> Result<Val<'a>, EvalError> {
+        for term in terms {
+            if self.condition(term)? == settles {
+                return Ok(Val::Bool(settles));
+            }
+        }
+        Ok(Val::Bool(!settles))
+    }
+
+    fn compare(
+        &mut self,
+        relation: Relation,
+        left: &Val<'_>,
+        right: &Val<'_>,
+    ) -> Result<Val<'a>, Fault> {
+        let fuel = &mut self.fuel;
+        Ok(Val::Bool(match relation {
+            Relation::Equal => equal(fuel, left, right)?,
+            Relation::NotEqual => !equal(fuel, left, right)?,
+            Relation::Less => order(fuel, left, right)?.is_some_and(|found| found.is_lt()),
+            Relation::LessOrEqual => order(fuel, left, right)?.is_some_and(|found| found.is_le()),
+            Relation::Greater => order(fuel, left, right)?.is_some_and(|found| found.is_gt()),
+            Relation::GreaterOrEqual => {
+                order(fuel, left, right)?.is_some_and(|found| found.is_ge())
+            }
+            Relation::In => contains(fuel, left, right)?,
+        }))
+    }
+
+    fn matches(&mut self, value: &Val<'_>, pattern: &Pattern) -> Result<Val<'a>, Fault> {
+        let Val::Text(text) = value else {
+            return Err(Fault::Type {
+                operation: "matches",
+                expected: "a string",
+                found: value.type_name(),
+            });
+        };
+        let text = text.as_str();
+        self.fuel
+            .burn_for(text.len().saturating_mul(pattern.steps_per_kib), 1024)?;
+        Ok(Val::Bool(pattern.regex.is_match(text)))
+    }
+
+    fn list<'n: 'a>(&mut self, node: &Node, items: &'n [Node]) -> Result<Val<'a>, EvalError> {
+        self.fuel
+            .make(size_of_val(items))
+            .map_err(|fault| fault.at(node.at))?;
+        let items = items
+            .iter()
+            .map(|item| self.eval(item))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Val::List(List::Made(items.into())))
+    }
+
+    fn map<'n: 'a>(
+        &mut self,
+        node: &Node,
+        entries: &'n [(Node, Node)],
+    ) -> Result<Val<'a>, EvalError> {
+        self.fuel
+            .make(size_of_val(entries))
+            .map_err(|fault| fault.at(node.at))?;
+        let mut fields: Vec<(Text<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let name = text_key(self.eval(key)?).map_err(|fault| fault.at(key.at))?;
+            fields.push((name, self.eval(value)?));
+        }
+        fields.sort_by(|(left, _), (right, _)| left.as_str().cmp(right.as_str()));
+        if fields
+            .windows(2)
+            .any(|pair| pair[0].0.as_str() == pair[1].0.as_str())
+        {
+            return Err(Fault::Invalid("a map has one of its keys twice".to_owned()).at(node.at));
+        }
+        Ok(Val::Map(Map::Made(fields.into())))
+    }
+
+    fn each<'n: 'a>(&mut self, node: &Node, each: &'n Each) -> Result<Val<'a>, EvalError> {
+        let over = self.eval(&each.over)?;
+        let items = self.items(over).map_err(|fault| fault.at(each.over.at))?;
+        let mut found = 0_usize;
+        let mut made = Vec::new();
+        for item in items.iter() {
+            let item = item.map_err(|fault| fault.at(each.over.at))?;
+            self.bound.push(item.clone());
+            let step = self.each_item(each);
+            self.bound.pop();
+            let Some(value) = step? else { continue };
+            match (each.kind, truthy(&value)) {
+                (EachKind::Map, _) => made.push(value),
+                (_, None) => return Err(not_bool(&value).at(each.body.at)),
+                (EachKind::Filter, Some(true)) => made.push(item),
+                (EachKind::All, Some(false)) => return Ok(Val::Bool(false)),
+                (EachKind::Exists, Some(true)) => return Ok(Val::Bool(true)),
+                (EachKind::ExistsOne, Some(true)) => found += 1,
+                (
+                    EachKind::All | EachKind::Exists | EachKind::ExistsOne | EachKind::Filter,
+                    Some(_),
+                ) => {}
+            }
+            self.fuel
+                .make(size_of::<Val<'_>>())
+                .map_err(|fault| fault.at(node.at))?;
+        }
+        Ok(match each.kind {
+            EachKind::All => Val::Bool(true),
+            EachKind::Exists => Val::Bool(false),
+            EachKind::ExistsOne => Val::Bool(found == 1),
+            EachKind::Map | EachKind::Filter => Val::List(List::Made(made.into())),
+        })
+    }
+
+    /// The body for the item that is bound, or nothing where the filter leaves it out.
+    fn each_item<'n: 'a>(&mut self, each: &'n Each) -> Result<Option<Val<'a>>, EvalError> {
+        if let Some(filter) = &each.filter
+            && !self.condition(filter)?
+        {
+            return Ok(None);
+        }
+        self.eval(&each.body).map(Some)
+    }
+
+    /// What a comprehension walks over: the items of a list, the keys of a map.
+    fn items(&mut self, over: Val<'a>) -> Result<List<'a>, Fault> {
+        let items = match over {
+            Val::List(items) => items,
+            Val::Map(map) => {
+                self.fuel.burn_for(map.len(), 2)?;
+                self.fuel.make(map.len() * size_of::<Val<'_>>())?;
+                List::Made(map.keys().into_iter().map(Val::Text).collect())
+            }
+            other @ (Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_)) => {
+                return Err(Fault::Type {
+                    operation: "walking over",
+                    expected: "a list or a map",
+                    found: other.type_name(),
+                });
+            }
+        };
+        if items.len() > LIST_LEN_MAX {
+            return Err(Fault::Limit("list"));
+        }
+        Ok(items)
+    }
+}
+
+fn literal_value(literal: &Literal) -> Val<'_> {
+    match literal {
+        Literal::Null => Val::Null,
+        Literal::Bool(value) => Val::Bool(*value),
+        Literal::Int(value) => Val::Int(*value),
+        Literal::Double(value) => Val::Double(*value),
+        Literal::Text(text) => Val::Text(Text::Lent(text)),
+    }
+}
+
+fn walk_json<'a>(name: &str, value: &'a Value, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
+    let mut found = value;
+    for (index, field) in fields.iter().enumerate() {
+        found = found.get(&**field).ok_or_else(|| {
+            let path = std::iter::once(name).chain(fields[..index].iter().map(|field| &**field));
+            Fault::Missing {
+                path: path.collect::<Vec<_>>().join("."),
+                field: field.to_string(),
+            }
+        })?;
+    }
+    Val::lend(found)
+}
+
+fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
+    fields.iter().try_fold(value, |value, field| match &value {
+        Val::Map(map) => map
+            .get(field)
+            .unwrap_or_else(|| Err(absent("the map", field))),
+        Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_) | Val::List(_) => {
+            Err(absent(&format!("the {}", value.type_name()), field))
+        }
+    })
+}
+
+fn absent(path: &str, field: &str) -> Fault {
+    Fault::Missing {
+        path: path.to_owned(),
+        field: field.to_owned(),
+    }
+}
+
+fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fault> {
+    match (of, index) {
+        (Val::List(items), Val::Int(at)) => {
+            let item = usize::try_from(*at).ok().and_then(|at| items.get(at));
+            item.unwrap_or(Err(Fault::Index {
+                index: *at,
+                len: items.len(),
+            }))
+        }
+        (Val::Map(map), Val::Text(key)) => {
+            let key = key.as_str();
+            map.get(key).unwrap_or_else(|| Err(absent("the map", key)))
+        }
+        (Val::List(_), other) => Err(wrong_index("a whole number", other)),
+        (Val::Map(_), other) => Err(wrong_index("a string", other)),
+        (other, _) => Err(wrong_index("a list or a map", other)),
+    }
+}
+
+fn wrong_index(expected: &'static str, found: &Val<'_>) -> Fault {
+    Fault::Type {
+        operation: "[ ]",
+        expected,
+        found: found.type_name(),
+    }
+}
+
+fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<bool, Fault> {
+    match (of, item) {
+        (Val::Map(map), Val::Text(key)) => Ok(map.get(key.as_str()).is_some()),
+        (Val::Map(_), _) => Ok(false),
+        (Val::List(items), _) => {
+            for known in items.iter() {
+                if equal(fuel, &known?, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        (other, _) => Err(Fault::Type {
+            operation: "in",
+            expected: "a list or a map",
+            found: other.type_name(),
+        }),
+    }
+}
+
+fn text_key(value: Val<'_>) -> Result<Text<'_>, Fault> {
+    match value {
+        Val::Text(text) => Ok(text),
+        other => Err(Fault::Type {
+            operation: "{ }",
+            expected: "strings as keys",
+            found: other.type_name(),
+        }),
+    }
+}
+
+fn truth(value: &Val<'_>) -> Result<bool, Fault> {
+    truthy(value).ok_or_else(|| not_bool(value))
+}
+
+fn truthy(value: &Val<'_>) -> Option<bool> {
+    if let Val::Bool(value) = value {
+        Some(*value)
+    } else {
+        None
+    }
+}
+
+fn not_bool(value: &Val<'_>) -> Fault {
+    Fault::Type {
+        operation: "a condition",
+        expected: "a bool",
+        found: value.type_name(),
+    }
+}

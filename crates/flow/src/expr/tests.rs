@@ -1,0 +1,119 @@
+use serde_json::{Value, json};
+
+use super::{Expr, Fault, Scope};
+
+fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
+    let expr =
+        Expr::compile(source, &["input"]).unwrap_or_else(|error| panic!("{source}: {error}"));
+    expr.eval(&Scope::new().with("input", input))
+        .map_err(|error| error.fault)
+}
+
+#[track_caller]
+fn yields(source: &str, expected: Value) {
+    let input = json!({
+        "a": {"b": 3}, "n": null, "list": [1, 2, 3], "name": "Ann", "x-y": 1, "half": 0.5,
+    });
+    assert_eq!(eval(source, &input), Ok(expected), "{source}");
+}
+
+#[test]
+fn the_language_works_out_what_cel_works_out() {
+    yields("input.a.b", json!(3));
+    yields("input.a.b + 1 - 2 * 2", json!(0));
+    yields("10 - 3 - 2", json!(5));
+    yields("input['x-y']", json!(1));
+    yields("input.list[1] == 2.0", json!(true));
+    yields("1 + 0.5", json!(1.5));
+    yields("'a' + \"b\"", json!("ab"));
+    yields("[1] + [2]", json!([1, 2]));
+    yields("{'k': input.a}.k.b", json!(3));
+    yields("input.a.b > 2 ? 'big' : 'small'", json!("big"));
+    yields("!(1 == 1) || 2 in input.list && 'a' in input", json!(true));
+    yields("has(input.a.b) && !has(input.q.r.s)", json!(true));
+    yields(
+        "default(input.q.r, 'none') + default(input.n, 'x')",
+        json!("nonex"),
+    );
+    yields("input.list.map(x, x * 2)", json!([2, 4, 6]));
+    yields("input.list.map(x, x > 1, x * 2)", json!([4, 6]));
+    yields("input.list.filter(x, x > 1)", json!([2, 3]));
+    yields(
+        "input.list.all(x, x > 0) && input.list.exists(x, x == 3)",
+        json!(true),
+    );
+    yields("input.list.exists_one(x, x == 3)", json!(true));
+    yields("input.a.map(k, k)", json!(["b"]));
+    yields("-input.a.b", json!(-3));
+    yields("-5 % 3", json!(-2));
+}
+
+#[test]
+fn the_functions_do_what_their_names_say() {
+    yields("size('äöü') + input.list.size() + size(input.a)", json!(7));
+    yields(
+        "string(1) + string(true) + string(1.5) + string('x')",
+        json!("1true1.5x"),
+    );
+    yields("int('42') + int(1.9)", json!(43));
+    yields("double('1.5')", json!(1.5));
+    yields("bool('true')", json!(true));
+    yields("type(1) + type(null)", json!("intnull"));
+    yields(
+        "'abc'.startsWith('a') && 'abc'.endsWith('c') && 'abc'.contains('b')",
+        json!(true),
+    );
+    yields("'a-1'.matches('^[a-z]-[0-9]$')", json!(true));
+    yields("lower('A') + upper('b') + trim(' c ')", json!("aBc"));
+    yields("'a,b'.split(',').join('-')", json!("a-b"));
+    yields("'aXa'.replace('a', 'bb')", json!("bbXbb"));
+    yields(
+        "sha256('abc')",
+        json!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    );
+    yields(
+        "json({'b': 1, 'a': [1.0, null, 'é\\n']})",
+        json!(r#"{"a":[1,null,"é\n"],"b":1}"#),
+    );
+    yields(
+        "parse_json('{\"a\": [1, {\"b\": null}]}').a[1]",
+        json!({"b": null}),
+    );
+    yields("fingerprint({'a': 1}) == sha256('{\"a\":1}')", json!(true));
+    yields(
+        "fingerprint({'a': 1, 'b': {'c': 2}}, ['b.c']) == fingerprint({'b': {}, 'a': 1})",
+        json!(true),
+    );
+}
+
+#[test]
+fn what_goes_wrong_is_told_apart() {
+    let input = json!({"a": 1, "big": 9_223_372_036_854_775_807_i64, "huge": u64::MAX});
+    assert!(matches!(
+        eval("input.b", &input),
+        Err(Fault::Missing { .. })
+    ));
+    assert!(matches!(
+        eval("input.a.c", &input),
+        Err(Fault::Missing { .. })
+    ));
+    assert!(matches!(
+        eval("input.a + 'x'", &input),
+        Err(Fault::Type { .. })
+    ));
+    assert!(matches!(
+        eval("input.big + 1", &input),
+        Err(Fault::Overflow(_))
+    ));
+    assert!(matches!(
+        eval("input.huge", &input),
+        Err(Fault::Overflow(_))
+    ));
+    assert!(matches!(eval("1 / 0", &input), Err(Fault::DivisionByZero)));
+    assert!(matches!(eval("[1][1]", &input), Err(Fault::Index { .. })));
+    assert!(matches!(eval("1 && true", &input), Err(Fault::Type { .. })));
+    assert!(matches!(
+        eval("json(input.big)", &input),
+        Err(Fault::Invalid(_))
+    ));
+}

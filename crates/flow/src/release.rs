@@ -1,0 +1,81 @@
+//! What a checked flow is: everything that a run needs to know, and nothing about how it was
+//! spelled.
+//!
+//! Two files that mean the same have one canonical form and so one [`Digest`].
+
+mod digest;
+mod http;
+mod kv;
+mod step;
+mod trigger;
+
+pub use digest::{Digest, DigestError};
+pub use http::{Body, HttpGuard, HttpStep, Method, Probe, Request};
+pub use kv::{KvStep, KvVerb};
+pub use step::{Action, Step, Wait};
+pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
+
+use std::collections::BTreeMap;
+
+use semel_model::{FlowName, RetryPolicy, Span};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::expr::Expr;
+
+/// One flow, checked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// What its author calls it.
+    #[serde(rename = "flow")]
+    pub name: FlowName,
+    /// What it is for, in the author's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// What starts runs.
+    pub trigger: Triggers,
+    /// How long a key is remembered.
+    pub keep: Span,
+    /// What holds for steps that do not say otherwise.
+    pub retry: RetryPolicy,
+    /// Constants that expressions read as `env`: one map.
+    pub env: Value,
+    /// What a run does, in order.
+    pub steps: Vec<Step>,
+    /// What a run yields; null where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Expr>,
+}
+
+impl Flow {
+    /// The step of that name.
+    #[must_use]
+    pub fn find_step(&self, id: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| step.id.as_str() == id)
+    }
+
+    /// The flow as canonical JSON (RFC 8785).
+    #[must_use]
+    pub fn to_canonical_json(&self) -> String {
+        // Keys are text and numbers are finite: the reader admits nothing else.
+        let written = serde_json_canonicalizer::to_string(self);
+        assert!(written.is_ok(), "a checked flow has a canonical form");
+        written.unwrap_or_default()
+    }
+
+    /// What this flow is, in 32 bytes: equal for equal meaning, whatever the spelling.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.to_canonical_json())
+    }
+
+    /// The waits of the flow that a callback ends, by step, in order.
+    pub fn callbacks(&self) -> impl Iterator<Item = &Step> {
+        self.steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::Wait(Wait::Callback { .. })))
+    }
+}
+
+/// Names and texts with holes, sorted by name.
+pub type TextMap<T> = BTreeMap<String, T>;

@@ -1,0 +1,66 @@
+//! Triggers, checked.
+
+use semel_model::{Mismatch, TriggerKind};
+use serde::Serialize;
+
+use crate::expr::Expr;
+
+/// The ways in which runs of a flow start; at least one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Triggers {
+    /// A request to a hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
+    /// A program, through the API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<Start>,
+    /// A person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual: Option<Start>,
+}
+
+impl Triggers {
+    /// Whether runs can start in this way.
+    #[must_use]
+    pub const fn allow(&self, kind: TriggerKind) -> bool {
+        match kind {
+            TriggerKind::Webhook => self.webhook.is_some(),
+            TriggerKind::Api => self.api.is_some(),
+            TriggerKind::Manual => self.manual.is_some(),
+        }
+    }
+}
+
+/// A hook at `/hooks/{namespace}/{path}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Webhook {
+    /// The last part of its address.
+    pub path: String,
+    /// How a delivery proves where it comes from.
+    pub auth: WebhookAuth,
+    /// What two deliveries of one intent have in common.
+    pub key: Expr,
+    /// Deliveries for which this is false start nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expr>,
+    /// What becomes of a known key with another payload.
+    pub mismatch: Mismatch,
+}
+
+/// How a delivery proves where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookAuth {
+    /// Not at all: whoever knows the address may deliver.
+    None,
+}
+
+/// A start by a program or a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Start {
+    /// What two starts of one intent have in common; otherwise the caller names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Expr>,
+    /// What becomes of a known key with another payload.
+    pub mismatch: Mismatch,
+}
