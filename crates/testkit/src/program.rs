@@ -24,6 +24,9 @@ const LINES_MAX: usize = 50_000;
 /// How often the end of a process is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
+/// How long the output of a program that has ended is still read.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What to run, and how.
 #[derive(Debug)]
 pub struct Program {
@@ -201,7 +204,11 @@ impl Process {
             sleep(LOOK_EVERY).await;
         };
         self.stand_down();
-        self.until(deadline, |streams| streams.closed == 2).await?;
+        // Somebody whom the program has started may hold its output open for ever.
+        let last_words = Instant::now() + LAST_WORDS_PATIENCE;
+        self.until(last_words, |streams| streams.closed == 2)
+            .await
+            .ok();
         Ok(status)
     }
 

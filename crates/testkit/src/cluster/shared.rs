@@ -70,6 +70,7 @@ fn place() -> Result<PathBuf> {
     binaries::directory()?.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     include_str!("postmaster.rs").hash(&mut hasher);
+    include_str!("shared.rs").hash(&mut hasher);
     let digest = hasher.finish();
     let uid = rustix::process::geteuid().as_raw();
     Ok(std::env::temp_dir().join(format!("semel-testkit-{uid}-{digest:016x}")))
