@@ -1,1 +1,35 @@
 //! Moving runs forward: intake, leases, turns, waits, recovery, retention.
+//!
+//! The way of a delivery through the modules, in reading order:
+//!
+//! - [`intake`] reads what arrives, tells its key and has it accepted: one commit, one run.
+//! - [`lease`] keeps the process's right to move runs, and takes runs that are due.
+//! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
+//! - [`turn`] carries one run forward: decide, write, perform, and again.
+//! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
+//! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
+//! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
+
+pub mod boottime;
+pub mod catalogue;
+pub mod commands;
+pub mod decide;
+pub mod doubts;
+pub mod engine;
+pub mod fault;
+pub mod fold;
+pub mod intake;
+pub mod lease;
+pub mod metrics;
+pub mod recover;
+pub mod retain;
+pub mod settle;
+pub mod turn;
+pub mod waits;
+
+pub use catalogue::{Catalogue, Release};
+pub use commands::{CancelError, DropError, FlowError, Published};
+pub use doubts::{SettleError, Settlement};
+pub use engine::{Engine, Options, Secret, StartError};
+pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
+pub use waits::{CallbackError, Called};

@@ -1,1 +1,61 @@
 //! PostgreSQL: every statement, every migration, the clock.
+//!
+//! No other crate speaks SQL. One module per table that matters, each the only one to name its
+//! table in a write; [`journal`] is where a run's transition is made and therefore writes to
+//! several in one transaction. Hot paths ([`claims`], [`journal`], [`waits`]) take many rows at
+//! once through a [`writer`]: while one commit is in flight the next batch gathers.
+//!
+//! Locks on `queue` rows are taken in the order of their run's identity, and before locks on
+//! `waits` and `kv`, so that two batches never wait for each other in a circle.
+
+pub mod audit;
+pub mod cell;
+pub mod claims;
+pub mod clock;
+pub mod commands;
+pub mod duplicates;
+pub mod effects;
+pub mod evidence;
+pub mod flows;
+pub mod journal;
+pub mod kv;
+pub mod link;
+pub mod migrate;
+pub mod queue;
+pub mod refusals;
+pub mod retain;
+pub mod runs;
+pub mod sessions;
+pub mod tokens;
+pub mod waits;
+pub mod writer;
+
+pub use cell::{Cell, CellOptions, ConnectError, ReadError};
+pub use migrate::{MigrateError, migrate};
+
+/// Every statement that the store prepares, by module, for the test that prepares them all.
+pub fn statements() -> Vec<(&'static str, &'static str)> {
+    let modules: [(&'static str, &[&'static str]); 17] = [
+        ("audit", audit::STATEMENTS),
+        ("claims", claims::STATEMENTS),
+        ("clock", clock::STATEMENTS),
+        ("commands", commands::STATEMENTS),
+        ("duplicates", duplicates::STATEMENTS),
+        ("effects", effects::STATEMENTS),
+        ("evidence", evidence::STATEMENTS),
+        ("flows", flows::STATEMENTS),
+        ("journal", journal::STATEMENTS),
+        ("kv", kv::STATEMENTS),
+        ("queue", queue::STATEMENTS),
+        ("refusals", refusals::STATEMENTS),
+        ("retain", retain::STATEMENTS),
+        ("runs", runs::STATEMENTS),
+        ("sessions", sessions::STATEMENTS),
+        ("tokens", tokens::STATEMENTS),
+        ("waits", waits::STATEMENTS),
+    ];
+    modules
+        .into_iter()
+        .flat_map(|(module, texts)| texts.iter().map(move |text| (module, *text)))
+        .collect()
+}

@@ -1,1 +1,39 @@
 //! The test world: databases, peers, faults, time. Never shipped.
+//!
+//! Everything here is real: a PostgreSQL started from the machine's own binaries, an HTTP peer in
+//! a process of its own, a TCP proxy that cuts wires, the product's binary under real signals.
+//! Nothing outlives the tests that asked for it, not even when they are killed.
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use semel_testkit::{Database, Peer, Program, peer::Behaviour};
+//! # async fn story() -> anyhow::Result<()> {
+//! let database = Database::new(async |_url| Ok(/* migrate it */ ())).await?;
+//! let bank = Peer::start().await?;
+//! let mut semel = Program::semel()?.arg("serve").env("DATABASE_URL", database.url()).start()?;
+//! semel.until_line("listening", Duration::from_secs(10)).await?;
+//!
+//! bank.next("/keyed/", Behaviour::HoldBeforeAnswer).await?;
+//! // … deliver something that makes the product call bank.url("/keyed/charge") …
+//! bank.until_held(1, Duration::from_secs(10)).await?;
+//! semel.sigkill()?;
+//!
+//! assert_eq!(bank.count("/keyed/").await?.effects, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod client;
+pub mod cluster;
+pub mod database;
+pub mod peer;
+pub mod program;
+pub mod proxy;
+mod watchdog;
+
+pub use client::Client;
+pub use cluster::{Cluster, Options, Server};
+pub use database::Database;
+pub use peer::Peer;
+pub use program::{Process, Program};
+pub use proxy::{Cut, Proxy};

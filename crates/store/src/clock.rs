@@ -1,0 +1,63 @@
+//! The clock. Time is the database's: `moment()` in SQL, [`Clock`] in the process.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::cell::{Cell, ReadError};
+
+pub(crate) const READ: &str = "SELECT moment()";
+const MOVE: &str = "UPDATE clock SET ahead = ahead + make_interval(secs => $1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[READ, MOVE];
+
+/// What the database's clock says, carried on by the process between two readings.
+///
+/// It decides nothing that could go wrong by being a little off: instants that matter (expiry of
+/// a lease, being due) are judged by the database itself.
+#[derive(Debug)]
+pub struct Clock {
+    reading: Mutex<(Timestamp, Instant)>,
+}
+
+impl Clock {
+    /// Reads the database's clock.
+    pub async fn start(cell: &Cell) -> Result<Self, ReadError> {
+        let now = cell.reader().await?.query_one(READ, &[]).await?.get(0);
+        Ok(Self {
+            reading: Mutex::new((now, Instant::now())),
+        })
+    }
+
+    /// A clock that stands at a given instant, for pure tests.
+    pub fn standing_at(now: Timestamp) -> Self {
+        Self {
+            reading: Mutex::new((now, Instant::now())),
+        }
+    }
+
+    /// Takes over a newer reading that came with some answer.
+    pub fn set(&self, now: Timestamp) {
+        if let Ok(mut reading) = self.reading.lock() {
+            *reading = (now, Instant::now());
+        }
+    }
+
+    /// The database's time, as far as the process can tell.
+    pub fn now(&self) -> Timestamp {
+        match self.reading.lock() {
+            Ok(reading) => reading.0 + reading.1.elapsed(),
+            Err(poisoned) => poisoned.into_inner().0,
+        }
+    }
+}
+
+/// Moves the clock ahead, for tests.
+pub async fn move_ahead(cell: &Cell, by: Duration) -> Result<(), ReadError> {
+    cell.reader()
+        .await?
+        .execute(MOVE, &[&by.as_secs_f64()])
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! The `effects` table: the ledger.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use semel_model::effect::State;
+use semel_model::event::Event;
+use semel_model::{EffectId, RunId};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::journal::{EffectChange, Transition};
+
+pub(crate) const INSERT: &str = "
+    INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt,
+                         intended_at, settled_at, external_id, note)
+    SELECT t.born, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
+           t.state::effect_state, t.attempt, c.now,
+           CASE WHEN t.state <> 'pending' THEN c.now END, t.external_id, t.note
+      FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int4[], $5::text[], $6::text[],
+                  $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[])
+        AS t (born, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id, note),
+           (SELECT moment() AS now) c";
+
+/// A settled entry stays settled: the guard stands in the `WHERE` clause.
+pub(crate) const UPDATE: &str = "
+    UPDATE effects e
+       SET state = t.state::effect_state, attempt = t.attempt,
+           external_id = coalesce(t.external_id, e.external_id), note = t.note,
+           intended_at = CASE WHEN t.state = 'pending' THEN (SELECT moment()) ELSE e.intended_at END,
+           settled_at = CASE WHEN t.state <> 'pending' THEN (SELECT moment()) END
+      FROM unnest($1::date[], $2::uuid[], $3::text[], $4::int4[], $5::text[], $6::text[])
+        AS t (born, id, state, attempt, external_id, note)
+     WHERE e.born = t.born AND e.id = t.id AND e.state NOT IN ('done', 'failed')";
+
+const LIST: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.born
+      FROM effects e
+     WHERE e.namespace_id = $1
+       AND ($2::text IS NULL OR e.state::text = $2)
+       AND ($3::timestamptz IS NULL OR (e.intended_at, e.id) < ($3, $4::uuid))
+     ORDER BY e.intended_at DESC, e.id DESC
+     LIMIT $5";
+
+const LIST_OF_RUN: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.born
+      FROM effects e
+     WHERE e.namespace_id = $1 AND e.born = $2 AND e.id BETWEEN $3 AND $4 AND e.run_id = $5
+     ORDER BY e.intended_at";
+
+const FIND: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.born
+      FROM effects e
+     WHERE e.namespace_id = $1 AND e.id = $2";
+
+const DOUBTS: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.born
+      FROM effects e
+     WHERE e.namespace_id = $1 AND e.state = 'in_doubt'
+     ORDER BY e.intended_at
+     LIMIT $2";
+
+const COUNT_DOUBTS: &str = "SELECT count(*) FROM effects WHERE state = 'in_doubt'";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT,
+    UPDATE,
+    LIST,
+    LIST_OF_RUN,
+    FIND,
+    DOUBTS,
+    COUNT_DOUBTS,
+];
+
+/// Effects of a batch, one array per column.
+#[derive(Default)]
+pub(crate) struct Rows<'a> {
+    born: Vec<Date>,
+    ids: Vec<Uuid>,
+    runs: Vec<Uuid>,
+    namespaces: Vec<i32>,
+    steps: Vec<&'a str>,
+    kinds: Vec<&'static str>,
+    guards: Vec<&'static str>,
+    states: Vec<&'static str>,
+    attempts: Vec<i32>,
+    external_ids: Vec<Option<&'a str>>,
+    notes: Vec<Option<&'a str>>,
+}
+
+impl<'a> Rows<'a> {
+    /// `made` is the event that the write itself made: where it tells of a failure, the entry did
+    /// not come to what the transition hoped for.
+    pub(crate) fn push(
+        &mut self,
+        item: &'a Transition,
+        change: &'a EffectChange,
+        made: Option<&'a Event>,
+    ) {
+        let (state, note) = match made {
+            Some(Event::Failed { fault, .. }) => (State::Failed, Some(fault.message.as_str())),
+            _ => (change.state, change.note.as_deref()),
+        };
+        self.born.push(item.born);
+        self.ids.push(*change.effect.as_uuid());
+        self.runs.push(*item.run.as_uuid());
+        self.namespaces.push(item.namespace_id);
+        self.steps.push(&change.step);
+        self.kinds.push(change.kind);
+        self.guards.push(change.guard.as_str());
+        self.states.push(state.as_str());
+        self.attempts
+            .push(i32::try_from(change.attempt).unwrap_or(i32::MAX));
+        self.external_ids.push(change.external_id.as_deref());
+        self.notes.push(note);
+    }
+
+    pub(crate) fn insert_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
+        (!self.ids.is_empty()).then(|| {
+            vec![
+                &self.born as &(dyn ToSql + Sync),
+                &self.ids,
+                &self.runs,
+                &self.namespaces,
+                &self.steps,
+                &self.kinds,
+                &self.guards,
+                &self.states,
+                &self.attempts,
+                &self.external_ids,
+                &self.notes,
+            ]
+        })
+    }
+
+    pub(crate) fn update_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
+        (!self.ids.is_empty()).then(|| {
+            vec![
+                &self.born as &(dyn ToSql + Sync),
+                &self.ids,
+                &self.states,
+                &self.attempts,
+                &self.external_ids,
+                &self.notes,
+            ]
+        })
+    }
+}
+
+/// An effect as people see it.
+#[derive(Clone, Debug)]
+pub struct EffectView {
+    /// The effect, which is the key that the destination was sent.
+    pub id: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The step's path.
+    pub step: String,
+    /// The kind of step.
+    pub kind: String,
+    /// How it is made safe.
+    pub guard: String,
+    /// Where it stands.
+    pub state: State,
+    /// The number of its latest attempt.
+    pub attempt: i32,
+    /// When the latest attempt's intent was written.
+    pub intended_at: Timestamp,
+    /// When its outcome was written.
+    pub settled_at: Option<Timestamp>,
+    /// The destination's identity for what was made.
+    pub external_id: Option<String>,
+    /// What was seen, where it did not simply succeed.
+    pub note: Option<String>,
+    /// The partition of its run.
+    pub born: Date,
+}
+
+/// Lists effects, newest first.
+pub async fn list(
+    cell: &Cell,
+    namespace_id: i32,
+    state: Option<State>,
+    before: Option<(Timestamp, EffectId)>,
+    limit: u16,
+) -> Result<Vec<EffectView>, ReadError> {
+    let state = state.map(State::as_str);
+    let (at, id) = match before {
+        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
+        None => (None, None),
+    };
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client
+        .query(LIST, &[&namespace_id, &state, &at, &id, &limit])
+        .await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Lists the effects of one run, in the order of their intents.
+pub async fn list_of_run(
+    cell: &Cell,
+    namespace_id: i32,
+    born: Date,
+    run: RunId,
+) -> Result<Vec<EffectView>, ReadError> {
+    let (low, high) = run.owned_range();
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &born, &low, &high, run.as_uuid()];
+    let rows = client.query(LIST_OF_RUN, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Looks one effect up.
+pub async fn find(
+    cell: &Cell,
+    namespace_id: i32,
+    effect: EffectId,
+) -> Result<Option<EffectView>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(FIND, &[&namespace_id, effect.as_uuid()])
+        .await?;
+    Ok(row.as_ref().map(read_view))
+}
+
+/// Lists what is in doubt, oldest first.
+pub async fn list_doubts(
+    cell: &Cell,
+    namespace_id: i32,
+    limit: u16,
+) -> Result<Vec<EffectView>, ReadError> {
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client.query(DOUBTS, &[&namespace_id, &limit]).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// How many effects are in doubt, in all namespaces.
+pub async fn count_doubts(cell: &Cell) -> Result<i64, ReadError> {
+    Ok(cell
+        .reader()
+        .await?
+        .query_one(COUNT_DOUBTS, &[])
+        .await?
+        .get(0))
+}
+
+fn read_view(row: &Row) -> EffectView {
+    let state: &str = row.get(5);
+    let Ok(state) = state.parse() else {
+        unreachable!("the ledger has no state {state}")
+    };
+    EffectView {
+        id: EffectId::from_uuid(row.get(0)),
+        run: RunId::from_uuid(row.get(1)),
+        step: row.get(2),
+        kind: row.get(3),
+        guard: row.get(4),
+        state,
+        attempt: row.get(6),
+        intended_at: row.get(7),
+        settled_at: row.get(8),
+        external_id: row.get(9),
+        note: row.get(10),
+        born: row.get(11),
+    }
+}

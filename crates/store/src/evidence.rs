@@ -1,0 +1,63 @@
+//! The `evidence` table: answers that came to a worker whose lease was lost.
+//!
+//! Nothing fences them, because they change nothing by themselves: the next holder of the run may
+//! read them to turn doubt into done.
+
+use semel_model::{EffectId, RunId};
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+
+use crate::cell::{Cell, ReadError};
+
+pub(crate) const LOAD: &str = "
+    SELECT e.run_id, e.effect_id, e.attempt, e.response
+      FROM unnest($1::uuid[]) AS t (run_id)
+      JOIN evidence e ON e.run_id = t.run_id";
+
+const HAND_IN: &str = "
+    WITH kept AS (
+        INSERT INTO evidence (run_id, effect_id, attempt, epoch, response)
+        VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT DO NOTHING)
+    UPDATE queue SET due_at = moment() WHERE run_id = $1 AND holder IS NULL AND stage = 'parked'";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN];
+
+/// A late answer.
+#[derive(Clone, Debug)]
+pub struct Late {
+    /// The effect that was answered.
+    pub effect: EffectId,
+    /// The attempt that was answered.
+    pub attempt: i32,
+    /// What the destination answered.
+    pub response: Value,
+}
+
+/// Hands in a late answer, and wakes the run if it is parked.
+pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result<(), ReadError> {
+    cell.reader()
+        .await?
+        .execute(
+            HAND_IN,
+            &[
+                run.as_uuid(),
+                late.effect.as_uuid(),
+                &late.attempt,
+                &epoch,
+                &Json(&late.response),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+pub(crate) fn read_late(row: &Row) -> Late {
+    let Json(response) = row.get(3);
+    Late {
+        effect: EffectId::from_uuid(row.get(1)),
+        attempt: row.get(2),
+        response,
+    }
+}

@@ -1,0 +1,297 @@
+//! Control data: the `namespaces`, `flows`, `releases` and `control` tables.
+//!
+//! Small, written rarely, cached by every server. One number tells whether a cache is stale.
+
+use jiff::Timestamp;
+use semel_model::{FlowName, NamespaceName};
+use tokio_postgres::Row;
+
+use crate::cell::{Cell, ReadError};
+
+const BUMP: &str = "UPDATE control SET version = version + 1";
+const VERSION: &str = "SELECT version FROM control";
+
+const MAKE_NAMESPACE: &str = "
+    INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
+const FIND_NAMESPACE: &str = "SELECT id FROM namespaces WHERE name = $1";
+
+const LIVE: &str = "
+    SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
+      FROM flows f
+      JOIN namespaces n ON n.id = f.namespace_id
+      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
+
+const RELEASE: &str = "
+    SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
+      FROM releases l
+      JOIN flows f ON f.id = l.flow_id
+      JOIN namespaces n ON n.id = f.namespace_id
+     WHERE l.id = $1";
+
+const PUSH: &str = "
+    INSERT INTO flows (namespace_id, name, draft, draft_at) VALUES ($1, $2, $3, moment())
+        ON CONFLICT (namespace_id, name) DO UPDATE
+       SET draft = EXCLUDED.draft, draft_at = EXCLUDED.draft_at
+ RETURNING id";
+
+const LOCK_FLOW: &str = "
+    SELECT id FROM flows WHERE namespace_id = $1 AND name = $2 FOR UPDATE";
+
+const PUBLISH: &str = "
+    INSERT INTO releases (flow_id, number, digest, source)
+    SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM releases WHERE flow_id = $1
+        ON CONFLICT (flow_id, digest) DO NOTHING";
+
+const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
+
+const PROMOTE: &str = "
+    UPDATE flows f SET live_release = l.number
+      FROM releases l
+     WHERE f.namespace_id = $1 AND f.name = $2 AND l.flow_id = f.id AND l.number = $3";
+
+const LIST: &str = "
+    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at)
+      FROM flows f
+      LEFT JOIN releases l ON l.flow_id = f.id
+     WHERE f.namespace_id = $1 AND ($2::text IS NULL OR f.name = $2)
+     GROUP BY f.id
+     ORDER BY f.name";
+
+const RELEASES: &str = "
+    SELECT l.number, l.digest, l.published_at, l.source
+      FROM releases l
+      JOIN flows f ON f.id = l.flow_id
+     WHERE f.namespace_id = $1 AND f.name = $2
+     ORDER BY l.number DESC
+     LIMIT 100";
+
+const NAMES: &str = "SELECT name FROM flows WHERE namespace_id = $1";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    BUMP,
+    VERSION,
+    MAKE_NAMESPACE,
+    FIND_NAMESPACE,
+    LIVE,
+    RELEASE,
+    PUSH,
+    LOCK_FLOW,
+    PUBLISH,
+    FIND_DIGEST,
+    PROMOTE,
+    LIST,
+    RELEASES,
+    NAMES,
+];
+
+/// A release as servers load it.
+#[derive(Clone, Debug)]
+pub struct ReleaseRow {
+    /// Its namespace, short.
+    pub namespace_id: i32,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its flow, short.
+    pub flow_id: i32,
+    /// Its flow.
+    pub flow: String,
+    /// The release, short.
+    pub id: i32,
+    /// Its number within the flow.
+    pub number: i32,
+    /// Its text.
+    pub source: String,
+}
+
+fn read_release(row: &Row) -> ReleaseRow {
+    ReleaseRow {
+        namespace_id: row.get(0),
+        namespace: row.get(1),
+        flow_id: row.get(2),
+        flow: row.get(3),
+        id: row.get(4),
+        number: row.get(5),
+        source: row.get(6),
+    }
+}
+
+/// The number that grows with every change of control data.
+pub async fn version(cell: &Cell) -> Result<i64, ReadError> {
+    Ok(cell.reader().await?.query_one(VERSION, &[]).await?.get(0))
+}
+
+/// Makes a namespace unless it is there, and gives its short form.
+pub async fn ensure_namespace(cell: &Cell, name: &NamespaceName) -> Result<i32, ReadError> {
+    let client = cell.reader().await?;
+    client.execute(MAKE_NAMESPACE, &[&name.as_str()]).await?;
+    client.execute(BUMP, &[]).await?;
+    Ok(client
+        .query_one(FIND_NAMESPACE, &[&name.as_str()])
+        .await?
+        .get(0))
+}
+
+/// Every flow's live release, in all namespaces.
+pub async fn list_live(cell: &Cell) -> Result<Vec<ReleaseRow>, ReadError> {
+    Ok(cell
+        .reader()
+        .await?
+        .query(LIVE, &[])
+        .await?
+        .iter()
+        .map(read_release)
+        .collect())
+}
+
+/// One release, live or not.
+pub async fn find_release(cell: &Cell, id: i32) -> Result<Option<ReleaseRow>, ReadError> {
+    Ok(cell
+        .reader()
+        .await?
+        .query_opt(RELEASE, &[&id])
+        .await?
+        .as_ref()
+        .map(read_release))
+}
+
+/// Keeps a draft.
+pub async fn push_draft(
+    cell: &Cell,
+    namespace_id: i32,
+    flow: &FlowName,
+    source: &str,
+) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    client
+        .query_one(PUSH, &[&namespace_id, &flow.as_str(), &source])
+        .await?;
+    Ok(())
+}
+
+/// Freezes a text as the flow's next release, and gives its number. The same digest published
+/// again gives the number that it has. Nothing when there is no such flow.
+pub async fn publish(
+    cell: &Cell,
+    namespace_id: i32,
+    flow: &FlowName,
+    digest: &str,
+    source: &str,
+) -> Result<Option<i32>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    // The row lock makes numbers gap-free: one publisher of a flow at a time.
+    let Some(row) = tx
+        .query_opt(LOCK_FLOW, &[&namespace_id, &flow.as_str()])
+        .await?
+    else {
+        return Ok(None);
+    };
+    let flow_id: i32 = row.get(0);
+    tx.execute(PUBLISH, &[&flow_id, &digest, &source]).await?;
+    let number = tx
+        .query_one(FIND_DIGEST, &[&flow_id, &digest])
+        .await?
+        .get(0);
+    tx.execute(BUMP, &[]).await?;
+    tx.commit().await?;
+    Ok(Some(number))
+}
+
+/// Makes a release live. False when there is none of that number.
+pub async fn promote(
+    cell: &Cell,
+    namespace_id: i32,
+    flow: &FlowName,
+    number: i32,
+) -> Result<bool, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let promoted = tx
+        .execute(PROMOTE, &[&namespace_id, &flow.as_str(), &number])
+        .await?;
+    tx.execute(BUMP, &[]).await?;
+    tx.commit().await?;
+    Ok(promoted == 1)
+}
+
+/// A flow as people see it.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    /// Its name.
+    pub name: String,
+    /// The number of the live release.
+    pub live: Option<i32>,
+    /// The number of the latest release.
+    pub latest: Option<i32>,
+    /// The working copy.
+    pub draft: Option<String>,
+    /// When the working copy was pushed.
+    pub draft_at: Option<Timestamp>,
+    /// When the latest release was frozen.
+    pub published_at: Option<Timestamp>,
+}
+
+/// Lists the flows of a namespace, or the one of a name.
+pub async fn list(
+    cell: &Cell,
+    namespace_id: i32,
+    name: Option<&str>,
+) -> Result<Vec<FlowView>, ReadError> {
+    let rows = cell
+        .reader()
+        .await?
+        .query(LIST, &[&namespace_id, &name])
+        .await?;
+    Ok(rows
+        .iter()
+        .map(|row| FlowView {
+            name: row.get(0),
+            live: row.get(1),
+            latest: row.get(2),
+            draft: row.get(3),
+            draft_at: row.get(4),
+            published_at: row.get(5),
+        })
+        .collect())
+}
+
+/// A release as people see it.
+#[derive(Clone, Debug)]
+pub struct ReleaseView {
+    /// Its number.
+    pub number: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// When it was frozen.
+    pub published_at: Timestamp,
+    /// Its text.
+    pub source: String,
+}
+
+/// Lists the releases of a flow, newest first.
+pub async fn list_releases(
+    cell: &Cell,
+    namespace_id: i32,
+    flow: &str,
+) -> Result<Vec<ReleaseView>, ReadError> {
+    let rows = cell
+        .reader()
+        .await?
+        .query(RELEASES, &[&namespace_id, &flow])
+        .await?;
+    Ok(rows
+        .iter()
+        .map(|row| ReleaseView {
+            number: row.get(0),
+            digest: row.get(1),
+            published_at: row.get(2),
+            source: row.get(3),
+        })
+        .collect())
+}
+
+/// The names of a namespace's flows, for a search by key in all of them.
+pub async fn list_names(cell: &Cell, namespace_id: i32) -> Result<Vec<String>, ReadError> {
+    let rows = cell.reader().await?.query(NAMES, &[&namespace_id]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}

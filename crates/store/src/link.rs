@@ -1,0 +1,142 @@
+//! A writer's own connection: it prepares each statement once and is replaced when it breaks.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, Statement};
+
+use crate::cell::{Cell, Wire};
+
+/// The longest pause between two tries to connect.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A connection of a writer's own.
+pub struct Link {
+    cell: Cell,
+    wire: Option<Wire>,
+    prepared: HashMap<&'static str, Statement>,
+    pause: Duration,
+}
+
+/// What a failed write means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A row of the batch was fenced off; nothing was written.
+    Fenced,
+    /// The connection broke or the server went away: whether it was written is not known.
+    Unknown,
+    /// The server asks to try again (deadlock, lock or statement timeout); nothing was written.
+    Again,
+    /// The statement itself is refused; trying again would not help.
+    Refused,
+}
+
+impl Link {
+    /// A link that connects when it is first used.
+    pub fn new(cell: &Cell) -> Self {
+        Self {
+            cell: cell.clone(),
+            wire: None,
+            prepared: HashMap::new(),
+            pause: Duration::from_millis(20),
+        }
+    }
+
+    /// The connection, made anew if it is gone.
+    pub(crate) async fn client(&mut self) -> Result<&Client, Error> {
+        if self
+            .wire
+            .as_ref()
+            .is_none_or(|wire| wire.client.is_closed())
+        {
+            self.prepared.clear();
+            self.wire = Some(self.cell.open_writer().await?);
+            self.pause = Duration::from_millis(20);
+        }
+        match &self.wire {
+            Some(wire) => Ok(&wire.client),
+            None => unreachable!("the connection was just made"),
+        }
+    }
+
+    /// Prepares what is not yet prepared on this connection.
+    pub(crate) async fn prepare(&mut self, texts: &[&'static str]) -> Result<(), Error> {
+        self.client().await?;
+        for text in texts {
+            if !self.prepared.contains_key(text) {
+                let statement = self.client().await?.prepare(text).await?;
+                self.prepared.insert(text, statement);
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection and its prepared statements, after [`Link::prepare`].
+    pub(crate) fn ready(&self) -> Option<Ready<'_>> {
+        self.wire.as_ref().map(|wire| Ready {
+            client: &wire.client,
+            prepared: &self.prepared,
+        })
+    }
+
+    /// Gives the connection up; the next use makes another.
+    pub(crate) fn give_up(&mut self) {
+        self.wire = None;
+    }
+
+    /// Waits a little, longer each time, before the next try to connect.
+    pub(crate) async fn rest(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(RECONNECT_PAUSE_MAX);
+    }
+}
+
+/// A connection whose statements are prepared.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready<'a> {
+    pub(crate) client: &'a Client,
+    prepared: &'a HashMap<&'static str, Statement>,
+}
+
+impl<'a> Ready<'a> {
+    /// A statement that was prepared before.
+    pub(crate) fn statement(&self, text: &'static str) -> &'a Statement {
+        match self.prepared.get(text) {
+            Some(statement) => statement,
+            None => unreachable!("prepared before use: {text}"),
+        }
+    }
+}
+
+/// The code that `all_or_nothing` raises.
+pub(crate) const FENCED: &str = "SM001";
+
+/// Reads an error as what it means for the write.
+pub(crate) fn trouble(error: &Error) -> Trouble {
+    match error.code() {
+        None => Trouble::Unknown,
+        Some(code) if code.code() == FENCED => Trouble::Fenced,
+        Some(code)
+            if [
+                SqlState::T_R_DEADLOCK_DETECTED,
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::QUERY_CANCELED,
+            ]
+            .contains(code) =>
+        {
+            Trouble::Again
+        }
+        // Class 57 is the operator's doing (shutdown, crash), 08 the connection's, 53 resources,
+        // 25P03 the session's own time limit: in each the transaction's end is not known to us.
+        Some(code)
+            if ["57", "08", "53", "25", "58"]
+                .iter()
+                .any(|class| code.code().starts_with(class)) =>
+        {
+            Trouble::Unknown
+        }
+        Some(_) => Trouble::Refused,
+    }
+}

@@ -1,0 +1,327 @@
+//! The `queue` table: who holds each run that has not ended, and when it is due.
+//!
+//! Taking goes by due time, in batches, one taker per process. A million sleepers stand behind
+//! the end of the index that is read, so they cost nothing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::future::{try_join, try_join4};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use semel_model::{Key, RunId, SessionId};
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::link::{Link, Ready};
+use crate::{clock, evidence, journal, waits};
+
+const TAKE: &str = "
+    WITH due AS (
+        SELECT q.run_id
+          FROM queue q
+         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
+           AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+         ORDER BY q.due_at
+         LIMIT $2
+           FOR UPDATE OF q SKIP LOCKED)
+    UPDATE queue q
+       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + 1
+      FROM due
+     WHERE q.run_id = due.run_id
+ RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+
+const TAKE_ONE: &str = "
+    UPDATE queue
+       SET holder = $1, epoch = epoch + 1
+     WHERE run_id = $2 AND holder IS NULL
+       AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+ RETURNING run_id, epoch, seq, takes, cancel, born";
+
+const NEXT_DUE: &str = "
+    SELECT greatest(extract(epoch FROM min(due_at) - moment()), 0)::float8
+      FROM queue
+     WHERE holder IS NULL AND due_at < 'infinity'";
+
+const ABOUT: &str = "
+    SELECT r.id, r.namespace_id, r.release_id, r.key
+      FROM unnest($1::uuid[]) AS t (id)
+      JOIN runs r ON r.id = t.id";
+
+const RECOVER: &str = "
+    WITH lost AS (
+        SELECT q.run_id
+          FROM sessions s
+          JOIN queue q ON q.holder = s.id
+         WHERE s.expires_at <= (SELECT moment())
+         LIMIT $1
+           FOR UPDATE OF q SKIP LOCKED)
+    UPDATE queue q
+       SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
+      FROM lost
+     WHERE q.run_id = lost.run_id";
+
+const RETURN: &str = "
+    UPDATE queue
+       SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
+     WHERE run_id = ANY ($1) AND holder = $2";
+
+const CANCEL: &str = "
+    UPDATE queue q
+       SET cancel = true,
+           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
+      FROM runs r
+     WHERE q.run_id = $1 AND r.id = q.run_id AND r.namespace_id = $2";
+
+const WAKE: &str = "
+    UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
+
+const DEPTH: &str = "
+    SELECT count(*) FILTER (WHERE holder IS NOT NULL),
+           count(*) FILTER (WHERE holder IS NULL AND due_at <= moment())
+      FROM queue
+     WHERE holder IS NOT NULL OR due_at <= moment()";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    TAKE, TAKE_ONE, NEXT_DUE, ABOUT, RECOVER, RETURN, CANCEL, WAKE, DEPTH,
+];
+
+/// The most runs of one take.
+pub const TAKE_MAX: usize = 256;
+
+/// The most runs that one pass takes back from the dead.
+pub const RECOVER_MAX: i64 = 1000;
+
+/// A run in a worker's hands, with all that deciding needs.
+#[derive(Debug)]
+pub struct Taken {
+    /// The run.
+    pub run: RunId,
+    /// The lease under which it may be written to.
+    pub epoch: i64,
+    /// The number of its journal's last row.
+    pub seq: i32,
+    /// Takes since the last progress, this one included.
+    pub takes: i16,
+    /// Whether a person asked for its end.
+    pub cancel: bool,
+    /// The partition of its journal and effects.
+    pub born: Date,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The release that it started on.
+    pub release_id: i32,
+    /// Its key.
+    pub key: Key,
+    /// Its journal, in order.
+    pub journal: Vec<journal::Line>,
+    /// Callbacks that came.
+    pub answers: Vec<waits::Answer>,
+    /// Answers that lost workers handed in.
+    pub evidence: Vec<evidence::Late>,
+}
+
+/// What one take found.
+#[derive(Debug)]
+pub struct Catch {
+    /// The runs, loaded.
+    pub taken: Vec<Taken>,
+    /// The database's time.
+    pub now: Timestamp,
+    /// How long until the next run is due, where one is known.
+    pub next_due: Option<Duration>,
+}
+
+/// The connection that a process takes runs through.
+pub struct Taker {
+    link: Link,
+}
+
+impl Taker {
+    /// A taker of a cell.
+    pub fn new(cell: &Cell) -> Self {
+        Self {
+            link: Link::new(cell),
+        }
+    }
+
+    /// Takes up to `limit` runs that are due, and loads them.
+    pub async fn take(&mut self, session: SessionId, limit: usize) -> Result<Catch, Error> {
+        let limit = limit.min(TAKE_MAX) as i64;
+        let ready = self.prepared().await?;
+        let (rows, due) = try_join(
+            ready
+                .client
+                .query(ready.statement(TAKE), &[session.as_uuid(), &limit]),
+            ready.client.query_one(ready.statement(NEXT_DUE), &[]),
+        )
+        .await?;
+        let next_due = due.get::<_, Option<f64>>(0).map(Duration::from_secs_f64);
+        let (taken, now) = load(ready, &rows).await?;
+        Ok(Catch {
+            taken,
+            now,
+            next_due,
+        })
+    }
+
+    /// Takes one run that nobody holds, due or not, for a person's command.
+    pub async fn take_one(
+        &mut self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<Option<(Taken, Timestamp)>, Error> {
+        let ready = self.prepared().await?;
+        let rows = ready
+            .client
+            .query(
+                ready.statement(TAKE_ONE),
+                &[session.as_uuid(), run.as_uuid()],
+            )
+            .await?;
+        let (mut taken, now) = load(ready, &rows).await?;
+        Ok(taken.pop().map(|taken| (taken, now)))
+    }
+
+    /// Gives the connection up after trouble, and rests a little.
+    pub async fn recover_link(&mut self) {
+        self.link.give_up();
+        self.link.rest().await;
+    }
+
+    async fn prepared(&mut self) -> Result<Ready<'_>, Error> {
+        let texts = [
+            TAKE,
+            TAKE_ONE,
+            NEXT_DUE,
+            ABOUT,
+            clock::READ,
+            journal::LOAD,
+            waits::LOAD,
+            evidence::LOAD,
+        ];
+        self.link.prepare(&texts).await?;
+        match self.link.ready() {
+            Some(ready) => Ok(ready),
+            None => unreachable!("prepare connects"),
+        }
+    }
+}
+
+/// Reads what belongs to runs that were just taken.
+async fn load(ready: Ready<'_>, rows: &[Row]) -> Result<(Vec<Taken>, Timestamp), Error> {
+    let now = ready.client.query_one(ready.statement(clock::READ), &[]);
+    if rows.is_empty() {
+        return Ok((Vec::new(), now.await?.get(0)));
+    }
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    let born: Vec<Date> = rows.iter().map(|row| row.get(5)).collect();
+    let lows: Vec<Uuid> = ids
+        .iter()
+        .map(|id| RunId::from_uuid(*id).owned_range().0)
+        .collect();
+    let highs: Vec<Uuid> = ids
+        .iter()
+        .map(|id| RunId::from_uuid(*id).owned_range().1)
+        .collect();
+    let client = ready.client;
+    let (now, about, lines, (answers, late)) = try_join4(
+        now,
+        client.query(ready.statement(ABOUT), &[&ids]),
+        client.query(ready.statement(journal::LOAD), &[&ids, &born]),
+        try_join(
+            client.query(ready.statement(waits::LOAD), &[&ids, &lows, &highs]),
+            client.query(ready.statement(evidence::LOAD), &[&ids]),
+        ),
+    )
+    .await?;
+
+    let mut taken: HashMap<Uuid, Taken> = HashMap::with_capacity(rows.len());
+    let about: HashMap<Uuid, &Row> = about.iter().map(|row| (row.get(0), row)).collect();
+    for row in rows {
+        let id: Uuid = row.get(0);
+        // A run's row outlives its queue entry, so this is always found.
+        if let Some(about) = about.get(&id) {
+            taken.insert(id, read_taken(row, about));
+        }
+    }
+    for row in &lines {
+        if let Some(run) = taken.get_mut(&row.get(0)) {
+            run.journal.push(journal::read_line(row));
+        }
+    }
+    for row in &answers {
+        if let Some(run) = taken.get_mut(&row.get(0)) {
+            run.answers.push(waits::read_answer(row));
+        }
+    }
+    for row in &late {
+        if let Some(run) = taken.get_mut(&row.get(0)) {
+            run.evidence.push(evidence::read_late(row));
+        }
+    }
+    Ok((taken.into_values().collect(), now.get(0)))
+}
+
+fn read_taken(row: &Row, about: &Row) -> Taken {
+    let key: &[u8] = about.get(3);
+    let Ok(key) = Key::new(key) else {
+        unreachable!("a run's key was a key when it came")
+    };
+    Taken {
+        run: RunId::from_uuid(row.get(0)),
+        epoch: row.get(1),
+        seq: row.get(2),
+        takes: row.get(3),
+        cancel: row.get(4),
+        born: row.get(5),
+        namespace_id: about.get(1),
+        release_id: about.get(2),
+        key,
+        journal: Vec::new(),
+        answers: Vec::new(),
+        evidence: Vec::new(),
+    }
+}
+
+/// Frees runs whose session has expired; they are due at once.
+pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
+    Ok(cell
+        .reader()
+        .await?
+        .execute(RECOVER, &[&RECOVER_MAX])
+        .await?)
+}
+
+/// Hands runs back that a session holds, as if they had not been taken.
+pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Result<u64, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    Ok(cell
+        .reader()
+        .await?
+        .execute(RETURN, &[&ids, session.as_uuid()])
+        .await?)
+}
+
+/// Asks for a run's end. False when it has ended, or is none of this namespace's.
+pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bool, ReadError> {
+    let asked = cell
+        .reader()
+        .await?
+        .execute(CANCEL, &[run.as_uuid(), &namespace_id])
+        .await?;
+    Ok(asked == 1)
+}
+
+/// Makes a run due now, unless somebody holds it.
+pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
+    cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
+    Ok(())
+}
+
+/// How many runs are held, and how many are due and wait for a worker.
+pub async fn depth(cell: &Cell) -> Result<(i64, i64), ReadError> {
+    let row = cell.reader().await?.query_one(DEPTH, &[]).await?;
+    Ok((row.get(0), row.get(1)))
+}

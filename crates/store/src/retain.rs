@@ -1,0 +1,99 @@
+//! Forgetting: keys, history, answers and entries whose time is over.
+//!
+//! Small batches, by index, never a scan. A key whose run has not ended is never forgotten: its
+//! expiry moves on instead.
+
+use jiff::civil::Date;
+use semel_model::Span;
+
+use crate::cell::{Cell, ReadError};
+
+const FORGET: &str = "
+    WITH old AS (
+        SELECT c.id, c.run_id
+          FROM claims c
+         WHERE c.expires_at < (SELECT moment())
+         ORDER BY c.expires_at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED),
+    judged AS (
+        SELECT old.id, coalesce(r.state IN ('succeeded', 'failed', 'cancelled'), true) AS ended
+          FROM old
+          LEFT JOIN runs r ON r.id = old.run_id),
+    kept AS (
+        UPDATE claims c
+           SET expires_at = (SELECT moment()) + interval '1 hour'
+          FROM judged
+         WHERE c.id = judged.id AND NOT judged.ended),
+    forgotten AS (
+        DELETE FROM claims c
+         USING judged
+         WHERE c.id = judged.id AND judged.ended
+     RETURNING 1)
+    SELECT (SELECT count(*) FROM forgotten), (SELECT count(*) FROM old)";
+
+const COMMANDS: &str = "
+    DELETE FROM commands
+     WHERE id IN (SELECT id FROM commands WHERE begun_at < moment() - interval '1 day'
+                   ORDER BY begun_at LIMIT $1)";
+
+const ENTRIES: &str = "
+    DELETE FROM kv
+     WHERE (slot, namespace_id, entry) IN
+           (SELECT slot, namespace_id, entry FROM kv WHERE expires_at < moment()
+             ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+
+const MONTH: &str = "SELECT date_trunc('month', moment() AT TIME ZONE 'UTC')::date";
+
+const HAS_PARTITION: &str = "SELECT to_regclass($1) IS NOT NULL";
+
+pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES, MONTH, HAS_PARTITION];
+
+/// The most rows that one transaction removes.
+pub const FORGET_MAX: i64 = 5_000;
+
+/// Forgets keys whose time is over and whose run has ended. Gives how many were forgotten, and
+/// whether there may be more.
+pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
+    let row = cell
+        .reader()
+        .await?
+        .query_one(FORGET, &[&FORGET_MAX])
+        .await?;
+    let (forgotten, seen): (i64, i64) = (row.get(0), row.get(1));
+    Ok((forgotten.unsigned_abs(), seen == FORGET_MAX))
+}
+
+/// Removes command answers older than a day, and entries past their time.
+pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
+    let entries = client.execute(ENTRIES, &[&FORGET_MAX]).await?;
+    drop(client);
+    let sessions = crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
+    Ok(commands + entries + sessions)
+}
+
+/// Makes the partitions of this month and the next two, so that no row waits for one.
+pub async fn make_partitions(cell: &Cell) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let mut month: Date = client.query_one(MONTH, &[]).await?.get(0);
+    for _ in 0..3 {
+        let next = month.saturating_add(jiff::Span::new().months(1));
+        for (table, storage) in [("journal", ""), ("effects", " WITH (fillfactor = 70)")] {
+            let name = format!("{table}_{}", month.strftime("%Y_%m"));
+            if client.query_one(HAS_PARTITION, &[&name]).await?.get(0) {
+                continue;
+            }
+            // Names and dates are ours: nothing of a user's enters into this text.
+            let text = format!(
+                "CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table}
+                 FOR VALUES FROM ('{month}') TO ('{next}'){storage};
+                 COMMENT ON TABLE {name} IS 'Rows of runs that were accepted in this month.'"
+            );
+            client.batch_execute(&text).await?;
+        }
+        month = next;
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The `runs` table: what each run is, and how it ended.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use semel_model::run::State;
+use semel_model::{ClaimId, Key, RunId};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+/// Refuses the batch when a run of that identity exists: its key was forgotten before.
+pub(crate) const INSERT: &str = "
+    WITH made AS (
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at, born)
+        SELECT t.id, t.claim_id, t.namespace_id, t.release_id, t.key, t.delivery_id, $7, $8
+          FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::int4[], $5::bytea[], $6::uuid[])
+            AS t (id, claim_id, namespace_id, release_id, key, delivery_id)
+            ON CONFLICT (id) DO NOTHING
+     RETURNING 1)
+    SELECT all_or_nothing(count(*), $9) FROM made";
+
+/// Writes what a transition makes of the record.
+pub(crate) const UPDATE: &str = "
+    UPDATE runs r
+       SET state = t.state::run_state, result = t.result::json, fault = t.fault::json,
+           ended_at = CASE WHEN t.ended THEN moment() END
+      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bool[])
+        AS t (id, state, result, fault, ended)
+     WHERE r.id = t.id";
+
+const LIST: &str = "
+    SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
+           q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
+           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false)
+      FROM runs r
+      JOIN releases l ON l.id = r.release_id
+      JOIN flows f ON f.id = l.flow_id
+      LEFT JOIN queue q ON q.run_id = r.id
+     WHERE r.namespace_id = $1
+       AND ($2::text IS NULL OR f.name = $2)
+       AND ($3::text[] IS NULL OR r.state::text = ANY ($3))
+       AND ($4::timestamptz IS NULL OR (r.accepted_at, r.id) < ($4, $5::uuid))
+     ORDER BY r.accepted_at DESC, r.id DESC
+     LIMIT $6";
+
+const GET: &str = "
+    SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
+           q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
+           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false)
+      FROM runs r
+      JOIN releases l ON l.id = r.release_id
+      JOIN flows f ON f.id = l.flow_id
+      LEFT JOIN queue q ON q.run_id = r.id
+     WHERE r.namespace_id = $1 AND r.id = ANY ($2)
+     ORDER BY r.accepted_at DESC";
+
+const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, UPDATE, LIST, GET, STATES];
+
+/// A run as people see it.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    /// The run.
+    pub id: RunId,
+    /// The claim that made it.
+    pub claim: ClaimId,
+    /// Its key.
+    pub key: Key,
+    /// Its flow's name.
+    pub flow: String,
+    /// The number of its release.
+    pub release: i32,
+    /// What the record says.
+    pub state: State,
+    /// Why nobody holds it, where it has not ended.
+    pub stage: Option<Stage>,
+    /// Whether a worker holds it now.
+    pub held: bool,
+    /// When its delivery was accepted.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Its result, as JSON text.
+    pub result: Option<String>,
+    /// Its fault, as JSON text.
+    pub fault: Option<String>,
+    /// When it is due again; absent when only a person or a callback wakes it.
+    pub due_at: Option<Timestamp>,
+    /// Which partition holds its journal and effects.
+    pub born: Date,
+    /// Whether a person asked for its end.
+    pub cancelling: bool,
+}
+
+/// Why a run that has not ended is not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A worker may take it now.
+    Ready,
+    /// It rests before another attempt.
+    Retrying,
+    /// It waits for a timer or a callback.
+    Waiting,
+    /// It is kept for a person.
+    Parked,
+}
+
+impl Stage {
+    /// The stage's name, as the queue keeps it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Retrying => "retrying",
+            Self::Waiting => "waiting",
+            Self::Parked => "parked",
+        }
+    }
+
+    fn read(text: &str) -> Self {
+        match text {
+            "ready" => Self::Ready,
+            "retrying" => Self::Retrying,
+            "waiting" => Self::Waiting,
+            "parked" => Self::Parked,
+            other => unreachable!("the queue has no stage {other}"),
+        }
+    }
+}
+
+impl RunView {
+    /// The one word for where the run stands.
+    pub fn standing(&self) -> &'static str {
+        match (self.state, self.held, self.stage) {
+            (State::Active, true, _) => "running",
+            (State::Active, false, Some(Stage::Waiting)) => "waiting",
+            (State::Active, false, Some(Stage::Retrying)) => "retrying",
+            (State::Active, false, Some(Stage::Ready | Stage::Parked) | None) => "queued",
+            (state, _, _) => state.as_str(),
+        }
+    }
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only of this flow.
+    pub flow: Option<String>,
+    /// Only in one of these states.
+    pub states: Option<Vec<State>>,
+    /// Only older than this run, for the next page.
+    pub before: Option<(Timestamp, RunId)>,
+}
+
+/// Lists runs, newest first.
+pub async fn list(
+    cell: &Cell,
+    namespace_id: i32,
+    filter: &Filter,
+    limit: u16,
+) -> Result<Vec<RunView>, ReadError> {
+    let states: Option<Vec<&str>> = filter
+        .states
+        .as_ref()
+        .map(|states| states.iter().map(|state| state.as_str()).collect());
+    let (before_at, before_id) = match filter.before {
+        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
+        None => (None, None),
+    };
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(LIST).await?;
+    let limit = i64::from(limit);
+    let rows = client
+        .query(
+            &statement,
+            &[
+                &namespace_id,
+                &filter.flow,
+                &states,
+                &before_at,
+                &before_id,
+                &limit,
+            ],
+        )
+        .await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Looks one run up.
+pub async fn find(
+    cell: &Cell,
+    namespace_id: i32,
+    run: RunId,
+) -> Result<Option<RunView>, ReadError> {
+    Ok(find_many(cell, namespace_id, &[run]).await?.pop())
+}
+
+/// Looks several runs up, newest first.
+pub async fn find_many(
+    cell: &Cell,
+    namespace_id: i32,
+    runs: &[RunId],
+) -> Result<Vec<RunView>, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(GET).await?;
+    let rows = client.query(&statement, &[&namespace_id, &ids]).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// How a run stands, for whoever waits for its end.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The run.
+    pub run: RunId,
+    /// What the record says.
+    pub state: State,
+    /// Its result, as JSON text.
+    pub result: Option<String>,
+    /// Its fault, as JSON text.
+    pub fault: Option<String>,
+}
+
+/// How several runs stand.
+pub async fn list_standings(cell: &Cell, runs: &[RunId]) -> Result<Vec<Standing>, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(STATES).await?;
+    let rows = client.query(&statement, &[&ids]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| Standing {
+            run: RunId::from_uuid(row.get(0)),
+            state: read_state(row.get(1)),
+            result: read_json(row, 2),
+            fault: read_json(row, 3),
+        })
+        .collect())
+}
+
+/// The day that an instant falls on, in UTC: the partition of what is made then.
+pub(crate) fn birthday(at: Timestamp) -> Date {
+    at.to_zoned(TimeZone::UTC).date()
+}
+
+pub(crate) fn read_state(text: &str) -> State {
+    match text.parse() {
+        Ok(state) => state,
+        Err(_) => unreachable!("the record has no state {text}"),
+    }
+}
+
+/// JSON as the text that it was written as.
+pub(crate) fn read_json(row: &Row, column: usize) -> Option<String> {
+    row.get::<_, Option<tokio_postgres::types::Json<Box<serde_json::value::RawValue>>>>(column)
+        .map(|json| json.0.get().to_owned())
+}
+
+fn read_view(row: &Row) -> RunView {
+    let key: &[u8] = row.get(2);
+    let Ok(key) = Key::new(key) else {
+        unreachable!("a run's key was a key when it came")
+    };
+    let state: &str = row.get(5);
+    let stage: Option<&str> = row.get(6);
+    RunView {
+        id: RunId::from_uuid(row.get(0)),
+        claim: ClaimId::from_uuid(row.get(1)),
+        key,
+        flow: row.get(3),
+        release: row.get(4),
+        state: read_state(state),
+        stage: stage.map(Stage::read),
+        held: row.get(7),
+        accepted_at: row.get(8),
+        ended_at: row.get(9),
+        result: read_json(row, 10),
+        fault: read_json(row, 11),
+        due_at: row.get(12),
+        born: row.get(13),
+        cancelling: row.get(14),
+    }
+}

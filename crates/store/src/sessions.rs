@@ -1,0 +1,71 @@
+//! The `sessions` table: which workers are alive, judged by the database's clock alone.
+
+use jiff::Timestamp;
+use semel_model::{SessionId, Span};
+
+use crate::cell::{Cell, ReadError};
+
+const OPEN: &str = "
+    INSERT INTO sessions (id, process, expires_at)
+    VALUES ($1, $2, moment() + make_interval(secs => $3))";
+
+/// A session that has expired stays so: a paused worker cannot bring its own lease back to life.
+const RENEW: &str = "
+    UPDATE sessions
+       SET expires_at = moment() + make_interval(secs => $2)
+     WHERE id = $1 AND expires_at > moment()
+ RETURNING moment()";
+
+const CLOSE: &str = "DELETE FROM sessions WHERE id = $1";
+
+const SWEEP: &str = "
+    DELETE FROM sessions s
+     WHERE s.expires_at < moment() - make_interval(secs => $1)
+       AND NOT EXISTS (SELECT 1 FROM queue q WHERE q.holder = s.id)";
+
+pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, CLOSE, SWEEP];
+
+/// Begins a session.
+pub async fn open(
+    cell: &Cell,
+    session: SessionId,
+    process: &str,
+    lease: Span,
+) -> Result<(), ReadError> {
+    let secs = lease.as_millis() as f64 / 1e3;
+    cell.reader()
+        .await?
+        .execute(OPEN, &[session.as_uuid(), &process, &secs])
+        .await?;
+    Ok(())
+}
+
+/// Renews a session; nothing when it has expired and its runs may be another's.
+pub async fn renew(
+    cell: &Cell,
+    session: SessionId,
+    lease: Span,
+) -> Result<Option<Timestamp>, ReadError> {
+    let secs = lease.as_millis() as f64 / 1e3;
+    let row = cell
+        .reader()
+        .await?
+        .query_opt(RENEW, &[session.as_uuid(), &secs])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
+}
+
+/// Ends a session whose runs have been returned.
+pub async fn close(cell: &Cell, session: SessionId) -> Result<(), ReadError> {
+    cell.reader()
+        .await?
+        .execute(CLOSE, &[session.as_uuid()])
+        .await?;
+    Ok(())
+}
+
+/// Removes sessions that expired long ago and hold nothing.
+pub async fn sweep(cell: &Cell, older_than: Span) -> Result<u64, ReadError> {
+    let secs = older_than.as_millis() as f64 / 1e3;
+    Ok(cell.reader().await?.execute(SWEEP, &[&secs]).await?)
+}

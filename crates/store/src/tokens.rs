@@ -1,0 +1,74 @@
+//! The `tokens` table: who may use the API.
+
+use jiff::Timestamp;
+use semel_model::{NamespaceName, Span};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::flows;
+
+const INSERT: &str = "
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5))";
+
+const FIND: &str = "
+    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at
+      FROM tokens t
+      JOIN namespaces n ON n.id = t.namespace_id
+     WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment()";
+
+const COUNT: &str =
+    "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND expires_at > moment()";
+
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, FIND, COUNT];
+
+/// A token that opens the API.
+#[derive(Clone, Debug)]
+pub struct TokenRow {
+    /// The one namespace that it opens, short.
+    pub namespace_id: i32,
+    /// That namespace.
+    pub namespace: String,
+    /// What its owner calls it.
+    pub name: String,
+    /// SHA-256 of the secret part.
+    pub digest: Vec<u8>,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}
+
+/// Keeps a token's digest; its namespace is made unless it is there.
+pub async fn insert(
+    cell: &Cell,
+    id: Uuid,
+    namespace: &NamespaceName,
+    name: &str,
+    digest: &[u8],
+    lifetime: Span,
+) -> Result<(), ReadError> {
+    let namespace_id = flows::ensure_namespace(cell, namespace).await?;
+    let secs = lifetime.as_millis() as f64 / 1e3;
+    let client = cell.reader().await?;
+    client
+        .execute(INSERT, &[&id, &namespace_id, &name, &digest, &secs])
+        .await?;
+    Ok(())
+}
+
+/// Looks a token up that works now.
+pub async fn find(cell: &Cell, id: Uuid) -> Result<Option<TokenRow>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(FIND, &[&id]).await?;
+    Ok(row.map(|row| TokenRow {
+        namespace_id: row.get(0),
+        namespace: row.get(1),
+        name: row.get(2),
+        digest: row.get(3),
+        expires_at: row.get(4),
+    }))
+}
+
+/// How many tokens work now.
+pub async fn count(cell: &Cell) -> Result<i64, ReadError> {
+    Ok(cell.reader().await?.query_one(COUNT, &[]).await?.get(0))
+}

@@ -1,0 +1,292 @@
+//! The `waits` table: pauses that a callback can end, and the callbacks that ended them.
+//!
+//! A wait is left once, from `open`, by whoever is first. A callback that comes before its wait
+//! opens leaves a row that the wait finds when it does. Commit point: the `COMMIT` of [`Answering`].
+
+use std::collections::HashMap;
+
+use futures_util::future::try_join5;
+use jiff::Timestamp;
+use semel_model::wait::State;
+use semel_model::{RunId, WaitId};
+use serde_json::Value;
+use tokio_postgres::types::Json;
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::link::Link;
+use crate::writer::{Batch, Writer};
+
+/// Opens waits of a transition; an early callback's row stays as it is.
+pub(crate) const OPEN: &str = "
+    INSERT INTO waits (id, run_id, state, step, opened_at, until)
+    SELECT t.id, t.run_id, 'open', t.step, (SELECT moment()), t.until
+      FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
+        AS t (id, run_id, step, until)
+        ON CONFLICT (id) DO UPDATE SET step = EXCLUDED.step, opened_at = EXCLUDED.opened_at";
+
+/// Wakes runs that fell asleep at a wait whose callback was there before.
+pub(crate) const WAKE_EARLY: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+      FROM waits w
+     WHERE w.id = ANY ($1) AND w.state = 'answered' AND q.run_id = w.run_id
+       AND q.holder IS NULL";
+
+/// Ends waits whose time came; refuses the transition when a callback was first.
+pub(crate) const ELAPSE: &str = "
+    WITH ended AS (
+        UPDATE waits
+           SET state = 'elapsed', ended_at = moment()
+         WHERE id = ANY ($1) AND state = 'open'
+     RETURNING 1)
+    SELECT all_or_nothing(count(*), $2) FROM ended";
+
+/// Ends the open waits of runs that end.
+pub(crate) const CANCEL: &str = "
+    UPDATE waits w
+       SET state = 'cancelled', ended_at = moment()
+      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS t (run_id, low, high)
+     WHERE w.id BETWEEN t.low AND t.high AND w.run_id = t.run_id AND w.state = 'open'";
+
+pub(crate) const LOAD: &str = "
+    SELECT w.run_id, w.id, w.payload
+      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS t (run_id, low, high)
+      JOIN waits w ON w.id BETWEEN t.low AND t.high AND w.run_id = t.run_id
+     WHERE w.state = 'answered'";
+
+const LOCK_RUNS: &str = "
+    SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
+
+/// An answer only ever meets an open wait, or none yet of a run that has not ended.
+const ANSWER: &str = "
+    INSERT INTO waits (id, run_id, state, ended_at, payload)
+    SELECT t.id, t.run_id, 'answered', (SELECT moment()), t.payload::json
+      FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS t (id, run_id, payload)
+     WHERE EXISTS (SELECT 1 FROM queue q WHERE q.run_id = t.run_id)
+        ON CONFLICT (id) DO UPDATE
+       SET state = 'answered', ended_at = EXCLUDED.ended_at, payload = EXCLUDED.payload
+     WHERE waits.state = 'open'
+ RETURNING id";
+
+const WAKE: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+     WHERE q.run_id = ANY ($1) AND q.holder IS NULL AND q.stage = 'waiting'";
+
+const RECORDED: &str = "
+    SELECT id, state::text, ended_at FROM waits WHERE id = ANY ($1)";
+
+const LIST: &str = "
+    SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
+      FROM waits w
+      JOIN runs r ON r.id = w.run_id
+     WHERE r.namespace_id = $1
+       AND ($2::uuid IS NULL OR w.run_id = $2)
+       AND ($3 OR w.state = 'open')
+       AND w.opened_at IS NOT NULL
+     ORDER BY w.opened_at DESC
+     LIMIT $4";
+
+const FIND: &str = "
+    SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
+      FROM waits w
+      JOIN runs r ON r.id = w.run_id
+     WHERE r.namespace_id = $1 AND w.id = $2";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    OPEN, WAKE_EARLY, ELAPSE, CANCEL, LOAD, LOCK_RUNS, ANSWER, WAKE, RECORDED, LIST, FIND,
+];
+
+/// A callback that came, as the run's next turn reads it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The wait.
+    pub wait: WaitId,
+    /// What the callback brought.
+    pub payload: Value,
+}
+
+pub(crate) fn read_answer(row: &Row) -> Answer {
+    let Json(payload) = row.get(2);
+    Answer {
+        wait: WaitId::from_uuid(row.get(1)),
+        payload,
+    }
+}
+
+/// A callback on its way in.
+#[derive(Clone, Debug)]
+pub struct Callback {
+    /// The wait that it answers.
+    pub wait: WaitId,
+    /// The wait's run.
+    pub run: RunId,
+    /// What it brings, as JSON text.
+    pub payload: String,
+}
+
+/// What a callback came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It was the first: the run goes on with it.
+    First,
+    /// Another was first, or the wait had ended: this is what is on record.
+    Recorded {
+        /// How the wait ended.
+        state: State,
+        /// When.
+        at: Option<Timestamp>,
+    },
+    /// There is no such wait, and its run has ended.
+    Unknown,
+}
+
+/// The batch of one commit of callbacks.
+pub struct Answering;
+
+/// Starts the writer that all callbacks of a process go through.
+pub fn start_answering(cell: &Cell) -> Writer<Answering> {
+    Writer::start(cell, Answering)
+}
+
+impl Batch for Answering {
+    type Item = Callback;
+    type Answer = Reply;
+
+    async fn write(
+        &mut self,
+        link: &mut Link,
+        items: &mut Vec<Callback>,
+    ) -> Result<Vec<Reply>, Error> {
+        link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
+        let Some(ready) = link.ready() else {
+            unreachable!("prepare connects")
+        };
+        // The first of each wait speaks for the others of the batch.
+        let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            firsts.entry(item.wait).or_insert(index);
+        }
+        let mut chosen: Vec<&Callback> = firsts.values().map(|index| &items[*index]).collect();
+        chosen.sort_unstable_by_key(|item| item.run);
+        let ids: Vec<Uuid> = chosen.iter().map(|item| *item.wait.as_uuid()).collect();
+        let runs: Vec<Uuid> = chosen.iter().map(|item| *item.run.as_uuid()).collect();
+        let payloads: Vec<&str> = chosen.iter().map(|item| item.payload.as_str()).collect();
+
+        let written = try_join5(
+            ready.client.batch_execute("BEGIN"),
+            ready.client.query(ready.statement(LOCK_RUNS), &[&runs]),
+            ready
+                .client
+                .query(ready.statement(ANSWER), &[&ids, &runs, &payloads]),
+            ready.client.execute(ready.statement(WAKE), &[&runs]),
+            ready.client.query(ready.statement(RECORDED), &[&ids]),
+        )
+        .await;
+        let (_, _, answered, _, recorded) = match written {
+            Ok(rows) => rows,
+            Err(error) => {
+                let _ = ready.client.batch_execute("ROLLBACK").await;
+                return Err(error);
+            }
+        };
+        ready.client.batch_execute("COMMIT").await?;
+        let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
+        let recorded: HashMap<Uuid, Reply> = recorded
+            .iter()
+            .map(|row| (row.get(0), read_reply(row)))
+            .collect();
+        Ok(items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| {
+                let first = firsts.get(&item.wait) == Some(&index);
+                match recorded.get(item.wait.as_uuid()) {
+                    Some(_) if first && won.contains(item.wait.as_uuid()) => Reply::First,
+                    Some(reply) => *reply,
+                    None => Reply::Unknown,
+                }
+            })
+            .collect())
+    }
+}
+
+fn read_reply(row: &Row) -> Reply {
+    Reply::Recorded {
+        state: read_state(row.get(1)),
+        at: row.get(2),
+    }
+}
+
+fn read_state(text: &str) -> State {
+    match text.parse() {
+        Ok(state) => state,
+        Err(_) => unreachable!("the record has no wait state {text}"),
+    }
+}
+
+/// A wait as people see it.
+#[derive(Clone, Debug)]
+pub struct WaitView {
+    /// The wait.
+    pub id: WaitId,
+    /// Its run.
+    pub run: RunId,
+    /// The step's path.
+    pub step: Option<String>,
+    /// Where it stands.
+    pub state: State,
+    /// When the run came to it.
+    pub opened_at: Option<Timestamp>,
+    /// When it ends by itself.
+    pub until: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// What the callback brought, as JSON text.
+    pub payload: Option<String>,
+}
+
+/// Lists waits, newest first; only open ones unless `ended` asks for all.
+pub async fn list(
+    cell: &Cell,
+    namespace_id: i32,
+    run: Option<RunId>,
+    ended: bool,
+    limit: u16,
+) -> Result<Vec<WaitView>, ReadError> {
+    let run = run.map(|run| *run.as_uuid());
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client
+        .query(LIST, &[&namespace_id, &run, &ended, &limit])
+        .await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Looks one wait up.
+pub async fn find(
+    cell: &Cell,
+    namespace_id: i32,
+    wait: WaitId,
+) -> Result<Option<WaitView>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(FIND, &[&namespace_id, wait.as_uuid()])
+        .await?;
+    Ok(row.as_ref().map(read_view))
+}
+
+fn read_view(row: &Row) -> WaitView {
+    WaitView {
+        id: WaitId::from_uuid(row.get(0)),
+        run: RunId::from_uuid(row.get(1)),
+        step: row.get(2),
+        state: read_state(row.get(3)),
+        opened_at: row.get(4),
+        until: row.get(5),
+        ended_at: row.get(6),
+        payload: crate::runs::read_json(row, 7),
+    }
+}

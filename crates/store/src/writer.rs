@@ -1,0 +1,201 @@
+//! Writers: many callers, one connection, one commit.
+//!
+//! While one batch is being committed, whatever arrives gathers and goes down together next. There
+//! is no timer: a lone caller waits for one commit, a thousand share one.
+//!
+//! A writer never gives up on a write that may have happened. When the connection breaks, the same
+//! batch is submitted again: every batch is made so that a second submission finds out whether the
+//! first one took effect. Only when the database stays away are callers told [`WriteError`].
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::cell::Cell;
+use crate::link::{Link, Trouble, trouble};
+
+/// The most items of one batch.
+pub const BATCH_ITEMS_MAX: usize = 512;
+
+/// How many callers may wait at one writer before the next must wait to be let in.
+const WAITING_MAX: usize = 8192;
+
+/// How long a batch is tried before its callers are told that the database is away.
+const TRY_FOR: Duration = Duration::from_secs(30);
+
+/// Why a caller has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The database did not answer: whether the write happened is not known. Repeating the same
+    /// write is safe.
+    #[error("the database is away: {0}")]
+    Unavailable(String),
+    /// The database refuses the write; it did not happen.
+    #[error("the database refused the write: {0}")]
+    Refused(String),
+    /// The process is shutting down; the write did not happen.
+    #[error("the writer has stopped")]
+    Stopped,
+}
+
+/// One kind of batch.
+pub trait Batch: Send + 'static {
+    /// What a caller hands in.
+    type Item: Send + 'static;
+    /// What it gets back.
+    type Answer: Send + 'static;
+
+    /// Whether an item may join the batch; one that may not waits for the next.
+    fn admits(&self, _gathered: &[Self::Item], _next: &Self::Item) -> bool {
+        true
+    }
+
+    /// Writes the batch in one commit and answers every item, in order.
+    fn write(
+        &mut self,
+        link: &mut Link,
+        items: &mut Vec<Self::Item>,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, tokio_postgres::Error>> + Send;
+}
+
+/// The callers' end of a writer.
+pub struct Writer<B: Batch> {
+    sender: mpsc::Sender<Waiting<B>>,
+}
+
+struct Waiting<B: Batch> {
+    item: B::Item,
+    answer: oneshot::Sender<Result<B::Answer, WriteError>>,
+}
+
+impl<B: Batch> Clone for Writer<B> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+        }
+    }
+}
+
+impl<B: Batch> Writer<B> {
+    /// Starts a writer with a connection of its own. It ends when the last caller is gone.
+    pub fn start(cell: &Cell, batch: B) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        let desk = Desk {
+            link: Link::new(cell),
+            patience: cell.options().write_patience,
+            batch,
+        };
+        tokio::spawn(desk.serve(receiver));
+        Self { sender }
+    }
+
+    /// Hands an item in and waits for the commit that carries it.
+    pub async fn write(&self, item: B::Item) -> Result<B::Answer, WriteError> {
+        let (answer, answered) = oneshot::channel();
+        self.sender
+            .send(Waiting { item, answer })
+            .await
+            .map_err(|_| WriteError::Stopped)?;
+        answered.await.map_err(|_| WriteError::Stopped)?
+    }
+}
+
+struct Desk<B: Batch> {
+    link: Link,
+    patience: Duration,
+    batch: B,
+}
+
+impl<B: Batch> Desk<B> {
+    async fn serve(mut self, mut receiver: mpsc::Receiver<Waiting<B>>) {
+        let mut left_over = None;
+        loop {
+            let first = match left_over.take() {
+                Some(waiting) => waiting,
+                None => match receiver.recv().await {
+                    Some(waiting) => waiting,
+                    None => return,
+                },
+            };
+            let mut items = vec![first.item];
+            let mut answers = vec![first.answer];
+            while items.len() < BATCH_ITEMS_MAX
+                && let Ok(next) = receiver.try_recv()
+            {
+                if !self.batch.admits(&items, &next.item) {
+                    left_over = Some(next);
+                    break;
+                }
+                items.push(next.item);
+                answers.push(next.answer);
+            }
+            self.settle(items, answers).await;
+        }
+    }
+
+    async fn settle(
+        &mut self,
+        mut items: Vec<B::Item>,
+        answers: Vec<oneshot::Sender<Result<B::Answer, WriteError>>>,
+    ) {
+        let wanted = answers.len();
+        match self.persist(&mut items).await {
+            Ok(results) => {
+                assert_eq!(results.len(), wanted, "every item has an answer");
+                for (answer, result) in answers.into_iter().zip(results) {
+                    // A caller that no longer waits has lost nothing: the commit stands.
+                    let _ = answer.send(Ok(result));
+                }
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Submits the batch until it is known to be written or refused.
+    async fn persist(&mut self, items: &mut Vec<B::Item>) -> Result<Vec<B::Answer>, WriteError> {
+        let begun = Instant::now();
+        loop {
+            let written =
+                tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items)).await;
+            let message = match written {
+                Ok(Ok(answers)) => return Ok(answers),
+                Ok(Err(error)) => match trouble(&error) {
+                    Trouble::Refused | Trouble::Fenced => {
+                        return Err(WriteError::Refused(describe(&error)));
+                    }
+                    Trouble::Again => describe(&error),
+                    Trouble::Unknown => {
+                        self.link.give_up();
+                        describe(&error)
+                    }
+                },
+                Err(_) => {
+                    self.link.give_up();
+                    "no answer in time".to_owned()
+                }
+            };
+            if begun.elapsed() > TRY_FOR {
+                return Err(WriteError::Unavailable(message));
+            }
+            tracing::warn!(
+                items = items.len(),
+                reason = message,
+                "a batch is submitted again"
+            );
+            self.link.rest().await;
+        }
+    }
+}
+
+/// The server's own words, where there are any.
+pub(crate) fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(words) => format!("{} ({})", words.message(), words.code().code()),
+        None => error.to_string(),
+    }
+}

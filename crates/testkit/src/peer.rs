@@ -1,0 +1,32 @@
+//! The outside world that flows act on: an HTTP server that counts what it was made to do.
+//!
+//! It runs in a process of its own (`semel-peer`), so that it remembers what happened while the
+//! product under test is killed around it. A path says how the peer behaves there:
+//!
+//! ```text
+//! /keyed/…            honours Idempotency-Key: the first answer again, 422 for another body
+//! /plain/…            ignores keys: every request is a new effect
+//! /put/…              PUT and DELETE by path: an effect only when the state changes
+//! /items?field=value  lists effects by a field of their body; `key` also matches the header
+//!
+//! /slow/MS/…          answers so much later
+//! /hang/…             acts, and does not answer until let go
+//! /hold/…             does not act until let go
+//! /status/CODE/…      acts and answers CODE; with ?refuse it does not act
+//! /fail-first/N/…     answers 429 with Retry-After the first N times (?after=SECONDS)
+//! ```
+//!
+//! The lower ones stand before the upper ones and may be stacked: `/slow/50/status/503/keyed/pay`.
+//! What no path can say, a [`Rule`] says for the next requests.
+
+mod control;
+mod handle;
+mod respond;
+mod route;
+mod server;
+mod wire;
+mod world;
+
+pub use self::handle::Peer;
+pub use self::server::serve;
+pub use self::wire::{Behaviour, Count, Effect, Held, Rule, Totals};

@@ -1,0 +1,188 @@
+//! One request of the product under test, from its arrival to its answer.
+//!
+//! The order is that of a real server: the head is read, the body is read, the effect happens, the
+//! answer leaves. Every behaviour is a hold or an end between two of these.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::route::{Mode, Route, pairs, query_value};
+use super::server::{Closed, Shared};
+use super::wire::Behaviour;
+use super::world::{Call, Keyed};
+
+/// The header by which a sender names the same thing.
+const KEY: &str = "idempotency-key";
+
+/// How many seconds a refused sender is told to wait.
+const RETRY_AFTER_S: &str = "1";
+
+type Reply = Response<Full<Bytes>>;
+
+pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Reply, Closed> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let key = head
+        .headers
+        .get(KEY)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let route = Route::of(&path);
+    let behaviour = arrive(shared, &path, key.as_deref());
+
+    if behaviour == Some(Behaviour::HoldBeforeReadingBody) {
+        hold(shared, &path, key.as_deref()).await;
+    }
+    let body = body.collect().await.map_err(|_| Closed)?.to_bytes();
+    let call = Call {
+        method: head.method.to_string(),
+        path,
+        key,
+        body,
+    };
+
+    if route.hold || behaviour == Some(Behaviour::HoldBeforeEffect) {
+        hold(shared, &call.path, call.key.as_deref()).await;
+    }
+    if let Some(refusal) = refuse(shared, &call, route, behaviour, &query)? {
+        return Ok(refusal);
+    }
+    let reply = act(shared, &head.method, route.mode, &call, &query);
+
+    if !route.slow.is_zero() {
+        tokio::time::sleep(route.slow).await;
+    }
+    if route.hang || behaviour == Some(Behaviour::HoldBeforeAnswer) {
+        hold(shared, &call.path, call.key.as_deref()).await;
+    }
+    conclude(reply, route, behaviour)
+}
+
+fn arrive(shared: &Shared, path: &str, key: Option<&str>) -> Option<Behaviour> {
+    let mut world = shared.world();
+    world.note_call(path, key);
+    world.take_behaviour(path)
+}
+
+async fn hold(shared: &Shared, path: &str, key: Option<&str>) {
+    let wait = shared.world().hold(path, key);
+    shared.holding.send_replace(());
+    wait.await.ok();
+}
+
+/// Ends a request before it has acted.
+fn refuse(
+    shared: &Shared,
+    call: &Call,
+    route: Route,
+    behaviour: Option<Behaviour>,
+    query: &str,
+) -> Result<Option<Reply>, Closed> {
+    match behaviour {
+        Some(Behaviour::CloseBeforeEffect) => return Err(Closed),
+        Some(Behaviour::RefuseWith(status)) => return Ok(Some(bare(status))),
+        _ => {}
+    }
+    if shared
+        .world()
+        .refuse_first(&call.path, call.key.as_deref(), route.fail_first)
+    {
+        let after = query_value(query, "after").unwrap_or_else(|| RETRY_AFTER_S.to_owned());
+        let mut refusal = bare(429);
+        if let Ok(after) = after.parse() {
+            refusal.headers_mut().insert(RETRY_AFTER, after);
+        }
+        return Ok(Some(refusal));
+    }
+    let refused = route
+        .status
+        .filter(|_| query_value(query, "refuse").is_some());
+    Ok(refused.map(bare))
+}
+
+fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -> Reply {
+    let mut world = shared.world();
+    let reading = method == Method::GET || method == Method::HEAD;
+    match mode {
+        Mode::Items => {
+            let found = pairs(query)
+                .next()
+                .map(|(field, value)| world.find(&field, &value));
+            let items = found.unwrap_or_default();
+            reply(200, &json!({ "count": items.len(), "items": items }))
+        }
+        Mode::Put if reading => match world.state(&call.path) {
+            Some(state) => raw(200, state),
+            None => bare(404),
+        },
+        _ if reading => reply(200, &json!({ "path": call.path })),
+        Mode::Plain => done(201, world.act(call)),
+        Mode::Keyed => match world.act_keyed(call) {
+            Keyed::New(effect) => done(201, effect),
+            Keyed::Repeat(effect) => replayed(done(201, effect)),
+            Keyed::Mismatch => reply(
+                422,
+                &json!({ "error": "the key belongs to another request" }),
+            ),
+        },
+        Mode::Put if method == Method::DELETE => match world.delete(call) {
+            Some(effect) => done(200, effect),
+            None => bare(404),
+        },
+        Mode::Put => match world.put(call) {
+            Some(effect) => done(200, effect),
+            None => reply(200, &json!({ "unchanged": true })),
+        },
+    }
+}
+
+/// Answers, or breaks off, a request that has acted.
+fn conclude(mut reply: Reply, route: Route, behaviour: Option<Behaviour>) -> Result<Reply, Closed> {
+    let status = match behaviour {
+        Some(Behaviour::CloseWithoutAnswer) => return Err(Closed),
+        Some(Behaviour::AnswerStatus(status)) => Some(status),
+        _ => route.status,
+    };
+    if let Some(status) = status {
+        *reply.status_mut() = code(status);
+    }
+    Ok(reply)
+}
+
+fn done(status: u16, effect: usize) -> Reply {
+    reply(
+        status,
+        &json!({ "id": format!("ext_{effect}"), "effect": effect }),
+    )
+}
+
+fn replayed(mut reply: Reply) -> Reply {
+    let yes = hyper::header::HeaderValue::from_static("true");
+    reply.headers_mut().insert("idempotency-replayed", yes);
+    reply
+}
+
+pub(super) fn reply(status: u16, value: &Value) -> Reply {
+    raw(status, Bytes::from(value.to_string()))
+}
+
+fn raw(status: u16, body: Bytes) -> Reply {
+    let mut reply = Response::new(Full::new(body));
+    *reply.status_mut() = code(status);
+    let json = hyper::header::HeaderValue::from_static("application/json");
+    reply.headers_mut().insert(CONTENT_TYPE, json);
+    reply
+}
+
+fn bare(status: u16) -> Reply {
+    reply(status, &json!({ "status": status }))
+}
+
+fn code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

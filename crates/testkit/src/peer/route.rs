@@ -1,0 +1,137 @@
+//! Reading a path: which ways of behaving are stacked before which way of acting.
+
+use std::time::Duration;
+
+/// How a request is acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Keyed,
+    Plain,
+    Put,
+    Items,
+}
+
+/// Everything that a path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) mode: Mode,
+    pub(super) slow: Duration,
+    pub(super) hang: bool,
+    pub(super) hold: bool,
+    pub(super) status: Option<u16>,
+    pub(super) fail_first: u32,
+}
+
+impl Route {
+    /// Reads a path. What it does not know is plain.
+    pub(super) fn of(path: &str) -> Self {
+        let mut route = Self {
+            mode: Mode::Plain,
+            slow: Duration::ZERO,
+            hang: false,
+            hold: false,
+            status: None,
+            fail_first: 0,
+        };
+        let mut segments = path.split('/').skip(1);
+        while let Some(segment) = segments.next() {
+            match segment {
+                "slow" => route.slow = Duration::from_millis(number(segments.next()).into()),
+                "hang" => route.hang = true,
+                "hold" => route.hold = true,
+                "status" => route.status = u16::try_from(number(segments.next())).ok(),
+                "fail-first" => route.fail_first = number(segments.next()),
+                "keyed" => {
+                    return Self {
+                        mode: Mode::Keyed,
+                        ..route
+                    };
+                }
+                "put" => {
+                    return Self {
+                        mode: Mode::Put,
+                        ..route
+                    };
+                }
+                "items" => {
+                    return Self {
+                        mode: Mode::Items,
+                        ..route
+                    };
+                }
+                _ => return route,
+            }
+        }
+        route
+    }
+}
+
+fn number(segment: Option<&str>) -> u32 {
+    segment
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The value of a name in a query, with its escapes undone.
+pub(super) fn query_value(query: &str, name: &str) -> Option<String> {
+    pairs(query)
+        .find(|(found, _)| found == name)
+        .map(|(_, value)| value)
+}
+
+/// All names and values of a query.
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (unescape(name), unescape(value))
+        })
+}
+
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = match (first, tail) {
+            (b'%', [high, low, ..]) => hex::decode([*high, *low]).ok(),
+            _ => None,
+        };
+        match (escaped, first) {
+            (Some(byte), _) => {
+                bytes.extend(byte);
+                rest = &tail[2..];
+                continue;
+            }
+            (None, b'+') => bytes.push(b' '),
+            (None, other) => bytes.push(*other),
+        }
+        rest = tail;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_of_behaving_stack_before_a_way_of_acting() {
+        let route = Route::of("/slow/50/status/503/fail-first/2/keyed/status/9");
+
+        assert_eq!(route.mode, Mode::Keyed);
+        assert_eq!(route.slow, Duration::from_millis(50));
+        assert_eq!((route.status, route.fail_first), (Some(503), 2));
+    }
+
+    #[test]
+    fn a_query_is_read_with_its_escapes_undone() {
+        assert_eq!(
+            query_value("a=1&key=x%2Fy+z%", "key").as_deref(),
+            Some("x/y z%")
+        );
+        assert_eq!(query_value("refuse", "refuse").as_deref(), Some(""));
+        assert_eq!(query_value("", "refuse"), None);
+    }
+}

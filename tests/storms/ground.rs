@@ -1,0 +1,82 @@
+//! The ground that everything else stands on: a commit that PostgreSQL has acknowledged is there
+//! after it was killed. A machine whose disk lies fails here, before it fails anywhere subtler.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_testkit::{Cluster, Options, Server};
+
+/// How often the server is killed.
+const KILLS: i64 = 3;
+
+/// How many sessions write at once.
+const WRITERS: i64 = 4;
+
+/// How many acknowledged commits lie between two kills.
+const COMMITS_BETWEEN_KILLS: i64 = 50;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledged_commit_survives_the_killing_of_the_server() -> Result<()> {
+    let mut cluster = Cluster::start(Options::durable()).await?;
+    let admin = cluster.server().connect("postgres").await?;
+    admin
+        .batch_execute("CREATE TABLE notes (writer bigint, number bigint)")
+        .await?;
+
+    let mut acknowledged = 0;
+    for kill in 0..KILLS {
+        acknowledged += write_until_killed(&mut cluster, kill).await?;
+        cluster.restart().await?;
+    }
+
+    let admin = cluster.server().connect("postgres").await?;
+    let kept: i64 = admin
+        .query_one("SELECT count(*) FROM notes", &[])
+        .await?
+        .get(0);
+    assert!(
+        kept >= acknowledged,
+        "{kept} of {acknowledged} acknowledged commits are left"
+    );
+    // Each writer has at most one commit in flight when the server dies.
+    let unknown_max = KILLS * WRITERS;
+    assert!(
+        kept <= acknowledged + unknown_max,
+        "{kept} commits for {acknowledged} answers"
+    );
+    Ok(())
+}
+
+/// Kills the server in the midst of writing; tells how many commits were acknowledged.
+async fn write_until_killed(cluster: &mut Cluster, kill: i64) -> Result<i64> {
+    let acknowledged = Arc::new(AtomicI64::new(0));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (server, count) = (cluster.server().clone(), Arc::clone(&acknowledged));
+            tokio::spawn(write(server, kill * WRITERS + writer, count))
+        })
+        .collect();
+    while acknowledged.load(Ordering::SeqCst) < COMMITS_BETWEEN_KILLS {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    cluster.kill()?;
+    for writer in writers {
+        writer.await??;
+    }
+    Ok(acknowledged.load(Ordering::SeqCst))
+}
+
+/// Commits one row after another until the connection breaks.
+async fn write(server: Server, writer: i64, acknowledged: Arc<AtomicI64>) -> Result<()> {
+    let client = server.connect("postgres").await?;
+    for number in 0_i64.. {
+        let insert = "INSERT INTO notes VALUES ($1, $2)";
+        if client.execute(insert, &[&writer, &number]).await.is_err() {
+            break;
+        }
+        acknowledged.fetch_add(1, Ordering::SeqCst);
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! What survives crashes.
+
+mod ground;

@@ -1,0 +1,15 @@
+//! What readers are owed: the tree keeps the promises that its documents make about it.
+//!
+//! Each check lists everything it objects to, so that one run shows all there is to mend.
+
+mod crates;
+mod sources;
+mod tree;
+
+use anyhow::Result;
+
+/// Fails with all objections, one to a line.
+fn expect_none(objections: &[String]) -> Result<()> {
+    anyhow::ensure!(objections.is_empty(), "\n{}\n", objections.join("\n"));
+    Ok(())
+}
