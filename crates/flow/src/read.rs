@@ -87,3 +87,9 @@ impl Reader<'_> {
         self.expr_count <= EXPR_COUNT_MAX
     }
 }
+
+/// What was read of a field that may be absent. An absent field is fine; one that could not be read
+/// is a mistake, and has been reported.
+fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    read.map_or(Some(None), |read| read.map(Some))
+}

@@ -1,3 +1,5 @@
+//! What expressions yield, refuse and point at.
+
 use serde_json::{Value, json};
 
 use super::{Expr, Fault, Scope};

@@ -5,9 +5,9 @@ mod url;
 
 use semel_model::Span;
 
-use super::Reader;
 use super::fields::Fields;
 use super::names::{Names, Place};
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{Body, HttpStep, Method, Request};
 use crate::yaml::Node;
@@ -46,8 +46,8 @@ impl Reader<'_> {
         Some(HttpStep {
             request: request?,
             guard: guard?,
-            result: result.map_or(Some(None), |read| read.map(Some))?,
-            external_id: external_id.map_or(Some(None), |read| read.map(Some))?,
+            result: optional(result)?,
+            external_id: optional(external_id)?,
         })
     }
 

@@ -2,10 +2,10 @@
 
 use semel_model::{RetryPolicy, Span, StepId};
 
-use super::Reader;
 use super::control::year;
 use super::fields::Fields;
 use super::names::Names;
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{Action, Step, Wait};
 use crate::yaml::Node;
@@ -29,7 +29,7 @@ impl Reader<'_> {
         self.finish(&fields);
         Some(Step {
             id: id?,
-            condition: condition.map_or(Some(None), |read| read.map(Some))?,
+            condition: optional(condition)?,
             action: action?,
             retry: retry?,
         })

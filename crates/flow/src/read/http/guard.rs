@@ -2,10 +2,10 @@
 
 use semel_model::{Guard, Span};
 
-use super::super::Reader;
 use super::super::control::year;
 use super::super::fields::Fields;
 use super::super::names::{Names, Place};
+use super::super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{HttpGuard, Method, Probe};
 use crate::yaml::Node;
@@ -166,7 +166,7 @@ impl Reader<'_> {
         Some(HttpGuard::Probe(Box::new(Probe {
             request,
             found: found?,
-            result: result.map_or(Some(None), |read| read.map(Some))?,
+            result: optional(result)?,
             after: after?,
         })))
     }
