@@ -30,7 +30,7 @@ pub enum Fault {
         field: String,
     },
     /// A value of another type than the operation takes.
-    #[error("`{operation}` needs {expected}, not {found}")]
+    #[error("{operation} needs {expected}, not {found}")]
     Type {
         /// The operator or function.
         operation: &'static str,
@@ -40,7 +40,7 @@ pub enum Fault {
         found: &'static str,
     },
     /// A whole number beyond 64 bits.
-    #[error("`{0}` leaves the range of whole numbers")]
+    #[error("{0} leaves the range of whole numbers")]
     Overflow(&'static str),
     /// A number divided by zero.
     #[error("division by zero")]

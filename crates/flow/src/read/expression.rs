@@ -3,7 +3,7 @@
 use super::Reader;
 use super::names::{Names, Place};
 use crate::diagnostic::Code;
-use crate::expr::{Expr, ExprError, ExprErrorKind, Path};
+use crate::expr::{EvalError, Expr, ExprError, ExprErrorKind, Path, Scope};
 use crate::nearest::nearest;
 use crate::yaml::Node;
 
@@ -15,12 +15,39 @@ impl Reader<'_> {
             return None;
         }
         match Expr::compile_here(text, names.place.roots()) {
-            Ok(expr) => self.names_exist(node, 0, &expr, names).then_some(expr),
+            Ok(expr) => {
+                if expr.is_constant()
+                    && let Err(error) = expr.eval(&Scope::new())
+                {
+                    self.always_fails(node, &error);
+                    return None;
+                }
+                self.names_exist(node, 0, &expr, names).then_some(expr)
+            }
             Err(error) => {
                 self.expr_error(node, &error);
                 None
             }
         }
+    }
+
+    /// A field that is true or false.
+    pub(super) fn condition(&mut self, node: &Node, field: &str, names: Names<'_>) -> Option<Expr> {
+        let expr = self.expr(node, field, names)?;
+        if expr.is_constant()
+            && let Err(error) = expr.eval_bool(&Scope::new())
+        {
+            self.always_fails(node, &error);
+            return None;
+        }
+        Some(expr)
+    }
+
+    /// What reads nothing fails in every run if it fails here.
+    fn always_fails(&mut self, node: &Node, error: &EvalError) {
+        let message = format!("this fails in every run: {error}");
+        let help = "write an expression that can be worked out";
+        self.report(Code::WrongValue, node.span.clone(), &message, help);
     }
 
     /// A trigger's key: it must differ between intents, and be the same for one.

@@ -21,7 +21,9 @@ impl Reader<'_> {
     ) -> Option<Step> {
         let mut fields = self.fields(node, "a step")?;
         let id = self.step_id(&mut fields, names);
-        let condition = fields.find("if").map(|node| self.expr(node, "if", names));
+        let condition = fields
+            .find("if")
+            .map(|node| self.condition(node, "if", names));
         let retry = fields
             .find("retry")
             .map_or(Some(retry), |node| self.retry(node, retry));

@@ -64,7 +64,7 @@ impl Reader<'_> {
         let key = key.and_then(|node| self.key(node, names));
         let when = fields
             .find("when")
-            .map(|node| self.expr(node, "when", names));
+            .map(|node| self.condition(node, "when", names));
         let mismatch = self.mismatch(&mut fields);
         self.finish(&fields);
         Some(Webhook {

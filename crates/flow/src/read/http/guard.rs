@@ -142,7 +142,7 @@ impl Reader<'_> {
         let http = self.need(&mut fields, "http", "{ get: \"https://…\" }");
         let request = http.and_then(|node| self.request(node, names));
         let found = self.need(&mut fields, "found", "probe.json.size() > 0");
-        let found = found.and_then(|node| self.expr(node, "found", names.at(Place::Probe)));
+        let found = found.and_then(|node| self.condition(node, "found", names.at(Place::Probe)));
         let result = fields
             .find("result")
             .map(|node| self.expr(node, "result", names.at(Place::Probe)));
