@@ -12,12 +12,22 @@ async fn the_first_delivery_makes_the_run_and_the_second_finds_it() -> Result<()
     let world = World::start().await?;
     let accept = claims::start_accepting(&world.cell);
 
-    let first = accept.write(delivery("order-1", r#"{"a":1}"#, None)?).await?;
-    let again = accept.write(delivery("order-1", r#"{ "a": 1.0 }"#, None)?).await?;
-    let other = accept.write(delivery("order-1", r#"{"a":2}"#, None)?).await?;
+    let first = accept
+        .write(delivery("order-1", r#"{"a":1}"#, None)?)
+        .await?;
+    let again = accept
+        .write(delivery("order-1", r#"{ "a": 1.0 }"#, None)?)
+        .await?;
+    let other = accept
+        .write(delivery("order-1", r#"{"a":2}"#, None)?)
+        .await?;
 
     assert_eq!(first.verdict, Verdict::New);
-    assert_eq!(again.verdict, Verdict::Duplicate, "spelling does not matter");
+    assert_eq!(
+        again.verdict,
+        Verdict::Duplicate,
+        "spelling does not matter"
+    );
     assert_eq!(other.verdict, Verdict::Mismatch);
     assert_eq!((first.run, first.run), (again.run, other.run));
     Ok(())
@@ -26,7 +36,10 @@ async fn the_first_delivery_makes_the_run_and_the_second_finds_it() -> Result<()
 #[tokio::test]
 async fn a_thousand_at_once_from_two_servers_make_one_run() -> Result<()> {
     let world = World::start().await?;
-    let servers = [claims::start_accepting(&world.cell), claims::start_accepting(&world.cell)];
+    let servers = [
+        claims::start_accepting(&world.cell),
+        claims::start_accepting(&world.cell),
+    ];
 
     let deliveries = (0..1000).map(|n| {
         let server = &servers[n % 2];
@@ -51,7 +64,11 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
         let next = accept.write(delivery("again", "{}", None)?).await?;
         assert_eq!(next.verdict, Verdict::New);
         assert_ne!(next.run, first.run);
-        assert_eq!(next.run.slot(), first.run.slot(), "a key never leaves its slot");
+        assert_eq!(
+            next.run.slot(),
+            first.run.slot(),
+            "a key never leaves its slot"
+        );
     }
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! A migrated database, and deliveries to put into it.
 
 use anyhow::Result;
-use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, Key, SessionId, Span, TriggerKind,
-};
+use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, SessionId, Span, TriggerKind};
 use semel_store::claims::Delivery;
 use semel_store::{Cell, CellOptions, migrate};
 use semel_testkit::Database;
@@ -23,7 +21,10 @@ impl World {
         })
         .await?;
         let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
-        Ok(Self { cell, _database: database })
+        Ok(Self {
+            cell,
+            _database: database,
+        })
     }
 }
 
