@@ -1,0 +1,145 @@
+//! The client that speaks the API.
+//!
+//! One method per route. A method that changes something takes the key that makes repeating it
+//! safe; this client never repeats by itself, never follows a redirect, and never looks for a
+//! proxy: what it was given is where it goes.
+
+mod error;
+mod flows;
+mod runs;
+mod transfer;
+mod waits;
+
+pub use error::ClientError;
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Method, RequestBuilder, Url};
+
+use crate::types::Whoami;
+
+/// How long an answer may take when nobody asked the server to wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a connection may take to open.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Speaks the API of one server, with one token.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+}
+
+/// The answer to a request that may have been made before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer<T> {
+    /// What was answered.
+    pub body: T,
+    /// Whether it is the answer to an earlier request of the same key.
+    pub replayed: bool,
+}
+
+impl Client {
+    /// A client of the server at `base`, for instance `http://127.0.0.1:7171`.
+    pub fn new(base: &str, token: &str) -> Result<Self, ClientError> {
+        let base = Url::parse(base).map_err(|error| ClientError::Address(error.to_string()))?;
+        if base.cannot_be_a_base() {
+            return Err(ClientError::Address("no host in it".to_owned()));
+        }
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| ClientError::Address("the token is not plain text".to_owned()))?;
+        bearer.set_sensitive(true);
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(CONNECT_PATIENCE)
+            .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
+            .user_agent(concat!("semel/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(ClientError::Unreachable)?;
+        Ok(Self { http, base })
+    }
+
+    /// The server's address.
+    pub fn base(&self) -> &str {
+        self.base.as_str()
+    }
+
+    /// Whom the token speaks for.
+    pub async fn whoami(&self) -> Result<Whoami, ClientError> {
+        transfer::read(self.get(&["v1", "whoami"])).await
+    }
+
+    /// Whether the server can take deliveries now: its database answers and its session lives.
+    pub async fn is_ready(&self) -> Result<bool, ClientError> {
+        let sent = self.get(&["readyz"]).send().await;
+        Ok(sent
+            .map_err(ClientError::Unreachable)?
+            .status()
+            .is_success())
+    }
+
+    fn get(&self, path: &[&str]) -> RequestBuilder {
+        self.ask(Method::GET, path)
+    }
+
+    /// A request that changes something, under a key.
+    fn post(&self, path: &[&str], key: &str) -> RequestBuilder {
+        self.ask(Method::POST, path).header("Idempotency-Key", key)
+    }
+
+    fn ask(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        self.http.request(method, url).timeout(PATIENCE)
+    }
+}
+
+/// The token stands in the client's headers, so only the address is shown.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("base", &self.base.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_escaped_segment_by_segment() {
+        let client = Client::new("http://127.0.0.1:7171/", "t").unwrap();
+
+        let request = client.get(&["v1", "flows", "a/b?c"]).build().unwrap();
+
+        assert_eq!(
+            request.url().as_str(),
+            "http://127.0.0.1:7171/v1/flows/a%2Fb%3Fc"
+        );
+    }
+
+    #[test]
+    fn a_client_never_shows_its_token() {
+        let client = Client::new("http://127.0.0.1:7171", "semel_1_hush").unwrap();
+
+        assert!(!format!("{client:?}").contains("hush"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_unreachable() {
+        let client = Client::new("http://127.0.0.1:1", "t").unwrap();
+
+        let error = client.whoami().await.unwrap_err();
+
+        assert!(matches!(error, ClientError::Unreachable(_)), "{error:?}");
+        assert_eq!(error.code(), "server-unreachable");
+    }
+}

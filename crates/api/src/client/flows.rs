@@ -1,0 +1,48 @@
+//! Flows, drafts and releases.
+
+use reqwest::Method;
+use semel_model::FlowName;
+use serde_json::json;
+
+use super::transfer::{carry_out, read};
+use super::{Answer, Client, ClientError};
+use crate::types::{Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow};
+
+impl Client {
+    /// Lists the flows of the namespace, by name.
+    pub async fn list_flows(&self) -> Result<Page<Flow>, ClientError> {
+        read(self.get(&["v1", "flows"])).await
+    }
+
+    /// A flow with its draft and its releases.
+    pub async fn get_flow(&self, flow: &FlowName) -> Result<FlowDetail, ClientError> {
+        read(self.get(&["v1", "flows", flow.as_str()])).await
+    }
+
+    /// Replaces a flow's working copy. Putting the same text twice is the same as once.
+    pub async fn push_flow(&self, flow: &FlowName, push: &PushFlow) -> Result<Draft, ClientError> {
+        let request = self.ask(Method::PUT, &["v1", "flows", flow.as_str(), "draft"]);
+        read(request.json(push)).await
+    }
+
+    /// Freezes the working copy as the next release.
+    pub async fn publish_flow(
+        &self,
+        flow: &FlowName,
+        key: &str,
+    ) -> Result<Answer<Published>, ClientError> {
+        let request = self.post(&["v1", "flows", flow.as_str(), "publish"], key);
+        carry_out(request.json(&json!({}))).await
+    }
+
+    /// Makes a release the one that new runs start on.
+    pub async fn promote_flow(
+        &self,
+        flow: &FlowName,
+        promote: &Promote,
+        key: &str,
+    ) -> Result<Answer<Promoted>, ClientError> {
+        let request = self.post(&["v1", "flows", flow.as_str(), "promote"], key);
+        carry_out(request.json(promote)).await
+    }
+}

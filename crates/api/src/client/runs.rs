@@ -1,0 +1,149 @@
+//! Runs, keys, effects and the repeats that were stopped.
+
+use std::time::Duration;
+
+use semel_model::{EffectId, FlowName, RunId, Span};
+
+use super::transfer::{carry_out, read};
+use super::{Answer, Client, ClientError, PATIENCE};
+use crate::types::{
+    Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyInfo, Page, Run,
+    RunDetail, RunFilter, Settle, Settled, StartRun, Started,
+};
+
+impl Client {
+    /// Starts a run, or meets the one that its key has. The key stands in `start`, or the flow's
+    /// own expression tells it. With `wait` the answer comes at the run's end, or after that long.
+    pub async fn start_run(
+        &self,
+        flow: &FlowName,
+        start: &StartRun,
+        wait: Option<Span>,
+    ) -> Result<Answer<Started>, ClientError> {
+        let path = ["v1", "flows", flow.as_str(), "runs"];
+        let mut request = match start.key.as_deref().filter(|key| survives_as_header(key)) {
+            Some(key) => self.post(&path, key),
+            None => self.ask(reqwest::Method::POST, &path),
+        };
+        if let Some(span) = wait {
+            request = request
+                .query(&[("wait", span.to_string())])
+                .timeout(patience_for(span));
+        }
+        carry_out(request.json(start)).await
+    }
+
+    /// Lists runs, newest first.
+    pub async fn list_runs(&self, filter: &RunFilter) -> Result<Page<Run>, ClientError> {
+        read(self.get(&["v1", "runs"]).query(filter)).await
+    }
+
+    /// A run with all that happened to it.
+    pub async fn get_run(&self, run: RunId) -> Result<RunDetail, ClientError> {
+        read(self.get(&["v1", "runs", &run.to_string()])).await
+    }
+
+    /// Waits until a run ends or is kept for a person, at most `patience`, and says how it stands.
+    pub async fn await_run(&self, run: RunId, patience: Span) -> Result<Run, ClientError> {
+        let request = self
+            .get(&["v1", "runs", &run.to_string(), "wait"])
+            .query(&[("for", patience.to_string())])
+            .timeout(patience_for(patience));
+        read(request).await
+    }
+
+    /// Asks for a run's end.
+    pub async fn cancel_run(
+        &self,
+        run: RunId,
+        cancel: &Cancel,
+        key: &str,
+    ) -> Result<Answer<Cancelled>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "cancel"];
+        carry_out(self.post(&path, key).json(cancel)).await
+    }
+
+    /// Lists effects, newest first.
+    pub async fn list_effects(&self, filter: &EffectFilter) -> Result<Page<Effect>, ClientError> {
+        read(self.get(&["v1", "effects"]).query(filter)).await
+    }
+
+    /// One effect.
+    pub async fn get_effect(&self, effect: EffectId) -> Result<Effect, ClientError> {
+        read(self.get(&["v1", "effects", &effect.to_string()])).await
+    }
+
+    /// Lists what is in doubt, oldest first.
+    pub async fn list_doubts(&self) -> Result<Page<Effect>, ClientError> {
+        read(self.get(&["v1", "doubts"])).await
+    }
+
+    /// Settles an effect that is in doubt.
+    pub async fn settle_effect(
+        &self,
+        effect: EffectId,
+        settle: &Settle,
+        key: &str,
+    ) -> Result<Answer<Settled>, ClientError> {
+        let path = ["v1", "effects", &effect.to_string(), "settle"];
+        carry_out(self.post(&path, key).json(settle)).await
+    }
+
+    /// Lists repeats that were stopped, latest first; of one run or of all.
+    pub async fn list_duplicates(
+        &self,
+        run: Option<RunId>,
+    ) -> Result<Page<Duplicate>, ClientError> {
+        let run: Vec<_> = run
+            .map(|run| ("run", run.to_string()))
+            .into_iter()
+            .collect();
+        read(self.get(&["v1", "duplicates"]).query(&run)).await
+    }
+
+    /// Lists repeats of a key that were stopped, in any flow.
+    pub async fn list_duplicates_of_key(&self, key: &str) -> Result<Page<Duplicate>, ClientError> {
+        read(self.get(&["v1", "duplicates"]).query(&[("key", key)])).await
+    }
+
+    /// What is known of a key.
+    pub async fn get_key(&self, flow: &FlowName, key: &str) -> Result<KeyInfo, ClientError> {
+        let request = self.get(&["v1", "keys", flow.as_str()]);
+        read(request.query(&[("key", key)])).await
+    }
+
+    /// Frees a key, so that the next delivery makes a new run.
+    pub async fn drop_key(
+        &self,
+        flow: &FlowName,
+        key: &str,
+        drop: &DropKey,
+        command_key: &str,
+    ) -> Result<Answer<Dropped>, ClientError> {
+        let request = self.post(&["v1", "keys", flow.as_str(), "drop"], command_key);
+        carry_out(request.query(&[("key", key)]).json(drop)).await
+    }
+}
+
+/// The server waits as long as it was asked to; its answer then has the usual time.
+fn patience_for(span: Span) -> Duration {
+    span.to_duration() + PATIENCE
+}
+
+/// Whether a key is the same key after it went through a header. Spaces at its ends are not, so
+/// such a key goes in the body alone.
+fn survives_as_header(key: &str) -> bool {
+    key.trim() == key && !key.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_a_header_would_change_stays_out_of_it() {
+        assert!(survives_as_header("order 42/ä"));
+        assert!(!survives_as_header(" order"));
+        assert!(!survives_as_header("order\n42"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Error codes: one stable word for each kind of error that a person can meet over the API.
+//!
+//! A word is never given a second meaning. Mistakes in a flow's text have words of their own,
+//! listed by the flow language; no word is on both lists.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal $hint:literal;)*) => {
+        /// The kind of an error: a stable word, with a page of its own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $($(#[$doc])* $variant,)* }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The word.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The HTTP status that it comes with; 0 where no server answered.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* }
+            }
+
+            /// The kind of error, for people.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)* }
+            }
+
+            /// What to do.
+            pub const fn hint(self) -> &'static str {
+                match self { $(Self::$variant => $hint,)* }
+            }
+
+            /// Where the repository tells more.
+            pub const fn page(self) -> &'static str {
+                match self { $(Self::$variant => concat!("docs/errors/", $name, ".md"),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No token, or one that does not work.
+    Unauthorized "unauthorized" 401 "The request is not authorized"
+        "Send `Authorization: Bearer` with a token that has not expired or been revoked.";
+    /// No such route.
+    RouteNotFound "route-not-found" 404 "There is nothing at this address"
+        "Check the path; API routes begin with /v1, hooks with /hooks.";
+    /// The route does not take this method.
+    MethodNotAllowed "method-not-allowed" 405 "The address does not take this method"
+        "Use one of the methods that the Allow header names.";
+    /// The body is beyond the limit.
+    BodyTooLarge "body-too-large" 413 "The body is too large"
+        "Send at most 1 MiB; pass a reference to anything larger.";
+    /// The body was not received in time, or not to its end.
+    BodyIncomplete "body-incomplete" 408 "The body did not arrive"
+        "Send the request again; nothing was done.";
+    /// The body is not JSON that can be fingerprinted.
+    BodyNotJson "body-not-json" 400 "The body is not JSON"
+        "Send one JSON value; no member twice, no integer beyond 2^53.";
+    /// The body is JSON of another shape.
+    BodyInvalid "body-invalid" 400 "The body does not fit"
+        "Compare the body with what the route takes; unknown members are refused.";
+    /// A query parameter that cannot be read.
+    QueryInvalid "query-invalid" 400 "The query does not fit"
+        "Mend the query parameter that the detail names.";
+    /// No flow listens at this hook.
+    HookNotFound "hook-not-found" 404 "No flow listens at this hook"
+        "Promote a release with this webhook path, or correct the address at the sender.";
+    /// No such flow.
+    FlowNotFound "flow-not-found" 404 "There is no such flow"
+        "List the flows of the namespace; push, publish and promote the one that is missing.";
+    /// No such run.
+    RunNotFound "run-not-found" 404 "There is no such run"
+        "Check the identity and the token's namespace; ended runs are kept for a limited time.";
+    /// No such effect.
+    EffectNotFound "effect-not-found" 404 "There is no such effect"
+        "Check the identity and the token's namespace; show the run to see its effects.";
+    /// No such wait.
+    WaitNotFound "wait-not-found" 404 "There is no open wait of this identity"
+        "Show the run: the wait may have been answered, have elapsed or never have been.";
+    /// Nobody holds the key.
+    KeyNotFound "key-not-found" 404 "The key is not held"
+        "Nothing has to be dropped: the next delivery of this key makes a new run.";
+    /// No such release.
+    ReleaseNotFound "release-not-found" 404 "There is no such release"
+        "Show the flow to see the numbers of its releases.";
+    /// The callback leads nowhere, or no longer.
+    CallbackNotFound "callback-not-found" 404 "There is nothing to call back"
+        "The address is unknown, or what it was for is over; nothing was changed.";
+    /// The flow cannot be started this way.
+    TriggerNotDeclared "trigger-not-declared" 422 "The flow does not have this trigger"
+        "Add the trigger to the flow, or start the flow the way it declares.";
+    /// A start without a key.
+    KeyMissing "key-missing" 400 "The request has no key"
+        "Send an Idempotency-Key header, or give the trigger a `key` expression.";
+    /// The key expression failed on this payload.
+    KeyFailed "key-failed" 400 "The key of this delivery could not be told"
+        "Mend the payload or the trigger's `key` expression; nothing was started.";
+    /// The text given as key is none.
+    KeyInvalid "key-invalid" 400 "The key is not usable"
+        "Send 1 to 4096 bytes, and the same in header and body.";
+    /// A known key with another payload.
+    PayloadMismatch "payload-mismatch" 422 "The key is known with another payload"
+        "Send the first payload again, or use another key for what is another thing.";
+    /// A command's key was used with another payload.
+    CommandMismatch "command-mismatch" 422 "The Idempotency-Key was used for another command"
+        "Use a new Idempotency-Key for a new command.";
+    /// The first command of this key has no answer yet.
+    CommandUnderWay "command-under-way" 409 "The same command is under way"
+        "Repeat the request after the time in Retry-After to get its answer.";
+    /// The effect is not in doubt.
+    NotInDoubt "not-in-doubt" 409 "The effect is not in doubt"
+        "Show the effect: somebody or something settled it before.";
+    /// A lost worker could still send.
+    SettleTooSoon "settle-too-soon" 409 "It is too soon to say that it did not happen"
+        "Repeat after the time in Retry-After, when no lost worker can still send.";
+    /// A worker holds the run.
+    RunBusy "run-busy" 409 "A worker holds the run"
+        "Repeat the request after the time in Retry-After.";
+    /// The run has ended.
+    RunEnded "run-ended" 409 "The run has ended"
+        "Nothing more can be done to it; show the run to see how it ended.";
+    /// The run has not ended.
+    RunNotEnded "run-not-ended" 409 "The run has not ended"
+        "Cancel the run or wait for its end; the key of a live run is never freed.";
+    /// The flow's text has mistakes.
+    FlowInvalid "flow-invalid" 422 "The flow has mistakes"
+        "Mend what the diagnostics point at.";
+    /// The text names another flow than the address.
+    FlowNameDiffers "flow-name-differs" 422 "The text names another flow"
+        "Push to the name that the text has under `flow`, or change it there.";
+    /// Nothing to publish.
+    DraftMissing "draft-missing" 409 "The flow has no draft"
+        "Push a draft first.";
+    /// The database does not answer.
+    DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
+        "Repeat the request with the same key after the time in Retry-After.";
+    /// A defect of ours.
+    Internal "internal" 500 "Something is wrong with the server"
+        "Repeat the request with the same key; if it stays, look at the server's log.";
+    /// No server answered.
+    ServerUnreachable "server-unreachable" 0 "The server cannot be reached"
+        "Check the address and that the server runs; then repeat with the same key.";
+    /// What answered does not speak this API.
+    AnswerMalformed "answer-malformed" 0 "The answer is not one of this API"
+        "Check that the address leads to a Semel server of about this version.";
+}
+
+impl Code {
+    /// The code as the URI that problems carry.
+    pub fn uri(self) -> String {
+        format!("urn:semel:problem:{self}")
+    }
+}
+
+/// The text is no code of this list.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an error code")]
+pub struct CodeError;
+
+impl FromStr for Code {
+    type Err = CodeError;
+
+    fn from_str(text: &str) -> Result<Self, CodeError> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.as_str() == text)
+            .ok_or(CodeError)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_one_of_its_kind() {
+        let words: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+
+        assert_eq!(words.len(), Code::ALL.len());
+        for word in words {
+            assert!(
+                word.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{word} is kebab-case"
+            );
+        }
+    }
+
+    #[test]
+    fn every_code_has_its_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for code in Code::ALL {
+            let page = std::fs::read_to_string(root.join(code.page())).unwrap_or_default();
+
+            assert!(
+                page.starts_with(&format!("# {code}\n\n{}.", code.title())),
+                "{} opens with its code and title",
+                code.page()
+            );
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What goes over the wire. JSON, members in `snake_case`, identities and spans as text, times as
+//! RFC 3339 in UTC.
+//!
+//! Answers may gain members: a reader leaves aside what it does not know. Requests are read
+//! strictly: a member that nobody knows is refused instead of being dropped in silence.
+
+mod effect;
+mod flow;
+mod problem;
+mod run;
+mod standing;
+mod wait;
+
+pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
+pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
+pub use problem::{Diagnostic, Problem};
+pub use run::{
+    Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
+    Started,
+};
+pub use standing::{Standing, StandingError};
+pub use wait::{Called, CompleteWait, Wait};
+
+use jiff::Timestamp;
+use semel_model::NamespaceName;
+use serde::{Deserialize, Serialize};
+
+/// A stretch of a longer list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// What to send as `cursor` for the next one; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Whom a token speaks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whoami {
+    /// The one namespace that it opens.
+    pub namespace: NamespaceName,
+    /// What its owner calls it.
+    pub token: String,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}

@@ -1,0 +1,132 @@
+//! Effects, doubts and the repeats that were stopped.
+
+use jiff::Timestamp;
+use semel_model::effect::State;
+use semel_model::{EffectId, RunId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One change to the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The effect, which is the key that the destination was sent.
+    pub id: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The step's path.
+    pub step: String,
+    /// The kind of step.
+    pub kind: String,
+    /// How it is made safe to meet twice.
+    pub guard: String,
+    /// Where it stands.
+    pub state: State,
+    /// The number of its latest attempt, from 1.
+    pub attempt: i32,
+    /// When the latest attempt's intent was written.
+    pub intended_at: Timestamp,
+    /// When its outcome was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<Timestamp>,
+    /// The destination's identity for what was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// What was seen, where it did not simply succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Which effects to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EffectFilter {
+    /// Only in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Only of this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The most effects of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A person's word on an effect in doubt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// What the person knows.
+    pub verdict: Verdict,
+    /// The destination's identity for what was made; with `happened`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// What later steps read as the step's result; with `happened`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// Why, as it stands on the record; needed unless it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a person knows of an effect in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It happened: the run goes on behind it.
+    Happened,
+    /// It did not happen: it is performed.
+    DidNotHappen,
+    /// The run shall fail here.
+    Fail,
+}
+
+impl Verdict {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Happened => "happened",
+            Self::DidNotHappen => "did_not_happen",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// A doubt was settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The effect.
+    pub effect: EffectId,
+    /// How.
+    pub verdict: Verdict,
+}
+
+/// Repeats that were stopped at one place with one payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Duplicate {
+    /// The run that answered.
+    pub run: RunId,
+    /// Its flow, while its record is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Its key, while its record is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Where they were stopped: `claim` or `wait`.
+    pub place: String,
+    /// What became of them: `repeat`, `mismatch` or `quarantined`.
+    pub verdict: String,
+    /// How many.
+    pub count: i64,
+    /// When the first came.
+    pub first_at: Timestamp,
+    /// When the latest came.
+    pub last_at: Timestamp,
+    /// Their payload's fingerprint.
+    pub fingerprint: String,
+    /// Their payload, where it differs from the first delivery's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+}

@@ -1,0 +1,100 @@
+//! Flows, their drafts and releases.
+
+use jiff::Timestamp;
+use semel_model::FlowName;
+use serde::{Deserialize, Serialize};
+
+use super::problem::Diagnostic;
+
+/// A flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// The number of the release that new runs start on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<i32>,
+    /// The number of the latest release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<i32>,
+    /// When the working copy was pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_at: Option<Timestamp>,
+    /// When the latest release was frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_at: Option<Timestamp>,
+}
+
+/// A flow with its texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowDetail {
+    /// The flow itself.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// The working copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
+    /// Its releases, newest first.
+    pub releases: Vec<Release>,
+}
+
+/// A frozen copy of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// Its number within the flow.
+    pub number: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// When it was frozen.
+    pub published_at: Timestamp,
+    /// Its text.
+    pub source: String,
+}
+
+/// Replaces a flow's working copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PushFlow {
+    /// The flow's text, YAML.
+    pub source: String,
+}
+
+/// A flow's working copy was replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draft {
+    /// The flow.
+    pub flow: FlowName,
+    /// What the text means but perhaps should not: warnings only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A draft was frozen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// The flow.
+    pub flow: FlowName,
+    /// The number of the release.
+    pub release: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// False when the same text had been frozen before; the number is that of then.
+    pub first: bool,
+}
+
+/// Makes a release the one that new runs start on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promote {
+    /// Its number.
+    pub release: i32,
+}
+
+/// A release is live.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promoted {
+    /// The flow.
+    pub flow: FlowName,
+    /// The number of its live release.
+    pub release: i32,
+}

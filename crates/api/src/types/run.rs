@@ -1,0 +1,183 @@
+//! Runs and the keys that made them.
+
+use jiff::Timestamp;
+use semel_model::{ClaimId, FlowName, RunId, TriggerKind};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::effect::Effect;
+use super::standing::Standing;
+use super::wait::Wait;
+
+/// Asks for a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartRun {
+    /// What the flow's expressions read as `input`.
+    #[serde(default)]
+    pub input: Value,
+    /// The run's key, where it is not in the `Idempotency-Key` header: any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// `manual` when a person asks; `api` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerKind>,
+}
+
+/// The answer to a delivery: the run that answers for its key, first or not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// The run.
+    pub run: RunId,
+    /// Its key.
+    pub key: String,
+    /// Its flow.
+    pub flow: String,
+    /// Where it stands.
+    pub state: Standing,
+    /// When its delivery was accepted.
+    pub accepted_at: Timestamp,
+    /// Its result, once it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// What was wrong, where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Value>,
+    /// Whether this delivery brought another payload and is kept for a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quarantined: bool,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The run.
+    pub id: RunId,
+    /// Its flow.
+    pub flow: String,
+    /// The number of its release.
+    pub release: i32,
+    /// Its key.
+    pub key: String,
+    /// Where it stands.
+    pub state: Standing,
+    /// When its delivery was accepted.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// When it is due again; absent when only a person or a callback wakes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// Its result, once it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// What was wrong, where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Value>,
+    /// Whether a person asked for its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelling: bool,
+}
+
+/// A run with all that happened to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunDetail {
+    /// The run itself.
+    #[serde(flatten)]
+    pub run: Run,
+    /// Its changes to the world, in the order of their intents.
+    pub effects: Vec<Effect>,
+    /// Its pauses that a callback can end.
+    pub waits: Vec<Wait>,
+    /// What happened, in order.
+    pub journal: Vec<JournalLine>,
+}
+
+/// What happened to a run in one commit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalLine {
+    /// Its number, from 1 and without a gap.
+    pub seq: i32,
+    /// When.
+    pub at: Timestamp,
+    /// The events, each with its name under `event`.
+    pub events: Vec<Value>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunFilter {
+    /// Only of this flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowName>,
+    /// Only those that stand so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Standing>,
+    /// Only those of this key, in any flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The most runs of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Asks for a run's end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+/// A run's end was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancelled {
+    /// The run; it ends at its next commit.
+    pub run: RunId,
+    /// Always true.
+    pub cancelling: bool,
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyInfo {
+    /// The flow whose key it is.
+    pub flow: FlowName,
+    /// The key.
+    pub key: String,
+    /// Our hold on it.
+    pub claim: ClaimId,
+    /// The run that answers for it.
+    pub run: RunId,
+    /// Where that run stands, while its record is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Standing>,
+    /// The fingerprint of the first delivery's payload.
+    pub fingerprint: String,
+    /// When the key may be forgotten.
+    pub expires_at: Timestamp,
+}
+
+/// Frees a key, so that the next delivery makes a new run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropKey {
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+/// A key was freed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// The flow whose key it was.
+    pub flow: FlowName,
+    /// The key.
+    pub key: String,
+    /// The run that answered for it.
+    pub run: RunId,
+}

@@ -1,0 +1,143 @@
+//! Where a run stands, in one word.
+
+use std::fmt;
+use std::str::FromStr;
+
+use semel_model::run::State;
+use serde::{Deserialize, Serialize};
+
+/// The one word for where a run stands. *Active* is told apart where somebody looked closer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Queued, running, waiting or retrying; nobody looked which.
+    Active,
+    /// Due, and no worker holds it yet.
+    Queued,
+    /// A worker holds it.
+    Running,
+    /// It waits for a timer or a callback.
+    Waiting,
+    /// It rests before another attempt.
+    Retrying,
+    /// An effect that nobody can say happened or not.
+    InDoubt,
+    /// Gave up for now; a person decides.
+    NeedsReview,
+    /// Taken again and again without getting anywhere.
+    Quarantined,
+    /// Ended, with a result.
+    Succeeded,
+    /// Ended, with a fault.
+    Failed,
+    /// Ended by a person.
+    Cancelled,
+}
+
+/// The text names no standing.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected one of active, queued, running, waiting, retrying, in_doubt, needs_review, \
+     quarantined, succeeded, failed, cancelled"
+)]
+pub struct StandingError;
+
+impl Standing {
+    /// Every standing.
+    pub const ALL: [Self; 11] = [
+        Self::Active,
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::Retrying,
+        Self::InDoubt,
+        Self::NeedsReview,
+        Self::Quarantined,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Retrying => "retrying",
+            Self::InDoubt => "in_doubt",
+            Self::NeedsReview => "needs_review",
+            Self::Quarantined => "quarantined",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// What the record says of a run that stands so.
+    pub fn state(self) -> State {
+        match self {
+            Self::Active | Self::Queued | Self::Running | Self::Waiting | Self::Retrying => {
+                State::Active
+            }
+            Self::InDoubt => State::InDoubt,
+            Self::NeedsReview => State::NeedsReview,
+            Self::Quarantined => State::Quarantined,
+            Self::Succeeded => State::Succeeded,
+            Self::Failed => State::Failed,
+            Self::Cancelled => State::Cancelled,
+        }
+    }
+
+    /// Whether nothing more will happen to the run.
+    pub fn is_ended(self) -> bool {
+        self.state().is_ended()
+    }
+}
+
+impl From<State> for Standing {
+    fn from(state: State) -> Self {
+        match state {
+            State::Active => Self::Active,
+            State::InDoubt => Self::InDoubt,
+            State::NeedsReview => Self::NeedsReview,
+            State::Quarantined => Self::Quarantined,
+            State::Succeeded => Self::Succeeded,
+            State::Failed => Self::Failed,
+            State::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl FromStr for Standing {
+    type Err = StandingError;
+
+    fn from_str(text: &str) -> Result<Self, StandingError> {
+        Self::ALL
+            .into_iter()
+            .find(|standing| standing.as_str() == text)
+            .ok_or(StandingError)
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standing_reads_back_as_it_is_written() {
+        for standing in Standing::ALL {
+            let wire = serde_json::to_value(standing).unwrap();
+
+            assert_eq!(wire, standing.as_str(), "the wire and the word agree");
+            assert_eq!(standing.as_str().parse(), Ok(standing));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Waits: durable pauses that a callback can end.
+
+use jiff::Timestamp;
+use semel_model::{RunId, WaitId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A pause of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The wait.
+    pub id: WaitId,
+    /// Its run.
+    pub run: RunId,
+    /// The step's path; absent while only its callback has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Where it stands: `open`, `answered`, `elapsed` or `cancelled`.
+    pub state: String,
+    /// When the run came to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_at: Option<Timestamp>,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What the callback brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+}
+
+/// Ends a wait in the place of its callback.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteWait {
+    /// What the flow reads as the wait's result.
+    #[serde(default)]
+    pub payload: Value,
+}
+
+/// A callback was taken in, now or before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// The run that waited.
+    pub run: RunId,
+    /// The wait.
+    pub wait: WaitId,
+    /// Always true.
+    pub accepted: bool,
+}
