@@ -23,6 +23,8 @@ pub(crate) struct Answer {
     pub(crate) notes: Vec<String>,
     pub(crate) next: Vec<Next>,
     pub(crate) fault: Option<Fault>,
+    /// Whether the data is on stdout already.
+    pub(crate) shown: bool,
 }
 
 /// What went wrong, as a command hands it up.
@@ -66,7 +68,14 @@ impl Answer {
             notes: Vec::new(),
             next: Vec::new(),
             fault: None,
+            shown: false,
         }
+    }
+
+    /// The same answer, whose data the command wrote itself.
+    pub(crate) fn shown(mut self) -> Self {
+        self.shown = true;
+        self
     }
 
     /// Says something to people beside the data.

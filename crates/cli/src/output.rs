@@ -18,6 +18,7 @@ pub(crate) enum Reader {
 /// Writes an answer where it belongs.
 pub(crate) fn show(answer: &Answer, reader: Reader) {
     match reader {
+        Reader::Program if answer.shown => {}
         Reader::Program => data(&answer.envelope()),
         Reader::Person => show_person(answer, Style::of_stderr()),
     }

@@ -41,11 +41,12 @@ pub(crate) fn ago(then: Timestamp) -> String {
     relative(then, now())
 }
 
+/// What the clock on the wall says.
 #[expect(
     clippy::disallowed_methods,
     reason = "people compare with the clock on their wall; nothing is decided by it"
 )]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
