@@ -1,2 +1,87 @@
-//! The `semel` binary.
-fn main() {}
+//! The `semel` binary: commands, configuration, output; it wires the rest for `serve` and `dev`.
+
+mod access;
+mod answer;
+mod arguments;
+mod cluster;
+mod commands;
+mod config;
+mod context;
+mod curl;
+mod inventory;
+mod logs;
+mod outcome;
+mod output;
+mod remote;
+mod service;
+mod style;
+mod text;
+mod views;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use answer::{Answer, Problem};
+use arguments::{Arguments, Command, Global};
+use context::Context;
+use output::Reader;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match Arguments::try_parse_from(&words) {
+        Ok(Arguments { global, command }) => {
+            let reader = global.reader();
+            finish(&carry_out(global, command), reader)
+        }
+        Err(error) => refuse(&error, &words),
+    }
+}
+
+fn carry_out(global: Global, command: Command) -> Answer {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let done = match runtime {
+        Ok(runtime) => Context::new(global)
+            .and_then(|ctx| runtime.block_on(commands::carry_out(&ctx, command))),
+        Err(error) => Err(Problem::local(format!("cannot start threads: {error}"))),
+    };
+    done.unwrap_or_else(Problem::into_answer)
+}
+
+fn finish(answer: &Answer, reader: Reader) -> ExitCode {
+    output::show(answer, reader);
+    ExitCode::from(answer.outcome.exit_code())
+}
+
+/// Words that cannot be followed, or that ask for help.
+fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    let help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    let wants_json = words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--json");
+    if !wants_json {
+        // Help goes to stdout, complaints to stderr, both in clap's own style.
+        let _ = error.print();
+        return ExitCode::from(if help { 0 } else { outcome::Outcome::Usage.exit_code() });
+    }
+    let text = error.to_string();
+    let answer = if help {
+        Answer::done(serde_json::json!({ "help": text }), String::new())
+    } else {
+        let text = text.trim().trim_start_matches("error: ");
+        let problem = Problem::usage(text).hint("semel --help lists the commands");
+        problem.into_answer()
+    };
+    finish(&answer, Reader::Program)
+}

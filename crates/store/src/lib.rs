@@ -17,6 +17,7 @@ pub mod duplicates;
 pub mod effects;
 pub mod evidence;
 pub mod flows;
+pub mod health;
 pub mod journal;
 pub mod kv;
 pub mod link;
@@ -35,7 +36,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 17] = [
+    let modules: [(&'static str, &[&'static str]); 18] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -44,6 +45,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("effects", effects::STATEMENTS),
         ("evidence", evidence::STATEMENTS),
         ("flows", flows::STATEMENTS),
+        ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("queue", queue::STATEMENTS),

@@ -1,0 +1,93 @@
+//! The command line: what can be asked for, and the words of `--help`.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{
+    check, completions, config, dev, doctor, doubt, duplicate, effect, flow, init, key, migrate,
+    run, serve, wait,
+};
+use crate::output::Reader;
+
+const AFTER_HELP: &str = "\
+Start here:
+  semel init greet        writes greet.flow.yaml
+  semel dev               starts everything, and prints a curl line that works
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 still running, 4 in doubt, 5 not found, 6 conflict,
+7 denied, 8 unreachable. With --json exactly one object is written to stdout, errors included.";
+
+/// Runs automations that may be asked to do the same thing twice, and do it once.
+#[derive(Debug, Parser)]
+#[command(name = "semel", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Write exactly one JSON object to stdout, errors included.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// The server to speak to [env: SEMEL_URL].
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The token to show [env: SEMEL_TOKEN].
+    #[arg(long, global = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+}
+
+impl Global {
+    /// Whom the output is for.
+    pub(crate) const fn reader(&self) -> Reader {
+        if self.json {
+            Reader::Program
+        } else {
+            Reader::Person
+        }
+    }
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Init(init::Arguments),
+    Dev(dev::Arguments),
+    Check(check::Arguments),
+    #[command(subcommand)]
+    Flow(flow::Command),
+    #[command(subcommand)]
+    Run(run::Command),
+    #[command(subcommand)]
+    Effect(effect::Command),
+    #[command(subcommand)]
+    Doubt(doubt::Command),
+    #[command(subcommand)]
+    Duplicate(duplicate::Command),
+    #[command(subcommand)]
+    Key(key::Command),
+    #[command(subcommand)]
+    Wait(wait::Command),
+    Serve(serve::Arguments),
+    Migrate(migrate::Arguments),
+    Doctor(doctor::Arguments),
+    #[command(subcommand)]
+    Config(config::Command),
+    Completions(completions::Arguments),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

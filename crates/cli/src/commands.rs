@@ -1,0 +1,89 @@
+//! The commands, one module each, and which of them an argument leads to.
+//!
+//! Apart from `serve`, `dev`, `migrate`, `doctor`, `check` and `init`, a command is a client of
+//! the API and nothing else.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod doubt;
+pub(crate) mod duplicate;
+pub(crate) mod effect;
+pub(crate) mod flow;
+pub(crate) mod init;
+pub(crate) mod key;
+pub(crate) mod migrate;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod wait;
+
+use crate::answer::{Answer, Problem};
+use crate::arguments::Command;
+use crate::context::Context;
+use crate::outcome::Outcome;
+
+/// Carries out what was asked for.
+pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Init(arguments) => init::run(ctx, &arguments),
+        Command::Dev(arguments) => dev::run(ctx, &arguments).await,
+        Command::Check(arguments) => check::run(ctx, &arguments),
+        Command::Flow(command) => flow::run(ctx, &command).await,
+        Command::Run(command) => run::run(ctx, &command).await,
+        Command::Effect(command) => effect::run(ctx, &command).await,
+        Command::Doubt(command) => doubt::run(ctx, &command).await,
+        Command::Duplicate(command) => duplicate::run(ctx, &command).await,
+        Command::Key(command) => key::run(ctx, &command).await,
+        Command::Wait(command) => wait::run(ctx, &command).await,
+        Command::Serve(arguments) => serve::run(ctx, &arguments).await,
+        Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
+        Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,
+        Command::Config(command) => config::run(ctx, &command),
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}
+
+/// Reads a file that was named on the command line.
+fn read_file(file: &str) -> Result<String, Problem> {
+    std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Problem::new(Outcome::NotFound, "file-not-found", format!("there is no file {file}"))
+                .hint("check the path; `semel init NAME` writes a first flow")
+        }
+        _ => Problem::local(format!("cannot read {file}: {error}")),
+    })
+}
+
+/// Reads JSON that was given as text, as `@FILE`, or as `-` for stdin.
+fn read_json(given: &str) -> Result<serde_json::Value, Problem> {
+    let text = match given.strip_prefix('@') {
+        Some(file) => read_file(file)?,
+        None if given == "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Problem::local(format!("cannot read stdin: {error}")))?,
+        None => given.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Problem::usage(format!("this is not JSON: {error}"))
+            .hint("quote it for the shell, e.g. '{\"id\": 1}', or use @FILE or - for stdin")
+    })
+}
+
+/// The option that names the key under which a command may be repeated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Repeat {
+    /// The key that makes repeating this safe; derived from the command where none is given.
+    #[arg(long = "idempotency-key", alias = "key", value_name = "KEY")]
+    key: Option<String>,
+}
+
+impl Repeat {
+    /// The key that was given, or the one that these words have.
+    fn key_or(&self, words: &[&str]) -> String {
+        match &self.key {
+            Some(key) => key.clone(),
+            None => crate::remote::key_of(words),
+        }
+    }
+}

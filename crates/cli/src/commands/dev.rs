@@ -1,0 +1,190 @@
+//! `semel dev`: everything, from nothing.
+//!
+//! A private PostgreSQL, its schema, a token, a secret, the server, and every flow of the
+//! directory, live. Whatever was started is stopped again, in the reverse order.
+
+mod folder;
+mod greeting;
+mod watch;
+
+use std::time::Duration;
+
+use semel_engine::{Options, Secret};
+use semel_store::{Cell, CellOptions, flows};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::access;
+use crate::answer::{Answer, Problem, chain};
+use crate::cluster::Cluster;
+use crate::context::Context;
+use crate::logs::{self, Format};
+use crate::output::{self, Reader};
+use crate::service::{self, Service, Signals};
+use folder::Folder;
+use watch::Watch;
+
+/// The port to begin with.
+const PORT: u16 = 7171;
+
+/// How many ports are tried from there.
+const PORT_TRIES: u16 = 50;
+
+/// How often the directory is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long the server and the engine may take to stop.
+const STOP_BOUND: Duration = Duration::from_secs(10);
+
+/// Start everything from nothing: PostgreSQL, server, and the flows of this directory.
+///
+/// Keeps its data in .semel/. Flows (*.flow.yaml) are published and promoted as they are saved.
+/// Ctrl-C stops everything; runs go on at the next start.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  semel init greet && semel dev")]
+pub(crate) struct Arguments {
+    /// The port to listen on; the next free one from 7171 where none is given.
+    #[arg(long)]
+    port: Option<u16>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    logs::start(Format::Text, "warn");
+    let folder = Folder::take(ctx.config.directory())?;
+    let place = folder.path().to_owned();
+    let cluster = blocking(move || {
+        let cluster = Cluster::open(&place)?;
+        cluster.start()?;
+        Ok(cluster)
+    })
+    .await?;
+    if let Some(note) = cluster.note() {
+        output::note(&note);
+    }
+    let mut signals = Signals::catch()?;
+    let worked = tokio::select! {
+        // Asked to stop before everything stood: the database is stopped all the same.
+        () = signals.come() => Ok(()),
+        started = start(&folder, &cluster, arguments.port) => match started {
+            Ok(world) => live(ctx, &folder, world, &mut signals).await,
+            Err(problem) => Err(problem),
+        },
+    };
+    folder.forget_address();
+    let stopped = blocking(move || cluster.stop()).await;
+    worked.and(stopped)?;
+    output::note("stopped");
+    Ok(Answer::done(json!({}), "").shown())
+}
+
+/// All that is up.
+struct World {
+    service: Service,
+    namespace_id: i32,
+    url: String,
+}
+
+async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<World, Problem> {
+    let address = cluster.address();
+    let cell = service::connect(&address, CellOptions::default()).await?;
+    super::migrate::apply(&cell).await?;
+    let namespace_id = flows::ensure_namespace(&cell, &access::namespace()?)
+        .await
+        .map_err(|error| Problem::local(chain(&error)))?;
+    keep_token(folder, &cell).await?;
+    let (listener, url) = listen(port).await?;
+    let mut options = Options::new(keep_secret(folder)?);
+    options.public_url.clone_from(&url);
+    let service = Service::start(cell, options, listener).await?;
+    folder.write("database", &address)?;
+    folder.write("url", &url)?;
+    Ok(World {
+        service,
+        namespace_id,
+        url,
+    })
+}
+
+/// Keeps the flows live until somebody asks us to stop.
+async fn live(
+    ctx: &Context,
+    folder: &Folder,
+    mut world: World,
+    signals: &mut Signals,
+) -> Result<(), Problem> {
+    let mut watch = Watch::new(ctx.config.directory(), world.namespace_id);
+    watch.look(world.service.engine()).await;
+    let ready = greeting::of(&world.url, folder.path(), watch.flows(), ctx.style);
+    match ctx.reader {
+        Reader::Person => output::data(&ready.text),
+        Reader::Program => output::data(&ready.envelope()),
+    }
+    let ended = loop {
+        tokio::select! {
+            () = signals.come() => break None,
+            problem = world.service.ended() => break Some(problem),
+            () = tokio::time::sleep(LOOK_EVERY) => watch.look(world.service.engine()).await,
+        }
+    };
+    if let Some(problem) = ended {
+        return Err(problem);
+    }
+    output::note("stopping …");
+    world.service.stop(STOP_BOUND).await
+}
+
+/// The token of the folder, or a new one where that one does not work.
+async fn keep_token(folder: &Folder, cell: &Cell) -> Result<(), Problem> {
+    if let Some(token) = folder.read("token")
+        && access::works(cell, &token).await?
+    {
+        return Ok(());
+    }
+    let token = access::make_token(cell, "dev").await?;
+    folder.write("token", &token)
+}
+
+/// The secret of the folder, or a new one.
+fn keep_secret(folder: &Folder) -> Result<Secret, Problem> {
+    let secret = match folder.read("secret") {
+        Some(secret) => secret,
+        None => {
+            let mut bytes = [0; 32];
+            getrandom::fill(&mut bytes).map_err(|error| {
+                Problem::local(format!("the system gives no randomness: {error}"))
+            })?;
+            let secret = hex::encode(bytes);
+            folder.write("secret", &secret)?;
+            secret
+        }
+    };
+    Secret::from_hex(&secret).map_err(|error| {
+        let path = folder.path().join("secret");
+        Problem::local(format!("{} cannot be used: {error}", path.display()))
+            .hint("remove the file; callbacks that were handed out stop working then")
+    })
+}
+
+/// Listens on the port that was asked for, or on the next free one.
+async fn listen(port: Option<u16>) -> Result<(TcpListener, String), Problem> {
+    let mut found = service::listen(&format!("127.0.0.1:{}", port.unwrap_or(PORT))).await;
+    if port.is_none() {
+        for next in PORT + 1..PORT + PORT_TRIES {
+            if found.is_ok() {
+                break;
+            }
+            found = service::listen(&format!("127.0.0.1:{next}")).await;
+        }
+    }
+    let (listener, address) = found?;
+    Ok((listener, format!("http://{address}")))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Problem::local(format!("a thread broke: {error}"))),
+    }
+}

@@ -1,0 +1,121 @@
+//! `.semel/`: what one directory's `semel dev` keeps, and the lock that only one may hold.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::answer::Problem;
+use crate::config::LOCAL_FOLDER;
+use crate::outcome::Outcome;
+
+/// The folder, held by this process. The system drops the lock when the process ends, however it
+/// ends, so nothing stale stays behind.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder where it is missing, and takes it.
+    pub(super) fn take(directory: &Path) -> Result<Self, Problem> {
+        let path = directory.join(LOCAL_FOLDER);
+        let failed = |error: io::Error| {
+            Problem::local(format!("cannot keep anything in {}: {error}", path.display()))
+        };
+        fs::create_dir_all(&path).map_err(failed)?;
+        // What is kept here is secret, and belongs to this machine.
+        fs::write(path.join(".gitignore"), "*\n").map_err(failed)?;
+        let lock = File::create(path.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(taken(&path)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What a file of it says.
+    pub(super) fn read(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Writes a file of it that only its owner can read, whole or not at all.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Problem> {
+        let path = self.path.join(name);
+        let fresh = self.path.join(format!("{name}.new"));
+        let written = fs::remove_file(&fresh)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| {
+                let mut file = File::options();
+                file.write(true).create_new(true).mode(0o600).open(&fresh)
+            })
+            .and_then(|mut file| {
+                writeln!(file, "{text}")?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&fresh, &path));
+        written.map_err(|error| Problem::local(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Removes what would lead clients to a server that is gone.
+    pub(super) fn forget_address(&self) {
+        for name in ["url", "database"] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+    }
+}
+
+fn taken(path: &Path) -> Problem {
+    let url = fs::read_to_string(path.join("url")).unwrap_or_default();
+    let place = match url.trim() {
+        "" => String::new(),
+        url => format!(", at {url}"),
+    };
+    let message = format!("a `semel dev` is running in this directory{place}");
+    Problem::new(Outcome::Conflict, "already-running", message)
+        .hint("use that one, or stop it first")
+        .next("semel run list")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_one_can_hold_a_folder() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Folder::take(directory.path()).unwrap();
+        first.write("url", "http://127.0.0.1:7171").unwrap();
+
+        let problem = Folder::take(directory.path()).unwrap_err();
+
+        assert!(problem.message().ends_with("at http://127.0.0.1:7171"));
+        drop(first);
+        Folder::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_token_is_for_its_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Folder::take(directory.path()).unwrap();
+
+        folder.write("token", "one").unwrap();
+        folder.write("token", "other").unwrap();
+
+        let mode = fs::metadata(folder.path().join("token")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(folder.read("token").as_deref(), Some("other"));
+    }
+}

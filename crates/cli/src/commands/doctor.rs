@@ -1,0 +1,125 @@
+//! `semel doctor`: what is in order, what is not, and the mend.
+
+mod database;
+mod server;
+
+use serde::Serialize;
+
+use super::serve::Database;
+use crate::answer::{Answer, Problem};
+use crate::config::Key;
+use crate::context::Context;
+use crate::outcome::Outcome;
+use crate::style::{Style, Tone, cell, render, toned_cell};
+
+/// Less free space than this is worth a look, in bytes.
+const FREE_BYTES_MIN: u64 = 2 << 30;
+
+/// Check this machine, the database and the server, and say what to mend.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    database: Database,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Line {
+    state: State,
+    subject: &'static str,
+    found: String,
+    mend: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Line {
+    fn ok(subject: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            state: State::Ok,
+            subject,
+            found: found.into(),
+            mend: None,
+        }
+    }
+
+    fn warn(subject: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            state: State::Warn,
+            subject,
+            found: found.into(),
+            mend: Some(mend.into()),
+        }
+    }
+
+    fn fail(subject: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            state: State::Fail,
+            ..Self::warn(subject, found, mend)
+        }
+    }
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let mut lines = vec![
+        Line::ok("version", env!("CARGO_PKG_VERSION")),
+        configuration(ctx),
+    ];
+    lines.extend(database::look(ctx, &arguments.database).await);
+    lines.extend(server::look(ctx).await);
+    lines.push(disk(ctx));
+    let failed = lines.iter().filter(|line| line.state == State::Fail).count();
+    let answer = Answer::done(&lines, table(&lines, ctx.style));
+    Ok(if failed == 0 {
+        answer
+    } else {
+        let message = format!("{failed} of {} things are not in order", lines.len());
+        answer.with_fault(Outcome::Failed, "doctor", &message)
+    })
+}
+
+fn configuration(ctx: &Context) -> Line {
+    let given = Key::ALL
+        .iter()
+        .filter_map(|key| ctx.config.find(*key, None))
+        .filter(|setting| setting.source != crate::config::Source::Default)
+        .count();
+    Line::ok("config", format!("{given} values given; `semel config show` lists them"))
+}
+
+fn disk(ctx: &Context) -> Line {
+    let Ok(space) = rustix::fs::statvfs(ctx.config.directory()) else {
+        return Line::warn("disk", "free space cannot be told", "look with `df`");
+    };
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let found = format!("{} MiB free in the working directory", free >> 20);
+    if free < FREE_BYTES_MIN {
+        Line::warn("disk", found, "make room: PostgreSQL stops when its disk is full")
+    } else {
+        Line::ok("disk", found)
+    }
+}
+
+fn table(lines: &[Line], style: Style) -> String {
+    let mut table = style.table(&["", "SUBJECT", "FOUND", "MEND"]);
+    for line in lines {
+        let (tone, word) = match line.state {
+            State::Ok => (Tone::Good, "ok"),
+            State::Warn => (Tone::Odd, "warn"),
+            State::Fail => (Tone::Bad, "fail"),
+        };
+        table.add_row([
+            toned_cell(tone, word),
+            cell(line.subject),
+            cell(&line.found),
+            cell(line.mend.as_deref().unwrap_or("")),
+        ]);
+    }
+    render(&table)
+}

@@ -1,0 +1,90 @@
+//! The database: reachable, durable, migrated, on time, and not held back.
+
+use semel_store::health::{self, Health};
+use semel_store::{Cell, migrate};
+
+use super::Line;
+use crate::answer::chain;
+use crate::commands::serve::Database;
+use crate::config::Key;
+use crate::context::Context;
+use crate::text;
+
+/// A snapshot older than this keeps PostgreSQL from cleaning up, in seconds.
+const SNAPSHOT_SECS_MAX: f64 = 60.0;
+
+/// Clocks further apart than this are worth a look, in milliseconds.
+const SKEW_MS_MAX: i64 = 2_000;
+
+/// The oldest PostgreSQL that is supported.
+const VERSION_MIN: i32 = 15;
+
+pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
+    if database.is_missing(ctx) {
+        let env = Key::Database.env().unwrap_or_default();
+        let found = format!("none is named ({env}); only serve and migrate need one");
+        return vec![Line::ok("database", found)];
+    }
+    let cell = match database.connect(ctx).await {
+        Ok(cell) => cell,
+        Err(problem) => {
+            let mend = "correct DATABASE_URL, start PostgreSQL, or mend the setting that it names";
+            return vec![Line::fail("database", problem.message(), mend)];
+        }
+    };
+    let mut lines = vec![Line::ok("database", "reachable, and keeps what it acknowledges")];
+    lines.push(migrations(&cell).await);
+    match health::read(&cell).await {
+        Ok(health) => lines.extend([version(&health), clock(&health), snapshots(&health)]),
+        Err(error) => {
+            let mend = "the role needs to read pg_stat_activity";
+            lines.push(Line::fail("database", chain(&error), mend));
+        }
+    }
+    lines
+}
+
+async fn migrations(cell: &Cell) -> Line {
+    match migrate::list_pending(cell).await {
+        Ok(pending) if pending.is_empty() => Line::ok("migrations", "up to date"),
+        Ok(pending) => Line::fail(
+            "migrations",
+            format!("missing: {}", pending.join(", ")),
+            "semel migrate",
+        ),
+        Err(error) => Line::fail("migrations", chain(&error), "semel migrate"),
+    }
+}
+
+fn version(health: &Health) -> Line {
+    let found = format!("PostgreSQL {}", health.version);
+    if health.version_number / 10_000 < VERSION_MIN {
+        Line::fail("postgresql", found, format!("use {VERSION_MIN} or later"))
+    } else {
+        Line::ok("postgresql", found)
+    }
+}
+
+fn clock(health: &Health) -> Line {
+    let skew = health.now.as_millisecond() - text::now().as_millisecond();
+    let found = format!("the database is {skew} ms from this machine");
+    if skew.abs() > SKEW_MS_MAX {
+        Line::warn("clock", found, "let NTP set both clocks; the database's is the one that counts")
+    } else {
+        Line::ok("clock", found)
+    }
+}
+
+fn snapshots(health: &Health) -> Line {
+    match &health.oldest {
+        Some(oldest) if oldest.age_secs > SNAPSHOT_SECS_MAX => Line::warn(
+            "snapshots",
+            format!(
+                "process {} ({}) has had one open for {:.0} s",
+                oldest.pid, oldest.application, oldest.age_secs
+            ),
+            "end that transaction: while it is open, tables grow and taking work slows down",
+        ),
+        Some(_) | None => Line::ok("snapshots", "none is open for long"),
+    }
+}

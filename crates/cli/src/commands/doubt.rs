@@ -1,0 +1,21 @@
+//! `semel doubt`: effects that nobody can say happened or not.
+
+mod list;
+mod settle;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// List and settle effects that nobody can say happened or not.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    List(list::Arguments),
+    Settle(settle::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Settle(arguments) => settle::run(ctx, arguments).await,
+    }
+}

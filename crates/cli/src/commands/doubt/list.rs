@@ -1,0 +1,26 @@
+//! `semel doubt list`.
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// List what is in doubt, oldest first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {}
+
+pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answer, Problem> {
+    let page = remote::client(ctx)?.list_doubts().await?;
+    if page.items.is_empty() {
+        return Ok(Answer::done(&page, "").note("nothing is in doubt"));
+    }
+    let oldest = page.items[0].id;
+    Ok(
+        Answer::done(&page, views::effect::doubts(&page.items, ctx.style))
+            .note("look at the destination, by the effect's key; then say what you found:")
+            .next(format!("semel doubt settle {oldest} --happened"))
+            .next(format!(
+                "semel doubt settle {oldest} --did-not-happen --reason '…'"
+            )),
+    )
+}

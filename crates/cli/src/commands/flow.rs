@@ -1,0 +1,34 @@
+//! `semel flow`: what authors write, and which release is live.
+
+mod list;
+mod promote;
+mod publish;
+mod push;
+mod show;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// Push, publish, promote and look at flows.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example, from a file to a live release:
+  semel flow push greet.flow.yaml
+  semel flow publish greet
+  semel flow promote greet")]
+pub(crate) enum Command {
+    Push(push::Arguments),
+    Publish(publish::Arguments),
+    Promote(promote::Arguments),
+    List(list::Arguments),
+    Show(show::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Push(arguments) => push::run(ctx, arguments).await,
+        Command::Publish(arguments) => publish::run(ctx, arguments).await,
+        Command::Promote(arguments) => promote::run(ctx, arguments).await,
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Show(arguments) => show::run(ctx, arguments).await,
+    }
+}

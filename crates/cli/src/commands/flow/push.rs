@@ -1,0 +1,46 @@
+//! `semel flow push`: a file becomes a flow's draft.
+
+use semel_api::types::PushFlow;
+use semel_flow::Flow;
+
+use crate::answer::{Answer, Problem};
+use crate::commands::read_file;
+use crate::context::Context;
+use crate::outcome::Outcome;
+use crate::output;
+use crate::remote;
+use crate::style::Style;
+use crate::text::{printable, shell_word};
+
+/// Make a file the draft of its flow.
+///
+/// Safe to repeat: pushing the same text twice is the same as once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  semel flow push greet.flow.yaml")]
+pub(crate) struct Arguments {
+    /// The file.
+    file: String,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let source = read_file(&arguments.file)?;
+    let flow = checked(&arguments.file, &source)?;
+    let draft = remote::client(ctx)?
+        .push_flow(&flow.name, &PushFlow { source })
+        .await?;
+    let text = format!("{} has a new draft", draft.flow);
+    Ok(Answer::done(&draft, text).next(format!("semel flow publish {}", draft.flow)))
+}
+
+/// Checks a file before it goes anywhere: the diagnostics then name it.
+fn checked(file: &str, source: &str) -> Result<Flow, Problem> {
+    let checked = semel_flow::check(&printable(file), source);
+    if !checked.diagnostics.is_empty() {
+        output::note(&checked.render(Style::of_stderr().is_colored()));
+    }
+    checked.flow.ok_or_else(|| {
+        Problem::new(Outcome::Failed, "flow-invalid", format!("{file} cannot be pushed"))
+            .hint("mend what the diagnostics point at")
+            .next(format!("semel check {}", shell_word(file)))
+    })
+}

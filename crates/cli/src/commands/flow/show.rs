@@ -1,0 +1,61 @@
+//! `semel flow show`.
+
+use semel_api::types::FlowDetail;
+use semel_model::FlowName;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::inventory;
+use crate::remote;
+use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::text::{ago, printable, shortened};
+
+/// How many characters of a digest people need to tell releases apart.
+const DIGEST_CHARS: usize = 13;
+
+/// Show a flow, its releases, and what its live release does to the world.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The flow.
+    flow: FlowName,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let found = remote::client(ctx)?.get_flow(&arguments.flow).await?;
+    let text = tell(&found, ctx.style);
+    Ok(Answer::done(&found, text).next(format!("semel run list --flow {}", arguments.flow)))
+}
+
+fn tell(found: &FlowDetail, style: Style) -> String {
+    let mut table = style.table(&["RELEASE", "PUBLISHED", "DIGEST", ""]);
+    for release in &found.releases {
+        let (tone, live) = if found.flow.live == Some(release.number) {
+            (Tone::Good, "live")
+        } else {
+            (Tone::Plain, "")
+        };
+        table.add_row([
+            cell(format!("r{}", release.number)),
+            cell(ago(release.published_at)),
+            cell(shortened(&release.digest, DIGEST_CHARS)),
+            toned_cell(tone, live),
+        ]);
+    }
+    let name = style.bold(&printable(&found.flow.name));
+    let mut text = format!("{name}\n\n{}", render(&table));
+    if let Some(effects) = live_effects(found, style) {
+        text.push_str(&format!("\n\n{effects}"));
+    }
+    text
+}
+
+/// What the live release does to the world.
+fn live_effects(found: &FlowDetail, style: Style) -> Option<String> {
+    let live = found
+        .releases
+        .iter()
+        .find(|release| Some(release.number) == found.flow.live)?;
+    let flow = semel_flow::check(&found.flow.name, &live.source).flow?;
+    let effects = inventory::of(&flow);
+    (!effects.is_empty()).then(|| inventory::table(&effects, style))
+}

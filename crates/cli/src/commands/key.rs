@@ -1,0 +1,21 @@
+//! `semel key`: what is known of a key.
+
+mod drop;
+mod show;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// Look at keys, and free them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Show(show::Arguments),
+    Drop(drop::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Drop(arguments) => drop::run(ctx, arguments).await,
+    }
+}

@@ -1,0 +1,46 @@
+//! `semel key drop`: frees a key, so that the next delivery makes a new run.
+
+use semel_api::types::DropKey;
+use semel_model::FlowName;
+
+use crate::answer::{Answer, Problem};
+use crate::commands::Repeat;
+use crate::context::Context;
+use crate::remote;
+use crate::text::printable;
+
+/// Free a key, so that the next delivery of it makes a new run.
+///
+/// Only the key of a run that has ended can be freed. Its effects may then happen again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  semel key drop greet order-42 --reason 'test order'")]
+pub(crate) struct Arguments {
+    /// The flow.
+    flow: FlowName,
+    /// The key.
+    #[arg(value_name = "KEY")]
+    name: String,
+    /// Why, as it stands on the record.
+    #[arg(long)]
+    reason: String,
+    /// The key that makes repeating this safe; derived from the command where none is given.
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let client = remote::client(ctx)?;
+    let (flow, name) = (&arguments.flow, &arguments.name);
+    // The same key may be held again later, by another run: freeing it then is another command.
+    let held = client.get_key(flow, name).await?.run.to_string();
+    let reason = arguments.reason.clone();
+    let key = arguments
+        .repeat
+        .key_or(&["key drop", flow.as_str(), name, &held, &reason]);
+    let dropped = client
+        .drop_key(flow, name, &DropKey { reason }, &key)
+        .await?
+        .body;
+    let text = format!("{} is free; {} keeps its record", printable(name), dropped.run);
+    Ok(Answer::done(&dropped, text).next(format!("semel run show {}", dropped.run)))
+}

@@ -1,0 +1,65 @@
+//! `semel migrate`: brings the schema up to date, and makes the first token.
+
+use semel_store::{Cell, MigrateError, tokens};
+use serde_json::json;
+
+use super::serve::Database;
+use crate::access;
+use crate::answer::{Answer, Problem, chain};
+use crate::context::Context;
+use crate::outcome::Outcome;
+
+/// Bring the database's schema up to date.
+///
+/// Safe to repeat, and safe while servers run. Where no token works yet, the first one is made
+/// and shown: once, because only its digest is kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    database: Database,
+    /// Make another token, although there are some.
+    #[arg(long)]
+    new_token: bool,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let cell = arguments.database.connect(ctx).await?;
+    let applied = apply(&cell).await?;
+    let first = tokens::count(&cell)
+        .await
+        .map_err(|error| Problem::local(chain(&error)))?
+        == 0;
+    let token = if first || arguments.new_token {
+        Some(access::make_token(&cell, if first { "first" } else { "migrate" }).await?)
+    } else {
+        None
+    };
+    let note = match applied.as_slice() {
+        [] => "the schema is up to date".to_owned(),
+        names => format!("applied {}", names.join(", ")),
+    };
+    let data = json!({"applied": applied, "token": token});
+    let answer = Answer::done(data, token.clone().unwrap_or_default()).note(note);
+    Ok(match token {
+        Some(_) => answer
+            .note("this token is shown once: keep it, and set it as SEMEL_TOKEN")
+            .next("semel serve"),
+        None => answer.next("semel serve"),
+    })
+}
+
+/// Applies what is missing.
+pub(crate) async fn apply(cell: &Cell) -> Result<Vec<&'static str>, Problem> {
+    semel_store::migrate(cell).await.map_err(|error| {
+        let outcome = match &error {
+            MigrateError::Connect(_) => Outcome::Unreachable,
+            MigrateError::Changed { .. } | MigrateError::Newer { .. } => Outcome::Conflict,
+            MigrateError::Failed { .. }
+            | MigrateError::History(_)
+            | MigrateError::Partitions(_) => Outcome::Failed,
+        };
+        Problem::new(outcome, "migrate", chain(&error))
+            .hint("nothing of the file that failed was kept; `semel doctor` looks closer")
+    })
+}

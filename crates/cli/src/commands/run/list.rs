@@ -1,0 +1,53 @@
+//! `semel run list`.
+
+use semel_api::types::{RunFilter, Standing};
+use semel_model::FlowName;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// List runs, newest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  semel run list --flow greet --limit 5
+  semel run list --state failed
+  semel run list --key order-42")]
+pub(crate) struct Arguments {
+    /// Only of this flow.
+    #[arg(long)]
+    flow: Option<FlowName>,
+    /// Only those that stand so: active, in_doubt, succeeded, failed, …
+    #[arg(long)]
+    state: Option<Standing>,
+    /// Only those of this key.
+    #[arg(long)]
+    key: Option<String>,
+    /// The most runs to list.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+    /// Where the page before ended.
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let filter = RunFilter {
+        flow: arguments.flow.clone(),
+        state: arguments.state,
+        key: arguments.key.clone(),
+        limit: Some(arguments.limit),
+        cursor: arguments.cursor.clone(),
+    };
+    let page = remote::client(ctx)?.list_runs(&filter).await?;
+    let answer = Answer::done(&page, views::run::table(&page.items, ctx.style));
+    let answer = match page.items.first() {
+        Some(newest) => answer.next(format!("semel run show {}", newest.id)),
+        None => answer.note("no run is like that"),
+    };
+    Ok(match &page.next {
+        Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),
+        None => answer,
+    })
+}

@@ -1,0 +1,29 @@
+//! `semel run show`: a run with all that happened to it.
+
+use semel_model::RunId;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// Show a run, what happened to it, and its effects.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run.
+    run: RunId,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let found = remote::client(ctx)?.get_run(arguments.run).await?;
+    let answer = Answer::done(&found, views::run::detail(&found, ctx.style));
+    let doubt = found
+        .effects
+        .iter()
+        .find(|effect| effect.state == semel_model::effect::State::InDoubt);
+    Ok(match doubt {
+        Some(effect) => answer.next(format!("semel doubt settle {} --happened", effect.id)),
+        None if found.run.state.is_ended() => answer,
+        None => answer.next(format!("semel run watch {}", arguments.run)),
+    })
+}

@@ -1,0 +1,69 @@
+//! `semel run watch`: what happens to a run, as it happens.
+
+use semel_api::Client;
+use semel_api::types::RunDetail;
+use semel_model::run::State;
+use semel_model::{RunId, Span};
+
+use super::judged;
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::output::{self, Reader};
+use crate::remote;
+use crate::views;
+
+/// How long the journal may lie unread while the run goes on.
+const LOOK_EVERY_MS: u64 = 500;
+
+/// Show what happens to a run until it ends or needs a person.
+///
+/// The exit code is the run's: 0 succeeded, 1 failed, 4 in doubt; and 3 when --for ran out first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run.
+    run: RunId,
+    /// Watch at most this long.
+    #[arg(long = "for", value_name = "SPAN")]
+    patience: Option<Span>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let client = remote::client(ctx)?;
+    let watching = watch(ctx, &client, arguments.run);
+    let found = match arguments.patience {
+        None => watching.await?,
+        Some(span) => match tokio::time::timeout(span.to_duration(), watching).await {
+            Ok(found) => found?,
+            Err(_) => client.get_run(arguments.run).await?,
+        },
+    };
+    let text = views::run::head(&found.run, ctx.style);
+    Ok(judged(Answer::done(&found, text), &found.run))
+}
+
+/// Tells new lines of the journal until there will be no more without a person.
+async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<RunDetail, Problem> {
+    let mut told = 0;
+    loop {
+        let found = client.get_run(run).await?;
+        if ctx.reader == Reader::Person {
+            told = tell(ctx, &found, told);
+        }
+        if found.run.state.state() != State::Active {
+            return Ok(found);
+        }
+        // Returns early when the run ends.
+        client
+            .await_run(run, Span::from_millis(LOOK_EVERY_MS))
+            .await?;
+    }
+}
+
+/// Tells the lines after those that were told. A journal only grows.
+fn tell(ctx: &Context, found: &RunDetail, told: usize) -> usize {
+    let fresh = found.journal.get(told..).unwrap_or_default();
+    for line in views::timeline::lines(fresh, found.run.accepted_at, ctx.style) {
+        output::data(&line);
+    }
+    found.journal.len()
+}

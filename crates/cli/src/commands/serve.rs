@@ -1,0 +1,180 @@
+//! `semel serve`: API, hooks and worker on a database.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use semel_engine::{Options, Secret};
+use semel_model::Span;
+use semel_store::{Cell, CellOptions};
+use serde_json::json;
+
+use crate::answer::{Answer, Problem};
+use crate::config::Key;
+use crate::context::Context;
+use crate::logs::{self, Format};
+use crate::service::{self, Service, Signals};
+
+/// How long a stop may take.
+const STOP_BOUND: Duration = Duration::from_secs(30);
+
+/// Serve API, hooks and worker on a database.
+///
+/// Any number of these work on one database. SIGTERM ends it gracefully, within 30 seconds; killed
+/// otherwise, its runs go on elsewhere. Logs go to stderr.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  export DATABASE_URL=postgresql://semel@db.internal/semel?sslmode=require
+  export SEMEL_SECRET_KEY_FILE=/run/secrets/semel
+  semel migrate && semel serve --listen 0.0.0.0:7171
+
+Without --listen it is reachable from this machine only. Put a TLS proxy in front of others.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    /// Where to listen [env: SEMEL_LISTEN] [default: 127.0.0.1:7171].
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// The address that the world knows it by, for callbacks [env: SEMEL_PUBLIC_URL].
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// A file with the secret key, 64 hex digits [env: SEMEL_SECRET_KEY_FILE; or the key itself
+    /// in SEMEL_SECRET_KEY].
+    #[arg(long, value_name = "FILE")]
+    secret_key_file: Option<String>,
+    /// How long a worker may be silent before its runs go to others [default: 30s].
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<String>,
+    /// How many runs to hold at once [default: 1024].
+    #[arg(long, value_name = "COUNT")]
+    capacity: Option<String>,
+    /// How long after a lost lease *did not happen* is refused [default: 60s].
+    #[arg(long, value_name = "SPAN")]
+    settle_margin: Option<String>,
+    /// How log lines look: text or json [default: json].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+/// Which database, and how strict to be with it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Database {
+    /// The database [env: DATABASE_URL].
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Use a database that may lose what it acknowledged: for tests only.
+    #[arg(long)]
+    accept_unsafe: bool,
+}
+
+impl Database {
+    /// Whether none is named anywhere.
+    pub(crate) fn is_missing(&self, ctx: &Context) -> bool {
+        ctx.config
+            .find(Key::Database, self.database.as_deref())
+            .is_none()
+    }
+
+    /// Connects to it.
+    pub(crate) async fn connect(&self, ctx: &Context) -> Result<Cell, Problem> {
+        let setting = ctx.config.find(Key::Database, self.database.as_deref());
+        let Some(setting) = setting else {
+            return Err(Problem::usage("no database is named")
+                .hint("set DATABASE_URL or pass --database; `semel dev` brings its own"));
+        };
+        let options = CellOptions {
+            accept_unsafe: self.accept_unsafe,
+            ..CellOptions::default()
+        };
+        service::connect(&setting.value, options).await
+    }
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let format = read(ctx, Key::LogFormat, arguments.log_format.as_deref())?;
+    logs::start(format.unwrap_or(Format::Json), "info");
+    let mut options = Options::new(secret(ctx, arguments)?);
+    choose(ctx, arguments, &mut options)?;
+    let mut signals = Signals::catch()?;
+    let cell = arguments.database.connect(ctx).await?;
+    refuse_pending(&cell).await?;
+    let listen = ctx.config.find(Key::Listen, arguments.listen.as_deref());
+    let listen = listen.map(|setting| setting.value).unwrap_or_default();
+    let (listener, address) = service::listen(&listen).await?;
+    options.public_url = ctx
+        .config
+        .find(Key::PublicUrl, arguments.public_url.as_deref())
+        .map_or_else(|| format!("http://{address}"), |setting| setting.value);
+    let mut service = Service::start(cell, options, listener).await?;
+    tracing::info!(%address, "listening on {address}");
+    tokio::select! {
+        () = signals.come() => {}
+        problem = service.ended() => return Err(problem),
+    }
+    tracing::info!("stopping: answering what is under way and handing runs back");
+    service.stop(STOP_BOUND).await?;
+    tracing::info!("stopped");
+    Ok(Answer::done(json!({"address": address.to_string()}), ""))
+}
+
+/// Takes over what the operator chose.
+fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result<(), Problem> {
+    if let Some(lease) = read::<Span>(ctx, Key::Lease, arguments.lease.as_deref())? {
+        options.lease = lease;
+    }
+    if let Some(capacity) = read(ctx, Key::Capacity, arguments.capacity.as_deref())? {
+        options.capacity = capacity;
+    }
+    let margin = arguments.settle_margin.as_deref();
+    if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
+        options.settle_margin = margin;
+    }
+    Ok(())
+}
+
+/// Reads a value, and says where a wrong one came from.
+fn read<T: FromStr<Err: std::fmt::Display>>(
+    ctx: &Context,
+    key: Key,
+    flag: Option<&str>,
+) -> Result<Option<T>, Problem> {
+    let Some(setting) = ctx.config.find(key, flag) else {
+        return Ok(None);
+    };
+    setting.value.parse().map(Some).map_err(|error: T::Err| {
+        let (name, source) = (key.name(), setting.source);
+        Problem::usage(format!("{name} is `{}` (from {source}): {error}", setting.value))
+    })
+}
+
+fn secret(ctx: &Context, arguments: &Arguments) -> Result<Secret, Problem> {
+    let file = arguments.secret_key_file.as_deref();
+    // A flag is nearer than the environment, also where they name different keys.
+    let direct = ctx.config.find(Key::SecretKey, None).filter(|_| file.is_none());
+    let text = match direct {
+        Some(setting) => setting.value,
+        None => match ctx.config.find(Key::SecretKeyFile, file) {
+            Some(setting) => super::read_file(&setting.value)?,
+            None => {
+                return Err(Problem::usage("no secret key is given").hint(
+                    "make one with `openssl rand -hex 32 > semel.secret` and set \
+                     SEMEL_SECRET_KEY_FILE=semel.secret; every server of a database shares it",
+                ));
+            }
+        },
+    };
+    Secret::from_hex(text.trim())
+        .map_err(|error| Problem::usage(format!("the secret key cannot be used: {error}")))
+}
+
+async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
+    let pending = semel_store::migrate::list_pending(cell)
+        .await
+        .map_err(|error| Problem::local(crate::answer::chain(&error)))?;
+    if pending.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the database lacks {}", pending.join(", "));
+    Err(Problem::local(message)
+        .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
+        .next("semel migrate"))
+}

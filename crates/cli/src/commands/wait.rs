@@ -1,0 +1,21 @@
+//! `semel wait`: durable pauses.
+
+mod complete;
+mod list;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// Look at pauses of runs, and end them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    List(list::Arguments),
+    Complete(complete::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Complete(arguments) => complete::run(ctx, arguments).await,
+    }
+}

@@ -1,0 +1,166 @@
+//! Configuration: every value, and where it came from.
+//!
+//! A flag beats the environment, which beats what `semel dev` left in `.semel/` of the working
+//! directory, which beats `semel.toml` there, which beats the default.
+
+mod file;
+mod key;
+
+pub(crate) use key::Key;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::answer::Problem;
+use file::File;
+
+/// The folder that `semel dev` keeps its things in.
+pub(crate) const LOCAL_FOLDER: &str = ".semel";
+
+/// Everything that a value can come from, flags aside.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    directory: PathBuf,
+    env: BTreeMap<String, String>,
+    file: File,
+}
+
+/// A value and its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) value: String,
+    pub(crate) source: Source,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The command line.
+    Flag,
+    /// A variable of the environment.
+    Env(&'static str),
+    /// A file that `semel dev` wrote.
+    Local(&'static str),
+    /// `semel.toml`.
+    File,
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Env(name) => write!(f, "environment {name}"),
+            Self::Local(name) => write!(f, "{LOCAL_FOLDER}/{name}"),
+            Self::File => f.write_str(file::NAME),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the environment and the working directory.
+    pub(crate) fn read() -> Result<Self, Problem> {
+        let directory = std::env::current_dir()
+            .map_err(|error| Problem::local(format!("cannot tell the working directory: {error}")))?;
+        let env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self::new(directory, env)
+    }
+
+    fn new(directory: PathBuf, env: BTreeMap<String, String>) -> Result<Self, Problem> {
+        let file = File::read(&directory)?;
+        Ok(Self {
+            directory,
+            env,
+            file,
+        })
+    }
+
+    /// The working directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The value of a key, with a flag's value in front of all others.
+    pub(crate) fn find(&self, key: Key, flag: Option<&str>) -> Option<Setting> {
+        let given = flag.map(|value| (value.to_owned(), Source::Flag));
+        let (value, source) = given
+            .or_else(|| self.from_env(key))
+            .or_else(|| self.from_local(key))
+            .or_else(|| Some((self.file.find(key)?, Source::File)))
+            .or_else(|| Some((key.default()?.to_owned(), Source::Default)))?;
+        Some(Setting { value, source })
+    }
+
+    fn from_env(&self, key: Key) -> Option<(String, Source)> {
+        let name = key.env()?;
+        let value = self.env.get(name).filter(|value| !value.is_empty())?;
+        Some((value.clone(), Source::Env(name)))
+    }
+
+    fn from_local(&self, key: Key) -> Option<(String, Source)> {
+        let name = key.local()?;
+        let path = self.directory.join(LOCAL_FOLDER).join(name);
+        let text = std::fs::read_to_string(path).ok()?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| (text.to_owned(), Source::Local(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(directory: &Path, env: &[(&str, &str)]) -> Config {
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::new(directory.to_owned(), env.collect()).unwrap()
+    }
+
+    fn write(directory: &Path, name: &str, text: &str) {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_nearer_source_wins() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path();
+        let source = |env: &[(&str, &str)], flag| config(place, env).find(Key::Url, flag).unwrap();
+
+        assert_eq!(source(&[], None).source, Source::Default);
+        write(place, "semel.toml", "url = 'http://file'\n");
+        assert_eq!(source(&[], None).source, Source::File);
+        write(place, ".semel/url", "http://local\n");
+        assert_eq!(source(&[], None).value, "http://local");
+        assert_eq!(source(&[("SEMEL_URL", "http://env")], None).value, "http://env");
+        let flagged = source(&[("SEMEL_URL", "http://env")], Some("http://flag"));
+        assert_eq!(flagged.value, "http://flag");
+        assert_eq!(flagged.source, Source::Flag);
+    }
+
+    #[test]
+    fn an_empty_variable_says_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+
+        let found = config(directory.path(), &[("SEMEL_TOKEN", "")]).find(Key::Token, None);
+
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn an_unknown_key_of_the_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "semel.toml", "ulr = 'http://file'\n");
+
+        let problem = Config::new(directory.path().to_owned(), BTreeMap::new()).unwrap_err();
+
+        assert!(problem.message().contains("ulr"), "{}", problem.message());
+    }
+}

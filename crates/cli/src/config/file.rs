@@ -1,0 +1,73 @@
+//! `semel.toml` of the working directory. Unknown keys are refused.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::key::Key;
+use crate::answer::Problem;
+use crate::outcome::Outcome;
+
+/// The file's name.
+pub(super) const NAME: &str = "semel.toml";
+
+/// What the file says.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    url: Option<String>,
+    token: Option<String>,
+    #[serde(default)]
+    serve: Serve,
+}
+
+/// What it says about `semel serve`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Serve {
+    database: Option<String>,
+    listen: Option<String>,
+    public_url: Option<String>,
+    secret_key_file: Option<String>,
+    lease: Option<String>,
+    capacity: Option<u32>,
+    settle_margin: Option<String>,
+    log_format: Option<String>,
+}
+
+impl File {
+    /// Reads the file of a directory; a missing one says nothing.
+    pub(super) fn read(directory: &Path) -> Result<Self, Problem> {
+        let text = match std::fs::read_to_string(directory.join(NAME)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(broken(&error.to_string())),
+        };
+        toml::from_str(&text).map_err(|error| broken(&error.to_string()))
+    }
+
+    /// What it says of a key.
+    pub(super) fn find(&self, key: Key) -> Option<String> {
+        match key {
+            Key::Url => self.url.clone(),
+            Key::Token => self.token.clone(),
+            Key::Database => self.serve.database.clone(),
+            Key::Listen => self.serve.listen.clone(),
+            Key::PublicUrl => self.serve.public_url.clone(),
+            // A key that opens every callback does not belong beside the flows.
+            Key::SecretKey => None,
+            Key::SecretKeyFile => self.serve.secret_key_file.clone(),
+            Key::Lease => self.serve.lease.clone(),
+            Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
+            Key::SettleMargin => self.serve.settle_margin.clone(),
+            Key::LogFormat => self.serve.log_format.clone(),
+        }
+    }
+}
+
+fn broken(why: &str) -> Problem {
+    let message = format!("{NAME} cannot be read: {why}");
+    Problem::new(Outcome::Usage, "config", message.trim_end())
+        .hint("mend the file; `semel config show` tells each value and where it came from")
+}

@@ -1,0 +1,162 @@
+//! The keys: what can be configured, and where each may be said.
+
+/// One thing that can be configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The server that client commands speak to.
+    Url,
+    /// The token that they show.
+    Token,
+    /// The database of `serve` and `migrate`.
+    Database,
+    /// Where `serve` listens.
+    Listen,
+    /// The address that the world knows `serve` by.
+    PublicUrl,
+    /// The key that callback addresses are signed with, as 64 hex digits.
+    SecretKey,
+    /// A file that holds it.
+    SecretKeyFile,
+    /// How long a worker's lease holds without renewal.
+    Lease,
+    /// How many runs one process holds at once.
+    Capacity,
+    /// How long after a lost lease a person has to wait before saying that nothing happened.
+    SettleMargin,
+    /// Log lines for people or for programs.
+    LogFormat,
+}
+
+impl Key {
+    /// Every key, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Url,
+        Self::Token,
+        Self::Database,
+        Self::Listen,
+        Self::PublicUrl,
+        Self::SecretKey,
+        Self::SecretKeyFile,
+        Self::Lease,
+        Self::Capacity,
+        Self::SettleMargin,
+        Self::LogFormat,
+    ];
+
+    /// The key's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Url => "url",
+            Self::Token => "token",
+            Self::Database => "serve.database",
+            Self::Listen => "serve.listen",
+            Self::PublicUrl => "serve.public_url",
+            Self::SecretKey => "serve.secret_key",
+            Self::SecretKeyFile => "serve.secret_key_file",
+            Self::Lease => "serve.lease",
+            Self::Capacity => "serve.capacity",
+            Self::SettleMargin => "serve.settle_margin",
+            Self::LogFormat => "serve.log_format",
+        }
+    }
+
+    /// The variable of the environment.
+    pub(crate) const fn env(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Url => "SEMEL_URL",
+            Self::Token => "SEMEL_TOKEN",
+            Self::Database => "DATABASE_URL",
+            Self::Listen => "SEMEL_LISTEN",
+            Self::PublicUrl => "SEMEL_PUBLIC_URL",
+            Self::SecretKey => "SEMEL_SECRET_KEY",
+            Self::SecretKeyFile => "SEMEL_SECRET_KEY_FILE",
+            Self::Lease => "SEMEL_LEASE",
+            Self::Capacity => "SEMEL_CAPACITY",
+            Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
+            Self::LogFormat => "SEMEL_LOG_FORMAT",
+        })
+    }
+
+    /// The file that `semel dev` writes.
+    pub(crate) const fn local(self) -> Option<&'static str> {
+        match self {
+            Self::Url => Some("url"),
+            Self::Token => Some("token"),
+            Self::Database => Some("database"),
+            Self::Listen
+            | Self::PublicUrl
+            | Self::SecretKey
+            | Self::SecretKeyFile
+            | Self::Lease
+            | Self::Capacity
+            | Self::SettleMargin
+            | Self::LogFormat => None,
+        }
+    }
+
+    /// What holds where nobody says anything.
+    pub(crate) const fn default(self) -> Option<&'static str> {
+        match self {
+            Self::Url => Some("http://127.0.0.1:7171"),
+            Self::Listen => Some("127.0.0.1:7171"),
+            Self::Lease => Some("30s"),
+            Self::Capacity => Some("1024"),
+            Self::SettleMargin => Some("60s"),
+            Self::LogFormat => Some("json"),
+            Self::Token
+            | Self::Database
+            | Self::PublicUrl
+            | Self::SecretKey
+            | Self::SecretKeyFile => None,
+        }
+    }
+
+    /// The value as it may be shown: secrets never are.
+    pub(crate) fn shown(self, value: &str) -> String {
+        match self {
+            Self::Token | Self::SecretKey => "(kept secret)".to_owned(),
+            Self::Database => without_password(value),
+            Self::Url
+            | Self::Listen
+            | Self::PublicUrl
+            | Self::SecretKeyFile
+            | Self::Lease
+            | Self::Capacity
+            | Self::SettleMargin
+            | Self::LogFormat => value.to_owned(),
+        }
+    }
+}
+
+/// A database's address without its password; an address of another form is not taken apart, and
+/// is shown only when no password can be in it.
+fn without_password(address: &str) -> String {
+    match url::Url::parse(address) {
+        Ok(mut url) => {
+            if url.password().is_some() {
+                // Fails for addresses that cannot have one, which then have none to show.
+                let _ = url.set_password(Some("***"));
+            }
+            if address.contains("password=") {
+                url.set_query(None);
+            }
+            url.to_string()
+        }
+        Err(_) if address.contains("password") => "(kept secret)".to_owned(),
+        Err(_) => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let shown = Key::Database.shown("postgresql://semel:hunter2@db.example/semel");
+
+        assert_eq!(shown, "postgresql://semel:***@db.example/semel");
+        assert!(!Key::Database.shown("host=x password=hunter2").contains("hunter2"));
+        assert!(!Key::Database.shown("postgresql://h/d?password=hunter2").contains("hunter2"));
+    }
+}

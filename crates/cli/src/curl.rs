@@ -1,0 +1,143 @@
+//! The curl line of a hook: one that works as printed.
+//!
+//! The example payload has a value at every path of `input` that the flow reads, so that the run
+//! it starts finds what it looks for.
+
+use semel_flow::{Action, Expr, Flow, Path};
+use semel_flow::release::{KvVerb, HttpGuard};
+use serde_json::{Map, Value, json};
+
+use crate::text::shell_word;
+
+/// What stands at the paths that the key reads.
+const KEY_EXAMPLE: &str = "example-1";
+
+/// What stands at the other paths.
+const OTHER_EXAMPLE: &str = "example";
+
+/// The line that delivers an example to a flow's hook, where it has one.
+pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
+    let webhook = flow.trigger.webhook.as_ref()?;
+    let address = format!("{}/hooks/{namespace}/{}", url.trim_end_matches('/'), webhook.path);
+    let payload = payload(flow).to_string();
+    Some(format!(
+        "curl -sS {} -H 'content-type: application/json' -d {}",
+        shell_word(&address),
+        shell_word(&payload),
+    ))
+}
+
+/// A payload that the flow can make something of.
+pub(crate) fn payload(flow: &Flow) -> Value {
+    let mut payload = json!({});
+    for expr in exprs(flow) {
+        put_all(&mut payload, expr.references(), OTHER_EXAMPLE);
+    }
+    // Last, so that what the key reads is told apart from the rest.
+    if let Some(webhook) = &flow.trigger.webhook {
+        put_all(&mut payload, webhook.key.references(), KEY_EXAMPLE);
+    }
+    payload
+}
+
+fn put_all(payload: &mut Value, paths: &[Path], example: &str) {
+    for path in paths.iter().filter(|path| path.root == "input") {
+        put(payload, &path.fields, example);
+    }
+}
+
+/// Puts an example at a path. A path that goes deeper than another one wins over it.
+fn put(place: &mut Value, fields: &[String], example: &str) {
+    let Some((first, rest)) = fields.split_first() else {
+        return;
+    };
+    if !place.is_object() {
+        *place = Value::Object(Map::new());
+    }
+    let next = &mut place[first.as_str()];
+    if !rest.is_empty() {
+        put(next, rest, example);
+    } else if !next.is_object() {
+        *next = Value::from(example);
+    }
+}
+
+/// The expressions of a flow that a run comes by.
+fn exprs(flow: &Flow) -> Vec<&Expr> {
+    let mut exprs: Vec<&Expr> = Vec::new();
+    if let Some(webhook) = &flow.trigger.webhook {
+        exprs.extend(&webhook.when);
+    }
+    for step in &flow.steps {
+        exprs.extend(&step.condition);
+        exprs.extend(action_exprs(&step.action));
+    }
+    exprs.extend(&flow.result);
+    exprs
+}
+
+fn action_exprs(action: &Action) -> Vec<&Expr> {
+    match action {
+        Action::Function(expr) => vec![expr],
+        Action::Wait(_) => Vec::new(),
+        Action::Kv(kv) => {
+            let mut exprs: Vec<&Expr> = kv.entry.exprs().collect();
+            if let KvVerb::Set { value, .. } = &kv.verb {
+                exprs.extend(value.exprs());
+            }
+            exprs
+        }
+        Action::Http(http) => {
+            let mut exprs = http.request.exprs();
+            if let HttpGuard::Probe(probe) = &http.guard {
+                exprs.extend(probe.request.exprs());
+            }
+            exprs
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(key: &str, function: &str) -> Flow {
+        let source = format!(
+            "flow: orders\ntrigger:\n  webhook: {{ auth: none, key: {key} }}\nsteps:\n  - id: a\n    function: {function}\n"
+        );
+        let checked = semel_flow::check("orders.flow.yaml", &source);
+        assert!(checked.flow.is_some(), "{}", checked.render(false));
+        checked.flow.unwrap()
+    }
+
+    #[test]
+    fn the_line_names_the_hook_and_brings_what_the_flow_reads() {
+        let flow = flow("input.order.id", "input.name");
+
+        let line = line(&flow, "http://127.0.0.1:7171", "default").unwrap();
+
+        let expected = concat!(
+            "curl -sS http://127.0.0.1:7171/hooks/default/orders",
+            " -H 'content-type: application/json'",
+            r#" -d '{"name":"example","order":{"id":"example-1"}}'"#,
+        );
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn the_deeper_path_wins_whatever_the_order() {
+        assert_eq!(payload(&flow("input.id", "input.id.part")), json!({"id": {"part": "example"}}));
+        assert_eq!(
+            payload(&flow("input.id.part", "input.id")),
+            json!({"id": {"part": "example-1"}}),
+        );
+    }
+
+    #[test]
+    fn a_flow_without_a_hook_has_no_line() {
+        let source = "flow: a\ntrigger: { api: {} }\nsteps:\n  - id: a\n    function: '1'\n";
+        let flow = semel_flow::check("a", source).flow.unwrap();
+
+        assert_eq!(line(&flow, "http://x", "default"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Outcomes: how a command ended, as a word for programs and as an exit code.
+//!
+//! This is the one list that the binary's exit codes come from.
+
+use semel_model::run::State;
+use serde::Serialize;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// What was asked for is so.
+    Done,
+    /// It did not work out.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// The run has not ended yet.
+    Running,
+    /// Nobody can say whether an effect happened; a person settles it.
+    InDoubt,
+    /// There is no such thing.
+    NotFound,
+    /// Something else is in the way.
+    Conflict,
+    /// The token does not open this.
+    Denied,
+    /// Nobody answers.
+    Unreachable,
+}
+
+impl Outcome {
+    /// The code that the process exits with.
+    pub(crate) const fn exit_code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Running => 3,
+            Self::InDoubt => 4,
+            Self::NotFound => 5,
+            Self::Conflict => 6,
+            Self::Denied => 7,
+            Self::Unreachable => 8,
+        }
+    }
+
+    /// The outcome of a command that stands or falls with a run.
+    pub(crate) const fn of_run(state: State) -> Self {
+        match state {
+            State::Active => Self::Running,
+            State::InDoubt => Self::InDoubt,
+            State::Succeeded => Self::Done,
+            // A run that a person has to look at did not work out, though it may yet.
+            State::NeedsReview | State::Quarantined | State::Failed | State::Cancelled => {
+                Self::Failed
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_doubt_is_neither_done_nor_failed() {
+        assert_eq!(Outcome::of_run(State::InDoubt).exit_code(), 4);
+        assert_eq!(Outcome::of_run(State::Active).exit_code(), 3);
+        assert_eq!(Outcome::of_run(State::Succeeded).exit_code(), 0);
+        assert_eq!(Outcome::of_run(State::Failed).exit_code(), 1);
+    }
+}

@@ -1,0 +1,67 @@
+//! Output: the only module that writes to the terminal. Data on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use crate::answer::Answer;
+use crate::style::Style;
+use crate::text::printable_lines;
+
+/// Whom the output is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A person, at a terminal or behind a pipe.
+    Person,
+    /// A program that asked for one object.
+    Program,
+}
+
+/// Writes an answer where it belongs.
+pub(crate) fn show(answer: &Answer, reader: Reader) {
+    match reader {
+        Reader::Program if answer.shown => {}
+        Reader::Program => data(&answer.envelope()),
+        Reader::Person => show_person(answer, Style::of_stderr()),
+    }
+}
+
+fn show_person(answer: &Answer, style: Style) {
+    if !answer.text.is_empty() {
+        data(&answer.text);
+    }
+    for line in &answer.notes {
+        note(line);
+    }
+    if let Some(fault) = &answer.fault {
+        let message = printable_lines(&fault.message);
+        note(&format!("{}: {message}", style.bad("error")));
+        if let Some(hint) = &fault.hint {
+            note(&format!("{}: {}", style.dim("hint"), printable_lines(hint)));
+        }
+    }
+    for next in &answer.next {
+        note(&format!("{}: {}", style.dim("next"), next.command));
+    }
+}
+
+/// Writes data, with one newline at its end.
+///
+/// Whoever reads may have gone away (`semel run list | head`), which is no error of ours.
+pub(crate) fn data(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = stdout.write_all(b"\n");
+    }
+    let _ = stdout.flush();
+}
+
+/// Says something that is not data.
+pub(crate) fn note(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = writeln!(stderr, "{}", text.trim_end_matches('\n'));
+}
+
+/// Whether a person sits at the other end of stderr.
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}

@@ -1,0 +1,137 @@
+//! The server, as client commands see it: whom to ask, what its refusals mean, and the keys under
+//! which a command can be repeated.
+
+use semel_api::{Client, ClientError, Code};
+use sha2::{Digest as _, Sha256};
+
+use crate::answer::{Problem, chain};
+use crate::config::Source;
+use crate::context::Context;
+use crate::outcome::Outcome;
+
+/// The client of the configured server.
+pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
+    let url = ctx.url().ok_or_else(|| Problem::usage("no server is named"))?;
+    let Some(token) = ctx.token() else {
+        let problem = Problem::new(Outcome::Denied, "token-missing", "no token to show the server");
+        return Err(problem.hint(
+            "pass --token or set SEMEL_TOKEN; `semel migrate` prints the first token, and \
+             `semel dev` leaves one in .semel/token",
+        ));
+    };
+    Client::new(&url.value, &token.value).map_err(|error| {
+        let said = if url.source == Source::Default {
+            String::new()
+        } else {
+            format!(" (from {})", url.source)
+        };
+        Problem::usage(format!("{error}: {}{said}", url.value))
+    })
+}
+
+/// The key of a command that was given none: the same for the same words, so that repeating the
+/// command is safe. Where the same words can mean another thing later (promoting a release, then
+/// another, then the first again), what the command found goes in among the words.
+pub(crate) fn key_of(words: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for word in words {
+        hash.update((word.len() as u64).to_be_bytes());
+        hash.update(word);
+    }
+    format!("cli-{}", hex::encode(&hash.finalize()[..16]))
+}
+
+impl From<ClientError> for Problem {
+    fn from(error: ClientError) -> Self {
+        let outcome = outcome(&error);
+        let (message, hint) = match &error {
+            ClientError::Problem(problem) => (told(problem), advice(problem)),
+            ClientError::Address(_) | ClientError::Unreachable(_) => {
+                let hint = "start one with `semel dev` or `semel serve`, or name it with --url; \
+                            `semel doctor` looks closer. Repeating the command is safe";
+                (chain(&error), hint.to_owned())
+            }
+            ClientError::Malformed { .. } => (chain(&error), error.hint().to_owned()),
+        };
+        let problem = Self::new(outcome, error.code(), message).hint(hint);
+        match &error {
+            ClientError::Problem(told) => match told.run {
+                Some(run) => problem.next(format!("semel run show {run}")),
+                None => problem,
+            },
+            ClientError::Unreachable(_) => problem.next("semel doctor"),
+            ClientError::Address(_) | ClientError::Malformed { .. } => problem,
+        }
+    }
+}
+
+fn told(problem: &semel_api::Problem) -> String {
+    let mut text = match problem.detail.as_str() {
+        "" => problem.title.clone(),
+        detail => detail.to_owned(),
+    };
+    for found in &problem.diagnostics {
+        let place = format!("{}:{}:{}", found.file, found.line, found.column);
+        text.push_str(&format!("\n  {place}: {} ({})", found.message, found.help));
+    }
+    text
+}
+
+fn advice(problem: &semel_api::Problem) -> String {
+    match problem.retry_in {
+        Some(span) => format!("{} Try again in {span}.", problem.hint),
+        None => problem.hint.clone(),
+    }
+}
+
+/// What a refusal comes to.
+fn outcome(error: &ClientError) -> Outcome {
+    match error {
+        ClientError::Address(_) => Outcome::Usage,
+        ClientError::Unreachable(_) => Outcome::Unreachable,
+        ClientError::Malformed { .. } => Outcome::Failed,
+        ClientError::Problem(problem) => match problem.code() {
+            Some(Code::PayloadMismatch | Code::CommandMismatch) => Outcome::Conflict,
+            _ => of_status(problem.status),
+        },
+    }
+}
+
+const fn of_status(status: u16) -> Outcome {
+    match status {
+        400 => Outcome::Usage,
+        401 | 403 => Outcome::Denied,
+        404 => Outcome::NotFound,
+        409 => Outcome::Conflict,
+        502..=504 => Outcome::Unreachable,
+        _ => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: Code) -> Problem {
+        ClientError::Problem(Box::new(semel_api::Problem::new(code, "it is so"))).into()
+    }
+
+    #[test]
+    fn every_refusal_has_its_exit_code() {
+        let outcome = |code| refused(code).into_answer().outcome;
+
+        assert_eq!(outcome(Code::Unauthorized), Outcome::Denied);
+        assert_eq!(outcome(Code::RunNotFound), Outcome::NotFound);
+        assert_eq!(outcome(Code::RunEnded), Outcome::Conflict);
+        assert_eq!(outcome(Code::PayloadMismatch), Outcome::Conflict);
+        assert_eq!(outcome(Code::DatabaseUnavailable), Outcome::Unreachable);
+        assert_eq!(outcome(Code::FlowInvalid), Outcome::Failed);
+        assert_eq!(outcome(Code::KeyMissing), Outcome::Usage);
+    }
+
+    #[test]
+    fn the_same_words_have_the_same_key_and_others_another() {
+        assert_eq!(key_of(&["a", "bc"]), key_of(&["a", "bc"]));
+        assert_ne!(key_of(&["a", "bc"]), key_of(&["ab", "c"]));
+    }
+}

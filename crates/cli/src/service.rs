@@ -1,0 +1,145 @@
+//! The service: an engine and a server on one database, started and stopped together.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use semel_engine::{Engine, Options};
+use semel_server::{ServeError, ServerOptions};
+use semel_store::{Cell, CellOptions, ConnectError};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Problem, chain};
+use crate::outcome::Outcome;
+
+/// How much of the time for stopping is the server's; the rest is the engine's.
+const DRAIN_SHARE: f64 = 0.5;
+
+/// An engine and a server.
+pub(crate) struct Service {
+    engine: Engine,
+    server: JoinHandle<Result<(), ServeError>>,
+    shutdown: CancellationToken,
+}
+
+impl Service {
+    /// Starts both.
+    pub(crate) async fn start(
+        cell: Cell,
+        options: Options,
+        listener: TcpListener,
+    ) -> Result<Self, Problem> {
+        let engine = Engine::start(cell, options)
+            .await
+            .map_err(|error| Problem::local(chain(&error)))?;
+        let shutdown = CancellationToken::new();
+        let server = tokio::spawn(semel_server::serve(
+            listener,
+            engine.clone(),
+            ServerOptions::default(),
+            shutdown.clone(),
+        ));
+        Ok(Self {
+            engine,
+            server,
+            shutdown,
+        })
+    }
+
+    /// What moves runs forward.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Waits for the server's end, which nobody asked for.
+    pub(crate) async fn ended(&mut self) -> Problem {
+        match (&mut self.server).await {
+            Ok(Ok(())) => Problem::local("the server ended by itself"),
+            Ok(Err(error)) => Problem::local(format!("the server ended: {}", chain(&error))),
+            Err(error) => Problem::local(format!("the server broke: {error}")),
+        }
+    }
+
+    /// Answers what is under way, hands runs back, and ends; all within a bound. What is cut off
+    /// then is what a crash would cut off, and is taken up as after one.
+    pub(crate) async fn stop(self, bound: Duration) -> Result<(), Problem> {
+        self.shutdown.cancel();
+        let drain = bound.mul_f64(DRAIN_SHARE);
+        let drained = tokio::time::timeout(drain, self.server).await.is_ok();
+        let rest = bound - drain;
+        let returned = tokio::time::timeout(rest, self.engine.shutdown()).await.is_ok();
+        if drained && returned {
+            return Ok(());
+        }
+        let message = format!("not everything ended within {}s", bound.as_secs());
+        Err(Problem::local(message).hint("runs that were cut off go on at the next start"))
+    }
+}
+
+/// Connects to a database and tells what is wrong in the words of the command line.
+pub(crate) async fn connect(address: &str, options: CellOptions) -> Result<Cell, Problem> {
+    Cell::connect(address, options).await.map_err(|error| {
+        let message = chain(&error);
+        match error {
+            ConnectError::Address(_) => Problem::usage(message)
+                .hint("e.g. postgresql://user:password@host/database?sslmode=require"),
+            ConnectError::InTheClear { .. } => Problem::usage(message),
+            ConnectError::Tls(_) => Problem::local(message),
+            ConnectError::Unreachable(_) => {
+                Problem::new(Outcome::Unreachable, "database-unavailable", message)
+                    .hint("check the address and that PostgreSQL runs there")
+            }
+            ConnectError::Unsafe { .. } => Problem::local(message)
+                .hint("--accept-unsafe uses it all the same, where losing data is no harm"),
+        }
+    })
+}
+
+/// Listens, and tells what is in the way.
+pub(crate) async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Problem> {
+    let failed = |error: std::io::Error| {
+        let message = format!("cannot listen on {address}: {error}");
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                Problem::new(Outcome::Conflict, "address-in-use", message)
+                    .hint("another program listens there; choose another address")
+            }
+            _ => Problem::local(message).hint("an address is HOST:PORT, e.g. 127.0.0.1:7171"),
+        }
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let local = listener.local_addr().map_err(failed)?;
+    Ok((listener, local))
+}
+
+/// The signals that ask us to stop.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over from the system, which would end us at once.
+    pub(crate) fn catch() -> Result<Self, Problem> {
+        let caught = |kind| {
+            signal(kind).map_err(|error| Problem::local(format!("cannot catch signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: caught(SignalKind::interrupt())?,
+            terminate: caught(SignalKind::terminate())?,
+            hangup: caught(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one of them.
+    pub(crate) async fn come(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Effects, waits and duplicates.
+
+use semel_api::types::{Duplicate, Effect, Wait};
+use semel_model::effect::State;
+
+use super::maybe_ago;
+use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::text::{ago, printable};
+
+const fn tone(state: State) -> Tone {
+    match state {
+        State::Done => Tone::Good,
+        State::InDoubt => Tone::Odd,
+        State::Failed => Tone::Bad,
+        State::Pending | State::Retrying => Tone::Plain,
+    }
+}
+
+/// Effects of any runs.
+pub(crate) fn table(effects: &[Effect], style: Style) -> String {
+    let header = ["EFFECT", "INTENDED", "STEP", "KIND", "GUARD", "STATE", "ATTEMPTS", "RUN"];
+    let mut table = style.table(&header);
+    for effect in effects {
+        table.add_row([
+            cell(effect.id.to_string()),
+            cell(ago(effect.intended_at)),
+            cell(&effect.step),
+            cell(&effect.kind),
+            cell(&effect.guard),
+            toned_cell(tone(effect.state), effect.state.as_str()),
+            cell(effect.attempt.to_string()),
+            cell(effect.run.to_string()),
+        ]);
+    }
+    render(&table)
+}
+
+/// The effects of one run. An effect's identity is the key that the destination is sent.
+pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
+    let header = ["STEP", "KEY", "GUARD", "STATE", "ATTEMPTS", "EXTERNAL ID", "NOTE"];
+    let mut table = style.table(&header);
+    for effect in effects {
+        table.add_row([
+            cell(&effect.step),
+            cell(effect.id.to_string()),
+            cell(&effect.guard),
+            toned_cell(tone(effect.state), effect.state.as_str()),
+            cell(effect.attempt.to_string()),
+            cell(effect.external_id.as_deref().unwrap_or("-")),
+            cell(effect.note.as_deref().unwrap_or("-")),
+        ]);
+    }
+    render(&table)
+}
+
+/// Everything about an effect.
+pub(crate) fn detail(effect: &Effect, style: Style) -> String {
+    let state = style.toned(tone(effect.state), effect.state.as_str());
+    let mut lines = vec![
+        format!("{}  {state}", style.bold(&effect.id.to_string())),
+        format!("  run       {}", effect.run),
+        format!("  step      {} ({})", printable(&effect.step), printable(&effect.kind)),
+        format!("  guard     {}", printable(&effect.guard)),
+        format!("  attempts  {}", effect.attempt),
+        format!("  intended  {} ({})", effect.intended_at, ago(effect.intended_at)),
+    ];
+    if let Some(settled_at) = effect.settled_at {
+        lines.push(format!("  settled   {settled_at} ({})", ago(settled_at)));
+    }
+    if let Some(external_id) = &effect.external_id {
+        lines.push(format!("  external  {}", printable(external_id)));
+    }
+    if let Some(note) = &effect.note {
+        lines.push(format!("  note      {}", printable(note)));
+    }
+    lines.join("\n")
+}
+
+/// Effects in doubt, with what was seen.
+pub(crate) fn doubts(effects: &[Effect], style: Style) -> String {
+    let mut table = style.table(&["EFFECT", "SINCE", "STEP", "ATTEMPTS", "RUN", "SEEN"]);
+    for effect in effects {
+        table.add_row([
+            cell(effect.id.to_string()),
+            cell(ago(effect.settled_at.unwrap_or(effect.intended_at))),
+            cell(&effect.step),
+            cell(effect.attempt.to_string()),
+            cell(effect.run.to_string()),
+            cell(effect.note.as_deref().unwrap_or("-")),
+        ]);
+    }
+    render(&table)
+}
+
+/// Waits of any runs.
+pub(crate) fn waits(waits: &[Wait], style: Style) -> String {
+    let mut table = style.table(&["WAIT", "OPENED", "STEP", "STATE", "UNTIL", "RUN"]);
+    for wait in waits {
+        table.add_row([
+            cell(wait.id.to_string()),
+            cell(maybe_ago(wait.opened_at)),
+            cell(wait.step.as_deref().unwrap_or("-")),
+            cell(&wait.state),
+            cell(maybe_ago(wait.until)),
+            cell(wait.run.to_string()),
+        ]);
+    }
+    render(&table)
+}
+
+/// Repeats that were stopped.
+pub(crate) fn duplicates(duplicates: &[Duplicate], style: Style) -> String {
+    let mut table = style.table(&["RUN", "LAST", "COUNT", "VERDICT", "AT", "FLOW", "KEY"]);
+    for duplicate in duplicates {
+        let tone = match duplicate.verdict.as_str() {
+            "repeat" => Tone::Plain,
+            _ => Tone::Odd,
+        };
+        table.add_row([
+            cell(duplicate.run.to_string()),
+            cell(ago(duplicate.last_at)),
+            cell(duplicate.count.to_string()),
+            toned_cell(tone, &duplicate.verdict),
+            cell(&duplicate.place),
+            cell(duplicate.flow.as_deref().unwrap_or("-")),
+            cell(duplicate.key.as_deref().unwrap_or("-")),
+        ]);
+    }
+    render(&table)
+}

@@ -1,0 +1,98 @@
+//! Runs.
+
+use semel_api::types::{Run, RunDetail, Standing};
+use semel_model::run::State;
+
+use super::{timeline, value};
+use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::text::{ago, offset, printable};
+
+/// The tone of a standing.
+pub(crate) const fn tone(standing: Standing) -> Tone {
+    match standing {
+        Standing::Succeeded => Tone::Good,
+        Standing::InDoubt | Standing::NeedsReview | Standing::Quarantined => Tone::Odd,
+        Standing::Failed | Standing::Cancelled => Tone::Bad,
+        Standing::Active
+        | Standing::Queued
+        | Standing::Running
+        | Standing::Waiting
+        | Standing::Retrying => Tone::Plain,
+    }
+}
+
+/// Runs as a table.
+pub(crate) fn table(runs: &[Run], style: Style) -> String {
+    let mut table = style.table(&["RUN", "ACCEPTED", "FLOW", "STATE", "KEY"]);
+    for run in runs {
+        table.add_row([
+            cell(run.id.to_string()),
+            cell(ago(run.accepted_at)),
+            cell(format!("{} r{}", run.flow, run.release)),
+            toned_cell(tone(run.state), run.state.as_str()),
+            cell(&run.key),
+        ]);
+    }
+    render(&table)
+}
+
+/// Everything about a run.
+pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
+    let run = &detail.run;
+    let mut parts = vec![head(run, style)];
+    parts.push(format!(
+        "{}\n{}",
+        style.bold("timeline"),
+        timeline::lines(&detail.journal, run.accepted_at, style).join("\n")
+    ));
+    if !detail.effects.is_empty() {
+        let table = super::effect::table_of_run(&detail.effects, style);
+        parts.push(format!("{}\n{table}", style.bold("effects")));
+    }
+    if !detail.waits.is_empty() {
+        let table = super::effect::waits(&detail.waits, style);
+        parts.push(format!("{}\n{table}", style.bold("waits")));
+    }
+    parts.join("\n\n")
+}
+
+/// The lines on top of a run: what it is, and how it stands.
+pub(crate) fn head(run: &Run, style: Style) -> String {
+    let mut lines = vec![
+        format!("{}  {}", style.bold(&run.id.to_string()), state(run, style)),
+        format!("  flow      {} r{}", printable(&run.flow), run.release),
+        format!("  key       {}", printable(&run.key)),
+        format!("  accepted  {} ({})", run.accepted_at, ago(run.accepted_at)),
+    ];
+    if let Some(ended_at) = run.ended_at {
+        let took = offset(run.accepted_at, ended_at);
+        lines.push(format!("  ended     {ended_at} ({took})"));
+    }
+    if let Some(due_at) = run.due_at.filter(|_| run.state.state() == State::Active) {
+        lines.push(format!("  due       {due_at} ({})", ago(due_at)));
+    }
+    if let Some(result) = &run.result {
+        lines.push(format!("  result    {}", value(result)));
+    }
+    if let Some(fault) = &run.fault {
+        lines.push(format!("  fault     {}", fault_text(fault)));
+    }
+    lines.join("\n")
+}
+
+fn state(run: &Run, style: Style) -> String {
+    let asked = if run.cancelling && !run.state.is_ended() {
+        ", its end was asked for"
+    } else {
+        ""
+    };
+    format!("{}{asked}", style.toned(tone(run.state), run.state.as_str()))
+}
+
+/// A fault as its code and message, or whatever it is.
+pub(crate) fn fault_text(fault: &serde_json::Value) -> String {
+    match (fault["code"].as_str(), fault["message"].as_str()) {
+        (Some(code), Some(message)) => printable(&format!("{code}: {message}")),
+        _ => value(fault),
+    }
+}

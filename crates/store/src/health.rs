@@ -1,0 +1,62 @@
+//! What the database says of itself, for whoever has to tell whether it is well.
+
+use jiff::Timestamp;
+
+use crate::cell::{Cell, ReadError};
+
+const READ: &str = "
+    SELECT current_setting('server_version'), current_setting('server_version_num')::int4,
+           clock_timestamp()";
+
+/// The transaction that has kept its snapshot longest: while it is open, nothing that died since
+/// can be cleaned away.
+const OLDEST: &str = "
+    SELECT pid, application_name, extract(epoch FROM clock_timestamp() - xact_start)::float8
+      FROM pg_stat_activity
+     WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+       AND backend_type = 'client backend'
+     ORDER BY xact_start
+     LIMIT 1";
+
+pub(crate) const STATEMENTS: &[&str] = &[READ, OLDEST];
+
+/// What the database says of itself.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Its version, as people write it.
+    pub version: String,
+    /// Its version as a number: 150004 is 15.4.
+    pub version_number: i32,
+    /// What its clock says.
+    pub now: Timestamp,
+    /// The snapshot that has been open longest, its own aside.
+    pub oldest: Option<Snapshot>,
+}
+
+/// A snapshot that some transaction holds.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The server process.
+    pub pid: i32,
+    /// What its client calls itself.
+    pub application: String,
+    /// How long it has been open.
+    pub age_secs: f64,
+}
+
+/// Asks the database how it is.
+pub async fn read(cell: &Cell) -> Result<Health, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_one(READ, &[]).await?;
+    let oldest = client.query_opt(OLDEST, &[]).await?;
+    Ok(Health {
+        version: row.get(0),
+        version_number: row.get(1),
+        now: row.get(2),
+        oldest: oldest.map(|row| Snapshot {
+            pid: row.get(0),
+            application: row.get(1),
+            age_secs: row.get(2),
+        }),
+    })
+}
