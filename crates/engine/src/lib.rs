@@ -16,7 +16,6 @@ pub mod commands;
 pub mod decide;
 pub mod doubts;
 pub mod engine;
-pub mod fault;
 pub mod fold;
 pub mod intake;
 pub mod lease;

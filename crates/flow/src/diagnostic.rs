@@ -9,6 +9,9 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
+/// How much of a line is shown before and behind the place.
+const TEXT_BYTES_AROUND: usize = 500;
+
 /// One mistake, at its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
@@ -24,8 +27,11 @@ pub struct Diagnostic {
     pub column: usize,
     /// How many characters of the line are meant.
     pub width: usize,
-    /// The line itself.
+    /// The line itself; of a very long one, the part around the place.
     pub text: String,
+    /// The bytes of `text` that are meant.
+    #[serde(skip)]
+    underline: Range<usize>,
     /// What is wrong.
     pub message: String,
     /// What to write instead.
@@ -52,24 +58,33 @@ impl Diagnostic {
         message: &str,
         help: &str,
     ) -> Self {
-        let start = floor(source, span.start);
+        let start = source.floor_char_boundary(span.start);
         let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
         let rest = &source[line_start..];
-        let text = rest
+        let line = rest
             .split('\n')
             .next()
             .unwrap_or(rest)
             .trim_end_matches('\r');
-        let line_end = line_start + text.len();
-        let end = floor(source, span.end).clamp(start, line_end.max(start));
+        let line_end = line_start + line.len();
+        // At least one character is underlined, unless the line has ended.
+        let next = source[start..].chars().next().map_or(0, char::len_utf8);
+        let end = source.floor_char_boundary(span.end).max(start + next);
+        let end = end.clamp(start, line_end.max(start));
+        let from =
+            source.floor_char_boundary(line_start.max(start.saturating_sub(TEXT_BYTES_AROUND)));
+        let to = source.floor_char_boundary(line_end.min(end.saturating_add(TEXT_BYTES_AROUND)));
+        let before = printable(&source[from..start]);
+        let meant = printable(&source[start..end]);
         Self {
             code,
             severity: code.severity(),
             file: file.to_owned(),
             line: source[..line_start].matches('\n').count() + 1,
             column: source[line_start..start].chars().count() + 1,
-            width: source[start..end].chars().count().max(1),
-            text: printable(text),
+            width: meant.chars().count().max(1),
+            underline: before.len()..before.len() + meant.len(),
+            text: before + &meant + &printable(&source[end..to.max(end)]),
             message: printable(message),
             help: printable(help),
         }
@@ -85,7 +100,7 @@ impl Diagnostic {
         let snippet = Snippet::source(self.text.as_str())
             .path(self.file.as_str())
             .line_start(self.line)
-            .annotation(AnnotationKind::Primary.span(self.underline()));
+            .annotation(AnnotationKind::Primary.span(self.underline.clone()));
         let report = [level
             .primary_title(self.message.as_str())
             .id(self.code.as_str())
@@ -98,24 +113,6 @@ impl Diagnostic {
         };
         renderer.render(&report)
     }
-
-    /// The bytes of the line's text that are underlined.
-    fn underline(&self) -> Range<usize> {
-        let byte = |column: usize| {
-            let mut places = self.text.char_indices().map(|(at, _)| at);
-            places.nth(column).unwrap_or(self.text.len())
-        };
-        byte(self.column - 1)..byte(self.column - 1 + self.width)
-    }
-}
-
-/// The nearest boundary of a character at or before a byte.
-fn floor(source: &str, at: usize) -> usize {
-    let at = at.min(source.len());
-    (0..=at)
-        .rev()
-        .find(|at| source.is_char_boundary(*at))
-        .unwrap_or(0)
 }
 
 /// A file's text ends up on terminals and in logs: what could steer them is shown as a mark.

@@ -8,7 +8,9 @@
 mod arithmetic;
 mod builtin;
 mod eval;
+mod fault;
 mod fuel;
+mod lookup;
 mod lower;
 mod order;
 mod parse;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use eval::{EvalError, Fault};
+pub use fault::{EvalError, Fault};
 pub(crate) use parse::{is_name, with_deep_stack};
 pub(crate) use scan::hole_end;
 pub use scope::Scope;

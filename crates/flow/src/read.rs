@@ -31,6 +31,7 @@ pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) 
         source,
         diagnostics: vec![],
         env: Value::Object(serde_json::Map::new()),
+        expr_count: 0,
     };
     for mistake in mistakes {
         reader.report(mistake.code, mistake.span, &mistake.message, mistake.help);
@@ -39,6 +40,11 @@ pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) 
     (flow, reader.diagnostics)
 }
 
+/// Expressions of one file. Each costs its parser some 50 microseconds.
+const EXPR_COUNT_MAX: usize = 5_000;
+/// Diagnostics of one severity.
+const DIAGNOSTIC_COUNT_MAX: usize = 100;
+
 /// The state of one reading.
 struct Reader<'s> {
     file: &'s str,
@@ -46,10 +52,17 @@ struct Reader<'s> {
     diagnostics: Vec<Diagnostic>,
     /// The flow's constants, known before any step is read.
     env: Value,
+    expr_count: usize,
 }
 
 impl Reader<'_> {
+    /// Adds a diagnostic, up to a number that nobody reads through. Errors and warnings are counted
+    /// apart, so that no error hides behind warnings.
     fn report(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
+        let alike = |one: &&Diagnostic| one.severity == code.severity();
+        if self.diagnostics.iter().filter(alike).count() >= DIAGNOSTIC_COUNT_MAX {
+            return;
+        }
         let place = (self.file, self.source);
         self.diagnostics
             .push(Diagnostic::new(code, place, span, message, help));
@@ -61,4 +74,22 @@ impl Reader<'_> {
         let help = format!("write {expected}");
         self.report(Code::WrongType, node.span.clone(), &message, &help);
     }
+
+    /// Whether so many more expressions may be read; says so once when they may not.
+    fn afford_exprs(&mut self, node: &Node, count: usize) -> bool {
+        let before = self.expr_count;
+        self.expr_count = before.saturating_add(count);
+        if before <= EXPR_COUNT_MAX && self.expr_count > EXPR_COUNT_MAX {
+            let message = format!("a flow has at most {EXPR_COUNT_MAX} expressions");
+            let help = "cut the flow into several";
+            self.report(Code::TooLarge, node.span.clone(), &message, help);
+        }
+        self.expr_count <= EXPR_COUNT_MAX
+    }
+}
+
+/// What was read of a field that may be absent. An absent field is fine; one that could not be read
+/// is a mistake, and has been reported.
+fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    read.map_or(Some(None), |read| read.map(Some))
 }

@@ -209,6 +209,8 @@ pub enum Seen {
 pub enum WaitEnd {
     /// Its time came.
     Elapsed,
+    /// No callback came in time.
+    TimedOut,
     /// A callback came, with this payload.
     Answered {
         /// What it brought.

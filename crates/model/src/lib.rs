@@ -14,6 +14,7 @@ pub mod id;
 pub mod json;
 pub mod key;
 pub mod kv;
+pub mod mistake;
 pub mod name;
 pub mod outcome;
 pub mod request;

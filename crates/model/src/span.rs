@@ -36,6 +36,11 @@ impl Span {
         Self(millis.min(SPAN_MAX.0))
     }
 
+    /// A span of so many seconds, for constants: below ten years.
+    pub const fn from_const_secs(secs: u64) -> Self {
+        Self(secs * 1_000)
+    }
+
     /// A span of so many seconds, capped at [`SPAN_MAX`].
     pub fn from_secs(secs: u64) -> Self {
         Self::from_millis(secs.saturating_mul(1_000))

@@ -1,1 +1,12 @@
 //! The outside world: one executor per kind of step.
+//!
+//! The engine commits the intent before it calls an executor and the outcome after. An executor
+//! therefore never retries, never reads the store, and never returns an error: whatever happened
+//! is one of three facts, an [`Outcome`](semel_model::Outcome).
+
+pub mod fault;
+pub mod gate;
+pub mod http;
+
+pub use gate::SendGate;
+pub use http::{HttpCaller, Pooling};

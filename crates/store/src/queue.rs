@@ -10,11 +10,13 @@ use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId, SessionId};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::link::{Link, Ready};
+use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
 
 const TAKE: &str = "
@@ -67,6 +69,13 @@ const RETURN: &str = "
        SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
      WHERE run_id = ANY ($1) AND holder = $2";
 
+/// Nothing happened, so nothing is written to the journal.
+const SLEEP_ON: &str = "
+    UPDATE queue
+       SET holder = NULL, due_at = coalesce($4::timestamptz, 'infinity'),
+           stage = $5::text::queue_stage, takes = 0
+     WHERE run_id = $1 AND epoch = $2 AND holder = $3";
+
 const CANCEL: &str = "
     UPDATE queue q
        SET cancel = true,
@@ -84,7 +93,7 @@ const DEPTH: &str = "
      WHERE holder IS NOT NULL OR due_at <= moment()";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    TAKE, TAKE_ONE, NEXT_DUE, ABOUT, RECOVER, RETURN, CANCEL, WAKE, DEPTH,
+    TAKE, TAKE_ONE, NEXT_DUE, ABOUT, RECOVER, RETURN, SLEEP_ON, CANCEL, WAKE, DEPTH,
 ];
 
 /// The most runs of one take.
@@ -302,6 +311,21 @@ pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Resul
         .await?
         .execute(RETURN, &[&ids, session.as_uuid()])
         .await?)
+}
+
+/// Lets a run sleep on that was woken for nothing. False when the lease is another's.
+pub async fn sleep_on(
+    cell: &Cell,
+    run: RunId,
+    epoch: i64,
+    session: SessionId,
+    due_at: Option<Timestamp>,
+    stage: Stage,
+) -> Result<bool, ReadError> {
+    let stage = stage.as_str();
+    let values: [&(dyn ToSql + Sync); 5] =
+        [run.as_uuid(), &epoch, session.as_uuid(), &due_at, &stage];
+    Ok(cell.reader().await?.execute(SLEEP_ON, &values).await? == 1)
 }
 
 /// Asks for a run's end. False when it has ended, or is none of this namespace's.

@@ -58,7 +58,9 @@ const GET: &str = "
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, UPDATE, LIST, GET, STATES];
+const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
+
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, UPDATE, LIST, GET, STATES, NAMESPACE];
 
 /// A run as people see it.
 #[derive(Clone, Debug)]
@@ -238,6 +240,13 @@ pub async fn list_standings(cell: &Cell, runs: &[RunId]) -> Result<Vec<Standing>
             fault: read_json(row, 3),
         })
         .collect())
+}
+
+/// Whose run it is, in short.
+pub async fn find_namespace(cell: &Cell, run: RunId) -> Result<Option<i32>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(NAMESPACE, &[run.as_uuid()]).await?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 /// The day that an instant falls on, in UTC: the partition of what is made then.

@@ -148,6 +148,14 @@ impl<B: Batch> Desk<B> {
                     let _ = answer.send(Ok(result));
                 }
             }
+            // One item that the database will not have must not take the others with it.
+            Err(WriteError::Refused(_)) if wanted > 1 => {
+                for (item, answer) in items.into_iter().zip(answers) {
+                    let alone = self.persist(&mut vec![item]).await;
+                    let _ =
+                        answer.send(alone.and_then(|mut one| one.pop().ok_or(WriteError::Stopped)));
+                }
+            }
             Err(error) => {
                 for answer in answers {
                     let _ = answer.send(Err(error.clone()));

@@ -1,6 +1,6 @@
 //! `+ - * / %`: what overflows is an error, never another number.
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::fuel::Fuel;
 use super::limits::LIST_LEN_MAX;
 use super::syntax::Operator;

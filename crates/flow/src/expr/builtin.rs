@@ -3,7 +3,7 @@
 mod digest;
 mod text;
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::fuel::Fuel;
 use super::value::{Text, Val};
 
@@ -105,10 +105,10 @@ pub(crate) fn call<'a>(
 
 /// The text of an argument, or what is wrong with it.
 fn text_of<'v>(builtin: Builtin, value: &'v Val<'_>) -> Result<&'v str, Fault> {
-    match value {
-        Val::Text(text) => Ok(text.as_str()),
-        _ => Err(wrong(builtin, "a string", value)),
-    }
+    let Val::Text(text) = value else {
+        return Err(wrong(builtin, "a string", value));
+    };
+    Ok(text.as_str())
 }
 
 fn wrong(builtin: Builtin, expected: &'static str, found: &Val<'_>) -> Fault {

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::arithmetic;
 use super::builtin;
+use super::fault::{EvalError, Fault};
 use super::fuel::Fuel;
 use super::limits::LIST_LEN_MAX;
+use super::lookup::{contains, index_of, text_key, walk, walk_json};
 use super::order::{equal, order};
 use super::scope::Scope;
 use super::syntax::{Each, EachKind, Kind, Literal, Node, Pattern, Relation, Root};
@@ -22,97 +24,6 @@ pub(crate) fn to_json(node: &Node, scope: &Scope<'_>) -> Result<Value, EvalError
 pub(crate) fn to_bool(node: &Node, scope: &Scope<'_>) -> Result<bool, EvalError> {
     let value = Evaluation::new(scope).eval(node)?;
     truth(&value).map_err(|fault| fault.at(node.at))
-}
-
-/// Why an expression could not be worked out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault}")]
-pub struct EvalError {
-    /// The byte of the source at which the part stands that could not be worked out.
-    pub offset: usize,
-    /// What happened there.
-    pub fault: Fault,
-}
-
-impl EvalError {
-    /// The stable name of this kind of error.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        self.fault.code()
-    }
-}
-
-/// What stopped an evaluation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// A field that is not there.
-    #[error("`{path}` has no `{field}`")]
-    Missing {
-        /// What was looked into.
-        path: String,
-        /// What was looked for.
-        field: String,
-    },
-    /// A value of another type than the operation takes.
-    #[error("`{operation}` needs {expected}, not {found}")]
-    Type {
-        /// The operator or function.
-        operation: &'static str,
-        /// What it takes.
-        expected: &'static str,
-        /// The type it was given.
-        found: &'static str,
-    },
-    /// A whole number beyond 64 bits.
-    #[error("`{0}` leaves the range of whole numbers")]
-    Overflow(&'static str),
-    /// A number divided by zero.
-    #[error("division by zero")]
-    DivisionByZero,
-    /// An index beyond the end of a list.
-    #[error("index {index} is outside of a list of {len}")]
-    Index {
-        /// The index that was asked for.
-        index: i64,
-        /// How long the list is.
-        len: usize,
-    },
-    /// A limit of `expr::limits`.
-    #[error("the expression met its limit of {0}")]
-    Limit(&'static str),
-    /// A value that cannot be used as asked.
-    #[error("{0}")]
-    Invalid(String),
-}
-
-impl Fault {
-    /// The codes of all faults, each of which has a page.
-    pub const CODES: [&'static str; 5] = [
-        "value-missing",
-        "value-type",
-        "value-range",
-        "value-limit",
-        "value-invalid",
-    ];
-
-    /// The stable name of this kind of fault.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } => "value-missing",
-            Self::Type { .. } => "value-type",
-            Self::Overflow(_) | Self::DivisionByZero | Self::Index { .. } => "value-range",
-            Self::Limit(_) => "value-limit",
-            Self::Invalid(_) => "value-invalid",
-        }
-    }
-
-    pub(crate) const fn at(self, offset: usize) -> EvalError {
-        EvalError {
-            offset,
-            fault: self,
-        }
-    }
 }
 
 /// The state of one evaluation.
@@ -388,96 +299,6 @@ fn literal_value(literal: &Literal) -> Val<'_> {
         Literal::Int(value) => Val::Int(*value),
         Literal::Double(value) => Val::Double(*value),
         Literal::Text(text) => Val::Text(Text::Lent(text)),
-    }
-}
-
-fn walk_json<'a>(name: &str, value: &'a Value, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
-    let mut found = value;
-    for (index, field) in fields.iter().enumerate() {
-        found = found.get(&**field).ok_or_else(|| {
-            let path = std::iter::once(name).chain(fields[..index].iter().map(|field| &**field));
-            Fault::Missing {
-                path: path.collect::<Vec<_>>().join("."),
-                field: field.to_string(),
-            }
-        })?;
-    }
-    Val::lend(found)
-}
-
-fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
-    fields.iter().try_fold(value, |value, field| match &value {
-        Val::Map(map) => map
-            .get(field)
-            .unwrap_or_else(|| Err(absent("the map", field))),
-        Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_) | Val::List(_) => {
-            Err(absent(&format!("the {}", value.type_name()), field))
-        }
-    })
-}
-
-fn absent(path: &str, field: &str) -> Fault {
-    Fault::Missing {
-        path: path.to_owned(),
-        field: field.to_owned(),
-    }
-}
-
-fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fault> {
-    match (of, index) {
-        (Val::List(items), Val::Int(at)) => {
-            let item = usize::try_from(*at).ok().and_then(|at| items.get(at));
-            item.unwrap_or(Err(Fault::Index {
-                index: *at,
-                len: items.len(),
-            }))
-        }
-        (Val::Map(map), Val::Text(key)) => {
-            let key = key.as_str();
-            map.get(key).unwrap_or_else(|| Err(absent("the map", key)))
-        }
-        (Val::List(_), other) => Err(wrong_index("a whole number", other)),
-        (Val::Map(_), other) => Err(wrong_index("a string", other)),
-        (other, _) => Err(wrong_index("a list or a map", other)),
-    }
-}
-
-fn wrong_index(expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type {
-        operation: "[ ]",
-        expected,
-        found: found.type_name(),
-    }
-}
-
-fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<bool, Fault> {
-    match (of, item) {
-        (Val::Map(map), Val::Text(key)) => Ok(map.get(key.as_str()).is_some()),
-        (Val::Map(_), _) => Ok(false),
-        (Val::List(items), _) => {
-            for known in items.iter() {
-                if equal(fuel, &known?, item)? {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        }
-        (other, _) => Err(Fault::Type {
-            operation: "in",
-            expected: "a list or a map",
-            found: other.type_name(),
-        }),
-    }
-}
-
-fn text_key(value: Val<'_>) -> Result<Text<'_>, Fault> {
-    match value {
-        Val::Text(text) => Ok(text),
-        other => Err(Fault::Type {
-            operation: "{ }",
-            expected: "strings as keys",
-            found: other.type_name(),
-        }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The budget of one evaluation: steps and bytes, paid before they are used.
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::limits::{FUEL_MAX, MADE_BYTES_MAX};
 
 /// What is left of an evaluation's allowance.
@@ -43,10 +43,5 @@ impl Fuel {
             .and_then(|bytes| self.bytes.checked_sub(bytes));
         self.bytes = left.ok_or(Fault::Limit("memory"))?;
         Ok(())
-    }
-
-    #[cfg(test)]
-    pub(crate) fn steps_left(&self) -> u32 {
-        self.steps
     }
 }

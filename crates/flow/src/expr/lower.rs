@@ -236,16 +236,11 @@ impl<'s> Lowering<'s> {
         }
     }
 
-    /// Where a node begins, in bytes; the parser counts in characters.
+    /// Where a node begins, in bytes.
     fn offset(&self, tree: &IdedExpr) -> usize {
-        let start = self
-            .places
-            .offset_for(tree.id)
-            .map_or(0, |(start, _)| start as usize);
-        self.source
-            .char_indices()
-            .nth(start)
-            .map_or(self.source.len(), |(at, _)| at)
+        let place = self.places.offset_for(tree.id);
+        let start = place.map_or(0, |(start, _)| start as usize);
+        self.source.floor_char_boundary(start)
     }
 }
 

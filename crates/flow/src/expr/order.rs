@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::fuel::Fuel;
 use super::value::{List, Map, Val};
 

@@ -4,7 +4,7 @@ use std::thread;
 
 use cel::{Env, ParseErrors};
 
-use super::limits::{BRACKET_DEPTH_MAX, SOURCE_BYTES_MAX};
+use super::limits::{BRACKET_DEPTH_MAX, NODE_DEPTH_MAX, SOURCE_BYTES_MAX};
 use super::lower::{Lowered, Lowering};
 use super::scan;
 use super::syntax::{Kind, Node, Path, Root};
@@ -50,7 +50,7 @@ pub(crate) fn plain_path(source: &str, roots: &[&str]) -> Option<Lowered> {
         .next()
         .filter(|root| roots.contains(root) && is_name(root))?;
     let fields: Vec<&str> = parts.collect();
-    if !fields.iter().copied().all(is_name) {
+    if fields.len() > NODE_DEPTH_MAX || !fields.iter().copied().all(is_name) {
         return None;
     }
     let offset = source.len() - source.trim_start().len();
@@ -126,11 +126,18 @@ fn offset_of(source: &str, line: isize, column: isize) -> usize {
             .map_or(rest.len(), |(at, _)| at)
 }
 
-/// The parser's message without the list of every token it would have taken.
+/// The parser's message in words that fit an author, without the list of every token it knows.
 fn plain_words(said: &str) -> String {
     let said = said.strip_prefix("Syntax error: ").unwrap_or(said);
     let said = said.split(" expecting ").next().unwrap_or(said);
-    said.replace("<EOF>", "the end").trim().to_owned()
+    let token = said
+        .split_once('\'')
+        .and_then(|(_, rest)| rest.rsplit_once('\''));
+    match token.map(|(token, _)| token.trim()) {
+        Some(token) if token.ends_with("<EOF>") => "it ends too early".to_owned(),
+        Some(token) if !token.is_empty() => format!("`{token}` cannot stand here"),
+        Some(_) | None => said.to_owned(),
+    }
 }
 
 fn syntax_mend(source: &str) -> &'static str {
@@ -140,7 +147,15 @@ fn syntax_mend(source: &str) -> &'static str {
         "this field is already an expression: write it without `${{ }}`"
     } else if source.contains(" and ") || source.contains(" or ") || source.contains(" not ") {
         "CEL writes `&&`, `||` and `!`"
+    } else if has_lone_equals(source) {
+        "CEL compares with `==`"
     } else {
         "expressions are CEL: see the page on expressions"
     }
+}
+
+/// Whether a `=` stands by itself, which is no operator of CEL.
+fn has_lone_equals(source: &str) -> bool {
+    let rest = source.replace("==", "").replace("!=", "");
+    rest.replace("<=", "").replace(">=", "").contains('=')
 }

@@ -1,3 +1,5 @@
+//! What expressions yield, refuse and point at.
+
 use serde_json::{Value, json};
 
 use super::{Expr, Fault, Scope};
@@ -116,4 +118,50 @@ fn what_goes_wrong_is_told_apart() {
         eval("json(input.big)", &input),
         Err(Fault::Invalid(_))
     ));
+}
+
+#[test]
+fn numbers_of_both_kinds_compare_without_rounding() {
+    yields(
+        "1 == 1.0 && 2 > 1.5 && 1.5 < 2 && -1 > -1.5 && -2 < -1.5",
+        json!(true),
+    );
+    yields("9007199254740993 == 9007199254740992.0", json!(false));
+    yields(
+        "9223372036854775807 < 1e19 && -9223372036854775807 > -1e19",
+        json!(true),
+    );
+    yields("1 == '1' || null == false || [1] == [1, 2]", json!(false));
+    yields("[1, {'a': 2.0}] == [1.0, {'a': 2}]", json!(true));
+}
+
+#[track_caller]
+fn points_at(source: &str, part: &str) {
+    let error = Expr::compile(source, &["input"]).expect_err("it is refused");
+    let pointed = &source[error.offset..error.offset + error.len];
+    assert_eq!(pointed, part, "{source}: {error}");
+}
+
+#[test]
+fn mistakes_are_pointed_at_in_any_script() {
+    points_at("'äöü€' + inptu.id", "inptu");
+    points_at("'äöü€' + lowr(input.id)", "lowr");
+    points_at("'äöü€' = 1", "=");
+    points_at("input.a +\n  'ä' = 2", "=");
+    points_at("  input.b.c.d + x", "x");
+}
+
+#[test]
+fn what_an_expression_reads_is_known() {
+    let source = "input.a['b'].c + input.list.map(x, x.y + input.z)[0] + input[input.k].q";
+    let expr = Expr::compile(source, &["input"]).expect("it compiles");
+
+    let paths: Vec<String> = expr.references().iter().map(ToString::to_string).collect();
+
+    assert_eq!(
+        paths,
+        ["input.a.b.c", "input.list", "input.z", "input", "input.k"]
+    );
+    let first = &expr.references()[0];
+    assert_eq!(&source[first.offset..first.offset + first.len], "input.a");
 }

@@ -84,8 +84,8 @@ fn binding(node: &Node) -> Binding {
         Kind::Compare(..) => Binding::Relation,
         Kind::Chain(_, rest) => operator_binding(rest),
         Kind::Not(_) | Kind::Negate(_) => Binding::Unary,
-        Kind::Literal(Literal::Int(value)) if *value < 0 => Binding::Unary,
-        Kind::Literal(Literal::Double(value)) if value.is_sign_negative() => Binding::Unary,
+        // `-0[a]` and `0.a` read otherwise than they look: a number is bracketed before a member.
+        Kind::Literal(Literal::Int(_) | Literal::Double(_)) => Binding::Unary,
         Kind::Literal(_)
         | Kind::Path(..)
         | Kind::Field(..)
@@ -125,9 +125,11 @@ fn unary(f: &mut Formatter<'_>, sign: &str, of: &Node) -> fmt::Result {
 
 /// Every operand binds tighter than the chain: one that bound alike would have joined it.
 fn chain(f: &mut Formatter<'_>, first: &Node, rest: &[(Operator, Node)]) -> fmt::Result {
-    let needed = match operator_binding(rest) {
-        Binding::Sum => Binding::Product,
-        _ => Binding::Unary,
+    let sums = operator_binding(rest) == Binding::Sum;
+    let needed = if sums {
+        Binding::Product
+    } else {
+        Binding::Unary
     };
     inside(f, first, needed)?;
     rest.iter().try_for_each(|(operator, node)| {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map as JsonMap, Value};
 
-use super::eval::Fault;
+use super::fault::Fault;
 use super::limits::{OUTPUT_BYTES_MAX, OUTPUT_DEPTH_MAX};
 
 /// A value. Cloning one is cheap: what is large is behind a reference.

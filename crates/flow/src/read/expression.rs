@@ -3,7 +3,7 @@
 use super::Reader;
 use super::names::{Names, Place};
 use crate::diagnostic::Code;
-use crate::expr::{Expr, ExprError, ExprErrorKind, Path};
+use crate::expr::{EvalError, Expr, ExprError, ExprErrorKind, Path, Scope};
 use crate::nearest::nearest;
 use crate::yaml::Node;
 
@@ -11,13 +11,43 @@ impl Reader<'_> {
     /// A field that is an expression.
     pub(super) fn expr(&mut self, node: &Node, field: &str, names: Names<'_>) -> Option<Expr> {
         let text = self.text(node, field)?;
+        if !self.afford_exprs(node, 1) {
+            return None;
+        }
         match Expr::compile_here(text, names.place.roots()) {
-            Ok(expr) => self.names_exist(node, 0, &expr, names).then_some(expr),
+            Ok(expr) => {
+                if expr.is_constant()
+                    && let Err(error) = expr.eval(&Scope::new())
+                {
+                    self.always_fails(node, &error);
+                    return None;
+                }
+                self.names_exist(node, 0, &expr, names).then_some(expr)
+            }
             Err(error) => {
                 self.expr_error(node, &error);
                 None
             }
         }
+    }
+
+    /// A field that is true or false.
+    pub(super) fn condition(&mut self, node: &Node, field: &str, names: Names<'_>) -> Option<Expr> {
+        let expr = self.expr(node, field, names)?;
+        if expr.is_constant()
+            && let Err(error) = expr.eval_bool(&Scope::new())
+        {
+            self.always_fails(node, &error);
+            return None;
+        }
+        Some(expr)
+    }
+
+    /// What reads nothing fails in every run if it fails here.
+    fn always_fails(&mut self, node: &Node, error: &EvalError) {
+        let message = format!("this fails in every run: {error}");
+        let help = "write an expression that can be worked out";
+        self.report(Code::WrongValue, node.span.clone(), &message, help);
     }
 
     /// A trigger's key: it must differ between intents, and be the same for one.
@@ -56,6 +86,15 @@ impl Reader<'_> {
         self.report(code, span, &error.message, &error.mend);
     }
 
+    fn env_names(&self) -> Vec<&str> {
+        let names = self
+            .env
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::keys);
+        names.map(String::as_str).collect()
+    }
+
     /// Whether every step and wait that an expression names can be seen from here. `base` is where
     /// the expression begins in the node's text.
     pub(super) fn names_exist(
@@ -68,8 +107,10 @@ impl Reader<'_> {
         let mut exist = true;
         for path in expr.references() {
             let problem = match path.root.as_str() {
-                "steps" => unknown_step(path, names),
-                "waits" => unknown_wait(path, names),
+                "steps" => unknown_step(path, names).or_else(|| unknown_part(path, 1, &STEP)),
+                "waits" => unknown_wait(path, names).or_else(|| unknown_part(path, 1, &WAIT)),
+                "run" => unknown_part(path, 0, &RUN),
+                "env" => unknown_part(path, 0, &self.env_names()),
                 _ => None,
             };
             if let Some((code, message, help)) = problem {
@@ -81,6 +122,11 @@ impl Reader<'_> {
         exist
     }
 }
+
+/// What is known of a step, a wait and a run.
+const STEP: [&str; 3] = ["result", "external_id", "status"];
+const WAIT: [&str; 1] = ["url"];
+const RUN: [&str; 4] = ["id", "key", "flow", "release"];
 
 type Problem = Option<(Code, String, String)>;
 
@@ -120,6 +166,23 @@ fn unknown_wait(path: &Path, names: Names<'_>) -> Problem {
         None => format!("add a step `{id}` with `wait: {{ callback: true, within: 7d }}`"),
     };
     Some((Code::WaitUnknown, message, help))
+}
+
+/// A field at that depth of a path which is none of those that there are.
+fn unknown_part(path: &Path, depth: usize, known: &[&str]) -> Problem {
+    let field = path.fields.get(depth)?;
+    if known.contains(&field.as_str()) {
+        return None;
+    }
+    let of = std::iter::once(&path.root).chain(&path.fields[..depth]);
+    let of = of.map(String::as_str).collect::<Vec<_>>().join(".");
+    let help = match nearest(field, known.iter().copied()) {
+        Some(near) => format!("did you mean `{of}.{near}`?"),
+        None if known.is_empty() => format!("nothing is declared under `{of}`"),
+        None => format!("it has: {}", known.join(", ")),
+    };
+    let message = format!("`{of}` has no `{field}`");
+    Some((Code::ExpressionName, message, help))
 }
 
 /// The last few names, which are the likeliest.

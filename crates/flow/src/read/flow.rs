@@ -2,10 +2,10 @@
 
 use semel_model::{FlowName, RetryPolicy, Span};
 
-use super::Reader;
 use super::control::year;
 use super::fields::Fields;
 use super::names::{Names, Place, StepNames};
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::expr::is_name;
 use crate::release::{Flow, Step};
@@ -49,13 +49,13 @@ impl Reader<'_> {
         env?;
         Some(Flow {
             name: name?,
-            about: about.map_or(Some(None), |read| read.map(Some))?,
+            about: optional(about)?,
             trigger: trigger?,
             keep: keep?,
             retry: retry?,
             env: self.env.clone(),
             steps: steps?,
-            result: result.map_or(Some(None), |read| read.map(Some))?,
+            result: optional(result)?,
         })
     }
 

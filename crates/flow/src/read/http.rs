@@ -5,9 +5,9 @@ mod url;
 
 use semel_model::Span;
 
-use super::Reader;
 use super::fields::Fields;
 use super::names::{Names, Place};
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{Body, HttpStep, Method, Request};
 use crate::yaml::Node;
@@ -46,8 +46,8 @@ impl Reader<'_> {
         Some(HttpStep {
             request: request?,
             guard: guard?,
-            result: result.map_or(Some(None), |read| read.map(Some))?,
-            external_id: external_id.map_or(Some(None), |read| read.map(Some))?,
+            result: optional(result)?,
+            external_id: optional(external_id)?,
         })
     }
 
@@ -129,8 +129,11 @@ impl Reader<'_> {
                 self.report(Code::MissingField, fields.span.clone(), message, help);
                 None
             }
-            [_, (second, _), ..] => {
-                let span = fields.name_span(second.field());
+            several => {
+                let spans = several
+                    .iter()
+                    .map(|(method, _)| fields.name_span(method.field()));
+                let span = spans.max_by_key(|span| span.start).unwrap_or_default();
                 let help = "make two steps of it";
                 self.report(
                     Code::FieldConflict,

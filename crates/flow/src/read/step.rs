@@ -2,10 +2,10 @@
 
 use semel_model::{RetryPolicy, Span, StepId};
 
-use super::Reader;
 use super::control::year;
 use super::fields::Fields;
 use super::names::Names;
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{Action, Step, Wait};
 use crate::yaml::Node;
@@ -21,7 +21,9 @@ impl Reader<'_> {
     ) -> Option<Step> {
         let mut fields = self.fields(node, "a step")?;
         let id = self.step_id(&mut fields, names);
-        let condition = fields.find("if").map(|node| self.expr(node, "if", names));
+        let condition = fields
+            .find("if")
+            .map(|node| self.condition(node, "if", names));
         let retry = fields
             .find("retry")
             .map_or(Some(retry), |node| self.retry(node, retry));
@@ -29,7 +31,7 @@ impl Reader<'_> {
         self.finish(&fields);
         Some(Step {
             id: id?,
-            condition: condition.map_or(Some(None), |read| read.map(Some))?,
+            condition: optional(condition)?,
             action: action?,
             retry: retry?,
         })

@@ -2,6 +2,7 @@
 
 use super::Reader;
 use super::names::Names;
+use crate::diagnostic::Code;
 use crate::expr::{Expr, ExprError};
 use crate::release::TextMap;
 use crate::template::{Template, TextTemplate};
@@ -16,6 +17,9 @@ impl Reader<'_> {
         names: Names<'_>,
     ) -> Option<TextTemplate> {
         let text = self.text(node, field)?;
+        if !self.afford_holes(node, text) {
+            return None;
+        }
         let compiled = TextTemplate::compile_here(text, names.place.roots());
         let template = self.compiled(node, compiled)?;
         let exprs: Vec<&Expr> = template.exprs().collect();
@@ -75,7 +79,11 @@ impl Reader<'_> {
             let value = self.text_template(&entry.value, &entry.key, names);
             match (&mut read, name, value) {
                 (Some(map), Some(name), Some(value)) => {
-                    map.insert(name, value);
+                    let message = format!("`{name}` stands twice under `{field}`");
+                    if map.insert(name, value).is_some() {
+                        let span = entry.key_span.clone();
+                        self.report(Code::DuplicateField, span, &message, "keep one of them");
+                    }
                 }
                 _ => read = None,
             }
@@ -84,9 +92,16 @@ impl Reader<'_> {
     }
 
     fn text_value(&mut self, node: &Node, text: &str, names: Names<'_>) -> Option<Template> {
+        if !self.afford_holes(node, text) {
+            return None;
+        }
         let template = self.compiled(node, Template::text(text, names.place.roots()))?;
         self.holes_exist(node, text, &template.exprs(), names)
             .then_some(template)
+    }
+
+    fn afford_holes(&mut self, node: &Node, text: &str) -> bool {
+        self.afford_exprs(node, text.matches("${{").count())
     }
 
     fn compiled<T>(&mut self, node: &Node, compiled: Result<T, Vec<ExprError>>) -> Option<T> {

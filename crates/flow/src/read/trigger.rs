@@ -2,9 +2,9 @@
 
 use semel_model::{FlowName, Mismatch};
 
-use super::Reader;
 use super::fields::Fields;
 use super::names::{Names, Place, StepNames};
+use super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{Start, Triggers, Webhook, WebhookAuth};
 use crate::yaml::Node;
@@ -41,9 +41,9 @@ impl Reader<'_> {
             return None;
         }
         Some(Triggers {
-            webhook: webhook.map_or(Some(None), |read| read.map(Some))?,
-            api: api.map_or(Some(None), |read| read.map(Some))?,
-            manual: manual.map_or(Some(None), |read| read.map(Some))?,
+            webhook: optional(webhook)?,
+            api: optional(api)?,
+            manual: optional(manual)?,
         })
     }
 
@@ -64,14 +64,14 @@ impl Reader<'_> {
         let key = key.and_then(|node| self.key(node, names));
         let when = fields
             .find("when")
-            .map(|node| self.expr(node, "when", names));
+            .map(|node| self.condition(node, "when", names));
         let mismatch = self.mismatch(&mut fields);
         self.finish(&fields);
         Some(Webhook {
             path: path?,
             auth: auth?,
             key: key?,
-            when: when.map_or(Some(None), |read| read.map(Some))?,
+            when: optional(when)?,
             mismatch: mismatch?,
         })
     }
@@ -82,7 +82,7 @@ impl Reader<'_> {
         let mismatch = self.mismatch(&mut fields);
         self.finish(&fields);
         Some(Start {
-            key: key.map_or(Some(None), |read| read.map(Some))?,
+            key: optional(key)?,
             mismatch: mismatch?,
         })
     }
@@ -100,7 +100,7 @@ impl Reader<'_> {
             return Some(WebhookAuth::None);
         }
         let message = format!("`auth` cannot be `{text}`");
-        let help = "write `auth: none`; the address is then all that a sender needs to know";
+        let help = "write `auth: none`: signatures cannot be checked yet, so guard the address";
         self.report(Code::WrongValue, node.span.clone(), &message, help);
         None
     }

@@ -1,3 +1,5 @@
+//! What values may do in the places where they are spliced.
+
 use serde_json::{Value, json};
 
 use super::{Template, TextTemplate};

@@ -55,23 +55,24 @@ impl<'s> Builder<'s> {
         let mut tree = None;
         loop {
             let (event, span) = self.next()?;
-            match event {
-                Event::StreamEnd => break,
-                Event::DocumentStart(..) if tree.is_some() => {
-                    self.mistake(
-                        Code::YamlDocuments,
-                        span,
-                        "a second document begins here",
-                        "write one flow per file",
-                    );
-                    return Ok(tree);
-                }
-                Event::DocumentStart(..) => {
-                    let (event, span) = self.next()?;
-                    tree = Some(self.node(event, span, 0)?);
-                }
-                _ => {}
+            if matches!(event, Event::StreamEnd) {
+                break;
             }
+            if !matches!(event, Event::DocumentStart(..)) {
+                continue;
+            }
+            if tree.is_some() {
+                let message = "a second document begins here";
+                self.mistake(
+                    Code::YamlDocuments,
+                    span,
+                    message,
+                    "write one flow per file",
+                );
+                return Ok(tree);
+            }
+            let (event, span) = self.next()?;
+            tree = Some(self.node(event, span, 0)?);
         }
         if tree.is_none() {
             let help = "begin with `flow: name`";
@@ -100,31 +101,30 @@ impl<'s> Builder<'s> {
             ));
         }
         self.refuse_properties(&event, &span);
-        match event {
-            Event::Scalar(text, style, ..) => {
-                let kind = Kind::Scalar(Scalar {
-                    text: text.into_owned(),
-                    style: of(style),
-                });
-                Ok(Node {
-                    span: self.trimmed(span),
-                    kind,
-                })
-            }
-            Event::SequenceStart(..) => self.list(span, depth),
-            Event::MappingStart(..) => self.map(span, depth),
-            // An alias has been refused above; an empty text stands in for it.
-            _ => {
-                let scalar = Scalar {
-                    text: String::new(),
-                    style: Style::Plain,
-                };
-                Ok(Node {
-                    span,
-                    kind: Kind::Scalar(scalar),
-                })
-            }
+        if matches!(event, Event::SequenceStart(..)) {
+            return self.list(span, depth);
         }
+        if matches!(event, Event::MappingStart(..)) {
+            return self.map(span, depth);
+        }
+        let scalar = if let Event::Scalar(text, style, ..) = event
+            && !span.is_empty()
+        {
+            Scalar {
+                text: text.into_owned(),
+                style: of(style),
+            }
+        } else {
+            // Where nothing stands the parser writes `~`; an alias has been refused above.
+            Scalar {
+                text: String::new(),
+                style: Style::Plain,
+            }
+        };
+        Ok(Node {
+            span: self.trimmed(span),
+            kind: Kind::Scalar(scalar),
+        })
     }
 
     fn list(&mut self, open: Range<usize>, depth: usize) -> Result<Node, Mistake> {
@@ -220,11 +220,20 @@ impl<'s> Builder<'s> {
 
     fn syntax(&self, error: &ScanError) -> Mistake {
         let at = self.byte(error.marker());
+        let line = self
+            .source
+            .lines()
+            .nth(error.marker().line().saturating_sub(1));
+        let hole = line.is_some_and(|line| line.contains("${{"));
         Mistake {
             code: Code::YamlSyntax,
             span: at..at + 1,
             message: format!("not YAML: {}", error.info()),
-            help: "look at the indentation, the colons and the quotes here and on the line above",
+            help: if hole {
+                "put quotes around the text that has `${{ }}` in it"
+            } else {
+                "look at the indentation, the colons and the quotes here and on the line above"
+            },
         }
     }
 

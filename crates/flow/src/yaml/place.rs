@@ -27,10 +27,8 @@ impl Node {
 /// Where in the raw text the byte of the value at `offset` comes from.
 fn align(scalar: &Scalar, raw: &str, offset: usize) -> Option<usize> {
     let mut rest = raw.char_indices().peekable();
-    if scalar.style == Style::Block {
-        // The header (`|`, `>-` and the like) ends with its line.
-        rest.by_ref().find(|(_, c)| *c == '\n')?;
-    } else if scalar.style != Style::Plain {
+    // A block's span begins behind its header, a quoted text's before its quote.
+    if matches!(scalar.style, Style::Single | Style::Double) {
         rest.next();
     }
     for (at, wanted) in scalar.text.char_indices() {

@@ -33,9 +33,15 @@ fn number(text: &str) -> Plain {
         None => None,
     };
     match value {
-        Some(value) if value.to_string() == text => Plain::Value(value),
-        Some(value) if !value.is_null() => Plain::Inexact(value.to_string()),
-        _ => Plain::Inexact("another number".to_owned()),
+        Some(value) if !value.is_null() => {
+            let spelled = value.to_string();
+            if spelled == text {
+                Plain::Value(value)
+            } else {
+                Plain::Inexact(spelled)
+            }
+        }
+        Some(_) | None => Plain::Inexact("another number".to_owned()),
     }
 }
 

@@ -1,3 +1,5 @@
+//! What the tree keeps of a file, and what it refuses.
+
 use serde_json::json;
 
 use super::{Kind, Plain, parse, plain};

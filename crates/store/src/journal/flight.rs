@@ -39,7 +39,32 @@ pub(super) const STATEMENTS: &[&str] = &[
     kv::ADD,
     kv::SET_IF_ABSENT,
     kv::READ,
+    #[cfg(feature = "faults")]
+    super::NO_FENCE,
+    #[cfg(feature = "faults")]
+    super::NO_FENCE_END,
+    #[cfg(feature = "faults")]
+    super::APPEND_ANYWHERE,
 ];
+
+/// The statement that is sent for another where the test build makes a mistake on purpose.
+#[cfg(feature = "faults")]
+fn mistaken(text: &'static str) -> &'static str {
+    if !semel_model::mistake::Mistake::MissingFence.is_seeded() {
+        return text;
+    }
+    match text {
+        FENCE => super::NO_FENCE,
+        FENCE_END => super::NO_FENCE_END,
+        APPEND => super::APPEND_ANYWHERE,
+        other => other,
+    }
+}
+
+#[cfg(not(feature = "faults"))]
+fn mistaken(text: &'static str) -> &'static str {
+    text
+}
 
 /// The part of each transition that its fence looks at.
 #[derive(Default)]
@@ -257,7 +282,7 @@ impl<'a> Flight<'a> {
 
     fn send(&mut self, text: &'static str, values: Vec<&'a (dyn ToSql + Sync)>) {
         let Ready { client, .. } = self.ready;
-        let statement = self.ready.statement(text);
+        let statement = self.ready.statement(mistaken(text));
         self.sent.push(Box::pin(
             async move { client.query(statement, &values).await },
         ));

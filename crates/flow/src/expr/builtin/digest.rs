@@ -6,7 +6,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::super::eval::Fault;
+use super::super::fault::Fault;
 use super::super::fuel::Fuel;
 use super::super::value::{Map, Text, Val};
 use super::{Builtin, made, text_of, wrong};
@@ -14,6 +14,8 @@ use super::{Builtin, made, text_of, wrong};
 const INT_MAX: i64 = (1 << 53) - 1;
 /// Text hashed, written or read as JSON per step of fuel.
 const BYTES_PER_STEP: usize = 32;
+/// Steps for each value that is written.
+const STEPS_PER_NODE: usize = 3;
 /// Nodes behind paths to ignore.
 const IGNORED_MAX: usize = 100;
 
@@ -44,8 +46,9 @@ pub(super) fn fingerprint<'a>(
 pub(super) fn parse_json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
     let text = text_of(Builtin::ParseJson, value)?;
     fuel.burn_for(text.len(), BYTES_PER_STEP)?;
-    // A parsed value takes up to sixteen times its text: `[0,0,…]` is the worst.
-    fuel.make(text.len().saturating_mul(16))?;
+    // A parsed value takes up to thirty times its text (`[0,0,…]` is the worst), and making many
+    // small values takes its time.
+    fuel.make(text.len().saturating_mul(64))?;
     let parsed = semel_model::json::parse_strict(text.as_bytes())
         .map_err(|error| Fault::Invalid(format!("`parse_json` was given no JSON: {error}")))?;
     own(&parsed)
@@ -86,9 +89,12 @@ fn paths(ignored: &Val<'_>) -> Result<Vec<String>, Fault> {
     }
     items
         .iter()
-        .map(|item| match item? {
-            Val::Text(path) => Ok(path.as_str().to_owned()),
-            other => Err(wrong(Builtin::Fingerprint, expected, &other)),
+        .map(|item| {
+            let item = item?;
+            let Val::Text(path) = &item else {
+                return Err(wrong(Builtin::Fingerprint, expected, &item));
+            };
+            Ok(path.as_str().to_owned())
         })
         .collect()
 }
@@ -107,7 +113,7 @@ fn write(
     value: &Val<'_>,
     ignored: &[&[&str]],
 ) -> Result<(), Fault> {
-    fuel.step()?;
+    fuel.burn(STEPS_PER_NODE)?;
     let before = out.len();
     match value {
         Val::Null => out.push_str("null"),

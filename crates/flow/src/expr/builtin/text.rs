@@ -1,6 +1,6 @@
 //! Functions over text.
 
-use super::super::eval::Fault;
+use super::super::fault::Fault;
 use super::super::fuel::Fuel;
 use super::super::limits::LIST_LEN_MAX;
 use super::super::order::BYTES_PER_STEP;
@@ -98,5 +98,6 @@ fn replace<'a>(fuel: &mut Fuel, text: &str, from: &str, to: &str) -> Result<Val<
     let len = text.len() + count.saturating_mul(to.len());
     fuel.make(len)?;
     fuel.burn_for(len, BYTES_PER_STEP)?;
+    fuel.burn(count / 8)?;
     Ok(Val::Text(Text::Made(text.replace(from, to).into())))
 }

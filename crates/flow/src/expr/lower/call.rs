@@ -39,26 +39,25 @@ impl Lowering<'_> {
 
     /// `a + b - c` leans to the left: its spine becomes one node, whatever its length.
     fn chain(&mut self, name: &str, left: &IdedExpr, right: &IdedExpr) -> Result<Kind, ExprError> {
-        let sums = is_sum(name);
-        let mut rest = Vec::new();
-        let (mut first, mut name, mut right) = (left, name, right);
-        loop {
+        let mut first = left;
+        let mut spine: Vec<(&str, &IdedExpr)> = vec![(name, right)];
+        while let Ast::Call(call) = &first.expr
+            && let [left, right] = call.args.as_slice()
+            && operator_class(&call.func_name) == operator_class(name)
+        {
+            self.count(first)?;
+            spine.push((&call.func_name, right));
+            first = left;
+        }
+        let first = self.lower(first)?;
+        let mut rest = Vec::with_capacity(spine.len());
+        for (name, right) in spine.into_iter().rev() {
             let Some(operator) = operator(name) else {
-                break;
+                continue;
             };
             rest.push((operator, self.lower(right)?));
-            let Ast::Call(call) = &first.expr else { break };
-            let [next_left, next_right] = call.args.as_slice() else {
-                break;
-            };
-            if operator_class(&call.func_name) != Some(sums) {
-                break;
-            }
-            self.count(first)?;
-            (first, name, right) = (next_left, &call.func_name, next_right);
         }
-        rest.reverse();
-        Ok(Kind::Chain(Box::new(self.lower(first)?), rest))
+        Ok(Kind::Chain(Box::new(first), rest))
     }
 
     /// The operands of `&&` or `||`, however the parser bracketed them.
@@ -66,12 +65,13 @@ impl Lowering<'_> {
         let mut terms = Vec::new();
         let mut pending = vec![tree];
         while let Some(next) = pending.pop() {
-            match &next.expr {
-                Ast::Call(call) if call.func_name == name => {
-                    self.count(next)?;
-                    pending.extend(call.args.iter().rev());
-                }
-                _ => terms.push(self.lower(next)?),
+            if let Ast::Call(call) = &next.expr
+                && call.func_name == name
+            {
+                self.count(next)?;
+                pending.extend(call.args.iter().rev());
+            } else {
+                terms.push(self.lower(next)?);
             }
         }
         Ok(terms)
@@ -79,13 +79,16 @@ impl Lowering<'_> {
 
     fn negate(&mut self, of: &IdedExpr) -> Result<Kind, ExprError> {
         let of = self.lower(of)?;
-        Ok(match of.kind {
-            Kind::Literal(Literal::Int(value)) if value != i64::MIN => {
-                Kind::Literal(Literal::Int(-value))
+        if let Kind::Literal(literal) = &of.kind {
+            match literal {
+                Literal::Int(value) if *value != i64::MIN => {
+                    return Ok(Kind::Literal(Literal::Int(-*value)));
+                }
+                Literal::Double(value) => return Ok(Kind::Literal(Literal::Double(-*value))),
+                Literal::Int(_) | Literal::Null | Literal::Bool(_) | Literal::Text(_) => {}
             }
-            Kind::Literal(Literal::Double(value)) => Kind::Literal(Literal::Double(-value)),
-            _ => Kind::Negate(Box::new(of)),
-        })
+        }
+        Ok(Kind::Negate(Box::new(of)))
     }
 
     fn index(
@@ -160,12 +163,14 @@ impl Lowering<'_> {
     fn has(&mut self, tree: &IdedExpr, of: &IdedExpr) -> Result<Kind, ExprError> {
         let lowered = self.lower(of)?;
         let at = lowered.at;
-        let (kind, field) = match lowered.kind {
-            Kind::Path(root, fields) => split_last(fields, |fields| Kind::Path(root, fields)),
-            Kind::Field(of, fields) => split_last(fields, |fields| Kind::Field(of, fields)),
-            other => (other, None),
+        let split = if let Kind::Path(root, fields) = lowered.kind {
+            split_last(fields, |fields| Kind::Path(root, fields))
+        } else if let Kind::Field(of, fields) = lowered.kind {
+            split_last(fields, |fields| Kind::Field(of, fields))
+        } else {
+            None
         };
-        let Some(field) = field else {
+        let Some((kind, field)) = split else {
             let message = "`has` takes a field".to_owned();
             let mend = "write `has(input.field)`";
             return Err(self.error(tree, ExprErrorKind::UnknownFunction, message, mend));
@@ -224,22 +229,24 @@ impl Lowering<'_> {
 
 /// `of["field"]`, which is `of.field`.
 pub(super) fn text_index(call: &CallExpr) -> Option<(&IdedExpr, &str)> {
-    match call.args.as_slice() {
-        [of, index] if call.func_name == operators::INDEX => match &index.expr {
-            Ast::Literal(LiteralValue::String(field)) => Some((of, field.inner())),
-            _ => None,
-        },
-        _ => None,
+    let [of, index] = call.args.as_slice() else {
+        return None;
+    };
+    if call.func_name == operators::INDEX
+        && let Ast::Literal(LiteralValue::String(field)) = &index.expr
+    {
+        return Some((of, field.inner()));
     }
+    None
 }
 
 fn split_last(
     fields: Box<[Box<str>]>,
     rebuild: impl FnOnce(Box<[Box<str>]>) -> Kind,
-) -> (Kind, Option<Box<str>>) {
+) -> Option<(Kind, Box<str>)> {
     let mut fields = fields.into_vec();
-    let last = fields.pop();
-    (rebuild(fields.into()), last)
+    let last = fields.pop()?;
+    Some((rebuild(fields.into()), last))
 }
 
 /// Compiles a pattern within the smallest size it fits, which is what its use is charged by.
@@ -255,7 +262,7 @@ fn compile_pattern(source: &str) -> Result<Pattern, String> {
                 return Ok(Pattern {
                     source: source.into(),
                     regex,
-                    steps_per_kib: bytes / 8,
+                    steps_per_kib: bytes / 32,
                 });
             }
             Err(regex::Error::CompiledTooBig(_)) if bytes < PATTERN_BYTES_MAX => bytes *= 2,

@@ -2,10 +2,10 @@
 
 use semel_model::{Guard, Span};
 
-use super::super::Reader;
 use super::super::control::year;
 use super::super::fields::Fields;
 use super::super::names::{Names, Place};
+use super::super::{Reader, optional};
 use crate::diagnostic::Code;
 use crate::release::{HttpGuard, Method, Probe};
 use crate::yaml::Node;
@@ -46,8 +46,8 @@ impl Reader<'_> {
         let fits = self.refuse_stray_parts(step, &parts, named);
         let guard = match (named, method) {
             (Some(guard), _) => self.named_guard(step, &parts, guard, method, names),
-            (None, Some(method)) => Some(self.default_guard(step, method)),
-            (None, None) => None,
+            (None, Some(method)) if fits => Some(self.default_guard(step, method)),
+            (None, Some(_) | None) => None,
         };
         guard.filter(|_| fits)
     }
@@ -142,7 +142,7 @@ impl Reader<'_> {
         let http = self.need(&mut fields, "http", "{ get: \"https://…\" }");
         let request = http.and_then(|node| self.request(node, names));
         let found = self.need(&mut fields, "found", "probe.json.size() > 0");
-        let found = found.and_then(|node| self.expr(node, "found", names.at(Place::Probe)));
+        let found = found.and_then(|node| self.condition(node, "found", names.at(Place::Probe)));
         let result = fields
             .find("result")
             .map(|node| self.expr(node, "result", names.at(Place::Probe)));
@@ -166,7 +166,7 @@ impl Reader<'_> {
         Some(HttpGuard::Probe(Box::new(Probe {
             request,
             found: found?,
-            result: result.map_or(Some(None), |read| read.map(Some))?,
+            result: optional(result)?,
             after: after?,
         })))
     }

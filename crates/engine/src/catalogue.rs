@@ -1,0 +1,185 @@
+//! The catalogue: releases as this process knows them.
+//!
+//! Control data is small and changes rarely. Each process keeps the live releases, compiled, and
+//! looks at one number twice a second to see whether they are stale. Releases that runs started on
+//! earlier are loaded when they are met.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use semel_flow::Flow;
+use semel_model::{FlowName, NamespaceName};
+use semel_store::flows::{self, ReleaseRow};
+use semel_store::{Cell, ReadError};
+
+/// How often a process asks whether its catalogue is stale.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How many releases that are no longer live are kept compiled.
+const OLD_RELEASES_MAX: usize = 1000;
+
+/// A release, compiled.
+#[derive(Debug)]
+pub struct Release {
+    /// The release, short.
+    pub id: i32,
+    /// Its number within the flow.
+    pub number: i32,
+    /// Its namespace, short.
+    pub namespace_id: i32,
+    /// Its namespace.
+    pub namespace: NamespaceName,
+    /// What it says.
+    pub flow: Flow,
+    /// Whether its steps read the request's headers.
+    pub reads_headers: bool,
+    /// Whether its steps read the request's query.
+    pub reads_query: bool,
+}
+
+#[derive(Default)]
+struct Live {
+    version: i64,
+    by_flow: HashMap<(i32, String), Arc<Release>>,
+    by_hook: HashMap<String, HashMap<String, Arc<Release>>>,
+}
+
+/// Releases as this process knows them.
+pub struct Catalogue {
+    cell: Cell,
+    live: RwLock<Arc<Live>>,
+    known: Mutex<HashMap<i32, Arc<Release>>>,
+}
+
+impl Catalogue {
+    /// Loads the live releases.
+    pub async fn load(cell: &Cell) -> Result<Self, ReadError> {
+        let catalogue = Self {
+            cell: cell.clone(),
+            live: RwLock::default(),
+            known: Mutex::default(),
+        };
+        catalogue.refresh().await?;
+        Ok(catalogue)
+    }
+
+    /// Keeps the catalogue fresh for as long as the process lives.
+    pub async fn keep_fresh(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Err(error) = self.refresh().await {
+                tracing::debug!(%error, "the catalogue could not be looked at");
+            }
+        }
+    }
+
+    /// Loads the live releases again, if they changed.
+    pub async fn refresh(&self) -> Result<(), ReadError> {
+        let version = flows::version(&self.cell).await?;
+        if version == self.live().version {
+            return Ok(());
+        }
+        let mut live = Live {
+            version,
+            ..Live::default()
+        };
+        for row in flows::list_live(&self.cell).await? {
+            if let Some(release) = self.compile(row) {
+                let flow = release.flow.name.as_str().to_owned();
+                if let Some(webhook) = &release.flow.trigger.webhook {
+                    live.by_hook
+                        .entry(release.namespace.as_str().to_owned())
+                        .or_default()
+                        .insert(webhook.path.clone(), release.clone());
+                }
+                live.by_flow.insert((release.namespace_id, flow), release);
+            }
+        }
+        if let Ok(mut slot) = self.live.write() {
+            *slot = Arc::new(live);
+        }
+        Ok(())
+    }
+
+    /// The live release behind a hook's address.
+    pub fn find_hook(&self, namespace: &str, path: &str) -> Option<Arc<Release>> {
+        self.live().by_hook.get(namespace)?.get(path).cloned()
+    }
+
+    /// The live release of a namespace that has a hook.
+    pub fn find_hook_of(&self, namespace_id: i32, path: &str) -> Option<Arc<Release>> {
+        let live = self.live();
+        let hooks = live.by_hook.values().filter_map(|hooks| hooks.get(path));
+        hooks
+            .into_iter()
+            .find(|release| release.namespace_id == namespace_id)
+            .cloned()
+    }
+
+    /// The live release of a flow.
+    pub fn find_flow(&self, namespace_id: i32, flow: &FlowName) -> Option<Arc<Release>> {
+        self.live()
+            .by_flow
+            .get(&(namespace_id, flow.as_str().to_owned()))
+            .cloned()
+    }
+
+    /// The release that a run started on.
+    pub async fn get(&self, id: i32) -> Result<Option<Arc<Release>>, ReadError> {
+        if let Some(release) = self.known(id) {
+            return Ok(Some(release));
+        }
+        let row = flows::find_release(&self.cell, id).await?;
+        Ok(row.and_then(|row| self.compile(row)))
+    }
+
+    fn live(&self) -> Arc<Live> {
+        match self.live.read() {
+            Ok(live) => live.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    fn known(&self, id: i32) -> Option<Arc<Release>> {
+        self.known
+            .lock()
+            .ok()
+            .and_then(|known| known.get(&id).cloned())
+    }
+
+    fn compile(&self, row: ReleaseRow) -> Option<Arc<Release>> {
+        if let Some(release) = self.known(row.id) {
+            return Some(release);
+        }
+        let checked = semel_flow::check(&format!("{}.flow.yaml", row.flow), &row.source);
+        let (Some(flow), Ok(namespace)) = (checked.flow, row.namespace.parse()) else {
+            // It was sound when it was published: this binary is older than the one that did.
+            tracing::error!(
+                flow = row.flow,
+                release = row.number,
+                "a release cannot be read"
+            );
+            return None;
+        };
+        let text = flow.to_canonical_json();
+        let reads =
+            |root: &str| text.contains(&format!("{root}.")) || text.contains(&format!("{root}["));
+        let release = Arc::new(Release {
+            id: row.id,
+            number: row.number,
+            namespace_id: row.namespace_id,
+            namespace,
+            reads_headers: reads("headers"),
+            reads_query: reads("query"),
+            flow,
+        });
+        if let Ok(mut known) = self.known.lock() {
+            if known.len() >= OLD_RELEASES_MAX {
+                known.clear();
+            }
+            known.insert(row.id, release.clone());
+        }
+        Some(release)
+    }
+}

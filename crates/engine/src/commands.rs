@@ -1,0 +1,299 @@
+//! Commands: what people and programs ask of flows, runs and keys. Each may be asked twice.
+
+use semel_flow::Checked;
+use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId};
+use semel_store::audit::{self, Act};
+use semel_store::{ReadError, claims, flows, queue, runs};
+
+use crate::engine::Engine;
+
+/// A release that was frozen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its number within the flow.
+    pub number: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// False when the same digest had been published before.
+    pub first: bool,
+}
+
+/// Why a flow was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// The text is no sound flow.
+    #[error("the flow has mistakes")]
+    Invalid(Box<Checked>),
+    /// There is no flow of this name.
+    #[error("there is no flow of this name")]
+    UnknownFlow,
+    /// The flow has no working copy.
+    #[error("the flow has no draft to publish")]
+    NoDraft,
+    /// The flow has no release of this number.
+    #[error("the flow has no release of this number")]
+    UnknownRelease,
+    /// Another live flow has this hook.
+    #[error("the hook is taken by the flow {flow}")]
+    HookTaken {
+        /// The flow that has it.
+        flow: String,
+    },
+    /// The database did not answer in time.
+    #[error("the flow could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl FlowError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "flow-invalid",
+            Self::UnknownFlow => "flow-unknown",
+            Self::NoDraft => "draft-missing",
+            Self::UnknownRelease => "release-unknown",
+            Self::HookTaken { .. } => "hook-taken",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+impl From<ReadError> for FlowError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// Why a run is not cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    /// There is no such run.
+    #[error("there is no such run")]
+    Unknown,
+    /// It has ended already.
+    #[error("the run has ended")]
+    Ended,
+    /// The database did not answer in time.
+    #[error("the wish could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl CancelError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "run-unknown",
+            Self::Ended => "run-ended",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+impl From<ReadError> for CancelError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// Why a key is not dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum DropError {
+    /// Nobody holds this key.
+    #[error("nobody holds this key")]
+    Unknown,
+    /// Its run has not ended: dropping its key would let a second run beside it.
+    #[error("{run} has not ended")]
+    RunNotEnded {
+        /// The run.
+        run: RunId,
+    },
+    /// The database did not answer in time.
+    #[error("the key could not be dropped: {0}")]
+    Unavailable(String),
+}
+
+impl DropError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "key-unknown",
+            Self::RunNotEnded { .. } => "run-not-ended",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+impl From<ReadError> for DropError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Engine {
+    /// Keeps a text as its flow's working copy.
+    pub async fn push_flow(&self, namespace_id: i32, source: &str) -> Result<FlowName, FlowError> {
+        let checked = semel_flow::check("draft", source);
+        let Some(flow) = &checked.flow else {
+            return Err(FlowError::Invalid(Box::new(checked)));
+        };
+        flows::push_draft(&self.inner.cell, namespace_id, &flow.name, source).await?;
+        Ok(flow.name.clone())
+    }
+
+    /// Freezes a flow's working copy.
+    pub async fn publish_flow(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+        actor: &str,
+    ) -> Result<Published, FlowError> {
+        let cell = &self.inner.cell;
+        let views = flows::list(cell, namespace_id, Some(flow.as_str())).await?;
+        let view = views.into_iter().next().ok_or(FlowError::UnknownFlow)?;
+        let source = view.draft.ok_or(FlowError::NoDraft)?;
+        let checked = semel_flow::check(&format!("{flow}.flow.yaml"), &source);
+        let Some(sound) = &checked.flow else {
+            return Err(FlowError::Invalid(Box::new(checked)));
+        };
+        let digest = sound.digest().to_string();
+        let number = flows::publish(cell, namespace_id, flow, &digest, &source)
+            .await?
+            .ok_or(FlowError::UnknownFlow)?;
+        let first = view.latest.is_none_or(|latest| number > latest);
+        if first {
+            self.note(
+                namespace_id,
+                actor,
+                "flow.publish",
+                &format!("{flow} r{number}"),
+            )
+            .await?;
+        }
+        Ok(Published {
+            number,
+            digest,
+            first,
+        })
+    }
+
+    /// Makes a release the one that new runs start on.
+    pub async fn promote_flow(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+        number: i32,
+        actor: &str,
+    ) -> Result<(), FlowError> {
+        let cell = &self.inner.cell;
+        let releases = flows::list_releases(cell, namespace_id, flow.as_str()).await?;
+        let release = releases.iter().find(|release| release.number == number);
+        let Some(release) = release else {
+            return Err(FlowError::UnknownRelease);
+        };
+        self.assert_hook_free(namespace_id, flow, &release.source)?;
+        if !flows::promote(cell, namespace_id, flow, number).await? {
+            return Err(FlowError::UnknownRelease);
+        }
+        self.note(
+            namespace_id,
+            actor,
+            "flow.promote",
+            &format!("{flow} r{number}"),
+        )
+        .await?;
+        self.inner.catalogue.refresh().await?;
+        Ok(())
+    }
+
+    fn assert_hook_free(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+        source: &str,
+    ) -> Result<(), FlowError> {
+        let checked = semel_flow::check(&format!("{flow}.flow.yaml"), source);
+        let hook = checked
+            .flow
+            .and_then(|flow| flow.trigger.webhook)
+            .map(|webhook| webhook.path);
+        match hook.and_then(|path| self.inner.catalogue.find_hook_of(namespace_id, &path)) {
+            Some(owner) if owner.flow.name != *flow => Err(FlowError::HookTaken {
+                flow: owner.flow.name.to_string(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Asks for a run's end. It ends at its next step: an effect that is under way is not cut off,
+    /// and a doubt is settled first.
+    pub async fn cancel(
+        &self,
+        namespace_id: i32,
+        run: RunId,
+        reason: &str,
+        actor: &str,
+    ) -> Result<(), CancelError> {
+        let cell = &self.inner.cell;
+        if !queue::ask_cancel(cell, namespace_id, run).await? {
+            let known = runs::find(cell, namespace_id, run).await?;
+            return Err(known.map_or(CancelError::Unknown, |_| CancelError::Ended));
+        }
+        let act = Act {
+            namespace_id,
+            actor,
+            action: "run.cancel",
+            subject: &run.to_string(),
+            reason: Some(reason),
+        };
+        audit::append(cell, &act).await?;
+        self.inner.wake.notify_one();
+        Ok(())
+    }
+
+    /// Frees a key whose run has ended, so that its next delivery makes a new run.
+    pub async fn drop_key(
+        &self,
+        namespace_id: i32,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        key: &Key,
+        reason: &str,
+        actor: &str,
+    ) -> Result<RunId, DropError> {
+        let cell = &self.inner.cell;
+        let claim = ClaimId::derive(namespace, flow, key);
+        let view = claims::find(cell, claim).await?.ok_or(DropError::Unknown)?;
+        let run = runs::find(cell, namespace_id, view.run).await?;
+        if run.is_some_and(|run| !run.state.is_ended()) {
+            return Err(DropError::RunNotEnded { run: view.run });
+        }
+        let act = Act {
+            namespace_id,
+            actor,
+            action: "key.drop",
+            subject: &format!("{flow} {key}"),
+            reason: Some(reason),
+        };
+        audit::append(cell, &act).await?;
+        claims::drop_claim(cell, claim)
+            .await?
+            .ok_or(DropError::Unknown)
+    }
+
+    async fn note(
+        &self,
+        namespace_id: i32,
+        actor: &str,
+        action: &str,
+        subject: &str,
+    ) -> Result<(), ReadError> {
+        let act = Act {
+            namespace_id,
+            actor,
+            action,
+            subject,
+            reason: None,
+        };
+        audit::append(&self.inner.cell, &act).await
+    }
+}

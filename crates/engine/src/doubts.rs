@@ -1,0 +1,247 @@
+//! Doubts: letting a person settle what nobody else can know.
+//!
+//! A person may say that an effect happened, at any time: that sends nothing. A person may say that
+//! it did *not* happen only once a paused worker can no longer send it: a lease, the request's own
+//! timeout and a margin after its last intent.
+
+use jiff::Timestamp;
+use semel_model::effect::{Entry, State, Witness};
+use semel_model::event::Event;
+use semel_model::request::Call;
+use semel_model::{EffectId, Fault, Span};
+use semel_store::audit::{self, Act};
+use semel_store::effects::{self, EffectView};
+use semel_store::journal::Lease;
+use serde_json::Value;
+
+use crate::engine::Engine;
+use crate::fold::Current;
+use crate::settle::span_between;
+use crate::turn::{Stop, Turn};
+
+/// What a person says of an effect in doubt.
+#[derive(Clone, Debug)]
+pub enum Settlement {
+    /// It happened.
+    Happened {
+        /// The destination's identity for what was made.
+        external_id: Option<String>,
+        /// The step's result.
+        result: Option<Value>,
+    },
+    /// It did not happen, and shall be performed.
+    DidNotHappen {
+        /// Why, as it stands on the record.
+        reason: String,
+    },
+    /// It shall not be performed: the run fails.
+    Fail {
+        /// Why, as it stands on the record.
+        reason: String,
+    },
+}
+
+/// Why a doubt is not settled.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// There is no such effect.
+    #[error("there is no such effect")]
+    Unknown,
+    /// It is not in doubt.
+    #[error("the effect is {state}, not in doubt")]
+    NotInDoubt {
+        /// What it is.
+        state: State,
+    },
+    /// A paused worker could still send it.
+    #[error("a paused worker could still send it: say so again in {retry_in}")]
+    TooSoon {
+        /// How long until it may be said.
+        retry_in: Span,
+    },
+    /// A worker holds the run at this moment.
+    #[error("a worker is at this run right now")]
+    Busy,
+    /// The database did not answer in time.
+    #[error("the decision could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl SettleError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "effect-unknown",
+            Self::NotInDoubt { .. } => "effect-not-in-doubt",
+            Self::TooSoon { .. } => "settle-too-soon",
+            Self::Busy => "run-busy",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+impl Engine {
+    /// Settles a doubt in a person's name. When this returns, the decision is committed and the
+    /// run goes on.
+    pub async fn settle(
+        &self,
+        namespace_id: i32,
+        effect: EffectId,
+        settlement: Settlement,
+        actor: &str,
+    ) -> Result<(), SettleError> {
+        let unavailable =
+            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
+        let view = effects::find(&self.inner.cell, namespace_id, effect)
+            .await
+            .map_err(unavailable)?
+            .ok_or(SettleError::Unknown)?;
+        if view.state != State::InDoubt {
+            return Err(SettleError::NotInDoubt { state: view.state });
+        }
+        let mut turn = self.take_for_command(&view).await?;
+        let event = match self.judge(&turn, &view, &settlement) {
+            Ok(event) => event,
+            Err(error) => {
+                // Nothing was decided: the run goes back to where it was parked.
+                let _ = turn.commit(parked()).await;
+                return Err(error);
+            }
+        };
+        self.audit(namespace_id, effect, &settlement, actor).await?;
+        turn.observe(event);
+        turn.commit(Lease::Keep).await.map_err(|stop| match stop {
+            Stop::Fenced => SettleError::Busy,
+            Stop::Unsure(reason) => SettleError::Unavailable(reason),
+        })?;
+        self.inner.turns.spawn(turn.drive());
+        Ok(())
+    }
+
+    async fn take_for_command(&self, view: &EffectView) -> Result<Turn, SettleError> {
+        let inner = &self.inner;
+        let tenure = inner.tenure();
+        let Ok(permit) = inner.room.clone().acquire_owned().await else {
+            return Err(SettleError::Busy);
+        };
+        let mut taker = inner.single.lock().await;
+        let taken = match taker.take_one(tenure.session, view.run).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                taker.recover_link().await;
+                return Err(SettleError::Unavailable(error.to_string()));
+            }
+        };
+        drop(taker);
+        let (taken, now) = taken.ok_or(SettleError::Busy)?;
+        inner.clock.set(now);
+        let (run, session) = (taken.run, tenure.session);
+        Turn::load(inner.clone(), taken, tenure, permit)
+            .await
+            .map_err(|reason| {
+                inner.hand_back(run, session);
+                SettleError::Unavailable(reason)
+            })
+    }
+
+    /// The event that a decision is, where it may be taken now.
+    fn judge(
+        &self,
+        turn: &Turn,
+        view: &EffectView,
+        settlement: &Settlement,
+    ) -> Result<Event, SettleError> {
+        let Current::Effect(standing) = &turn.state().current else {
+            return Err(SettleError::NotInDoubt { state: view.state });
+        };
+        let Entry::InDoubt(effect) = &standing.entry else {
+            return Err(SettleError::NotInDoubt {
+                state: standing.entry.state(),
+            });
+        };
+        if effect.id() != view.id {
+            return Err(SettleError::Unknown);
+        }
+        let step = view.step.clone();
+        Ok(match settlement {
+            Settlement::Happened {
+                external_id,
+                result,
+            } => Event::Done {
+                step,
+                by: Witness::Person,
+                external_id: external_id.clone(),
+                status: None,
+                result: result.clone().unwrap_or_default(),
+            },
+            Settlement::DidNotHappen { reason } => {
+                let now = self.inner.clock.now();
+                self.quarantine_over(view.intended_at, &standing.call, now)?;
+                Event::Licensed {
+                    step,
+                    reason: reason.clone(),
+                }
+            }
+            Settlement::Fail { reason } => Event::Failed {
+                step,
+                fault: Fault::permanent("failed-by-person", reason.clone()),
+                retry_at: None,
+            },
+        })
+    }
+
+    fn quarantine_over(
+        &self,
+        intended_at: Timestamp,
+        call: &Call,
+        now: Timestamp,
+    ) -> Result<(), SettleError> {
+        let options = &self.inner.options;
+        let timeout = match call {
+            Call::Http(request) => request.timeout,
+            Call::Kv(_) => Span::default(),
+        };
+        let quarantine =
+            options.lease.as_millis() + timeout.as_millis() + options.settle_margin.as_millis();
+        let passed = span_between(intended_at, now).as_millis();
+        match quarantine.checked_sub(passed) {
+            Some(left) if left > 0 => Err(SettleError::TooSoon {
+                retry_in: Span::from_millis(left),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn audit(
+        &self,
+        namespace_id: i32,
+        effect: EffectId,
+        settlement: &Settlement,
+        actor: &str,
+    ) -> Result<(), SettleError> {
+        let (action, reason) = match settlement {
+            Settlement::Happened { .. } => ("doubt.settle happened", None),
+            Settlement::DidNotHappen { reason } => {
+                ("doubt.settle did-not-happen", Some(reason.as_str()))
+            }
+            Settlement::Fail { reason } => ("doubt.settle fail", Some(reason.as_str())),
+        };
+        let act = Act {
+            namespace_id,
+            actor,
+            action,
+            subject: &effect.to_string(),
+            reason,
+        };
+        audit::append(&self.inner.cell, &act)
+            .await
+            .map_err(|error| SettleError::Unavailable(error.to_string()))
+    }
+}
+
+fn parked() -> Lease {
+    Lease::Return {
+        due_at: None,
+        stage: semel_store::runs::Stage::Parked,
+    }
+}

@@ -1,0 +1,329 @@
+//! The engine: what a process holds, and how it starts and stops.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use semel_model::{RunId, SessionId, Span};
+use semel_store::claims::{self, Accept};
+use semel_store::clock::Clock;
+use semel_store::duplicates::Tally;
+use semel_store::journal::{self, Record};
+use semel_store::queue::{self, Taken, Taker};
+use semel_store::runs::{self, Standing};
+use semel_store::waits::{self, Answering};
+use semel_store::writer::Writer;
+use semel_store::{Cell, ReadError, sessions};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalogue::Catalogue;
+use crate::lease::{self, Tenure};
+use crate::metrics::Metrics;
+use crate::turn::Turn;
+use crate::{recover, retain};
+
+/// How long a stopping process lets its runs reach their next commit.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often somebody who waits for a run's end looks at the record.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The secret from which callback addresses are derived. It is kept outside the database.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+/// The text is no secret.
+#[derive(Debug, thiserror::Error)]
+#[error("a secret key is 64 hex digits: make one with `openssl rand -hex 32`")]
+pub struct SecretError;
+
+impl Secret {
+    /// Reads 64 hex digits.
+    pub fn from_hex(text: &str) -> Result<Self, SecretError> {
+        let bytes = hex::decode(text.trim()).map_err(|_| SecretError)?;
+        bytes.try_into().map(Self).map_err(|_| SecretError)
+    }
+
+    /// A new secret, as hex digits to be kept.
+    pub fn generate() -> String {
+        let mut bytes = [0; 32];
+        let filled = getrandom::fill(&mut bytes);
+        assert!(filled.is_ok(), "the system has random bytes");
+        hex::encode(bytes)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What an operator may choose about a process.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Host and process number, for people.
+    pub process: String,
+    /// How long runs stay with a process that is not heard of.
+    pub lease: Span,
+    /// How many runs the process holds at once.
+    pub capacity: usize,
+    /// Where callbacks reach this installation.
+    pub public_url: String,
+    /// What callback addresses are derived from.
+    pub secret: Secret,
+    /// How long beyond lease and timeout a doubt must be old before a person may say that it did
+    /// not happen.
+    pub settle_margin: Span,
+    /// How long ended runs are kept.
+    pub history: Span,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            process: format!("pid {}", std::process::id()),
+            lease: Span::from_secs(30),
+            capacity: 1024,
+            public_url: "http://127.0.0.1:7171".to_owned(),
+            secret,
+            settle_margin: Span::from_secs(60),
+            history: Span::from_secs(90 * 86_400),
+        }
+    }
+}
+
+/// Why the engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database did not answer.
+    #[error(transparent)]
+    Database(#[from] ReadError),
+    /// The HTTP client could not be set up.
+    #[error("cannot set up the HTTP client")]
+    Http(#[source] reqwest::Error),
+}
+
+/// Moves runs forward. Clones share one engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What the parts of the engine share.
+pub struct Inner {
+    pub(crate) cell: Cell,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) metrics: Metrics,
+    pub(crate) accept: Writer<Accept>,
+    pub(crate) record: Writer<Record>,
+    pub(crate) answering: Writer<Answering>,
+    pub(crate) tally: Tally,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) wake: Notify,
+    pub(crate) stop: CancellationToken,
+    pub(crate) turns: TaskTracker,
+    /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
+    pub(crate) single: tokio::sync::Mutex<Taker>,
+    tenure: RwLock<Arc<Tenure>>,
+    ends: Mutex<HashMap<RunId, Arc<Notify>>>,
+    duties: Mutex<Vec<tokio::task::AbortHandle>>,
+}
+
+impl Engine {
+    /// Begins a session and starts every duty.
+    pub async fn start(cell: Cell, options: Options) -> Result<Self, StartError> {
+        let tenure = Tenure::begin(&cell, &options.process, options.lease).await?;
+        let inner = Arc::new(Inner {
+            clock: Clock::start(&cell).await?,
+            catalogue: Catalogue::load(&cell).await?,
+            metrics: Metrics::default(),
+            accept: claims::start_accepting(&cell),
+            record: journal::start_recording(&cell),
+            answering: waits::start_answering(&cell),
+            tally: Tally::start(&cell),
+            room: Arc::new(Semaphore::new(options.capacity)),
+            wake: Notify::new(),
+            stop: CancellationToken::new(),
+            turns: TaskTracker::new(),
+            single: tokio::sync::Mutex::new(Taker::new(&cell)),
+            tenure: RwLock::new(Arc::new(tenure)),
+            ends: Mutex::default(),
+            duties: Mutex::default(),
+            options,
+            cell,
+        });
+        inner.start_duties();
+        Ok(Self { inner })
+    }
+
+    /// The database that the engine works on.
+    pub fn cell(&self) -> &Cell {
+        &self.inner.cell
+    }
+
+    /// What the engine did since the process started.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// What the engine was started with.
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Whether the process may take and move runs now.
+    pub fn is_leading_a_live_session(&self) -> bool {
+        self.inner.tenure().is_live()
+    }
+
+    /// Waits until a run has ended or is parked, and says how it stands then, or after `patience`.
+    pub async fn await_end(&self, run: RunId, patience: Duration) -> Result<Standing, ReadError> {
+        let deadline = tokio::time::Instant::now() + patience;
+        let ended = self.inner.watch_end(run);
+        loop {
+            // Registered before the record is read, so that an end in between is not missed.
+            let notified = ended.notified();
+            let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
+            let now = tokio::time::Instant::now();
+            match standing {
+                Some(standing)
+                    if standing.state != semel_model::run::State::Active || now >= deadline =>
+                {
+                    return Ok(standing);
+                }
+                Some(_) | None => {}
+            }
+            let pause = LOOK_EVERY.min(deadline.saturating_duration_since(now));
+            let _ = tokio::time::timeout(pause, notified).await;
+        }
+    }
+
+    /// Stops taking runs, lets those it holds reach their next commit, and hands the rest back.
+    pub async fn shutdown(&self) {
+        let inner = &self.inner;
+        inner.stop.cancel();
+        inner.turns.close();
+        if tokio::time::timeout(DRAIN_PATIENCE, inner.turns.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                runs = inner.turns.len(),
+                "runs are still under way; their lease will expire"
+            );
+        }
+        if let Err(error) = inner.tally.flush().await {
+            tracing::warn!(%error, "the last counts of duplicates are lost");
+        }
+        if let Ok(mut duties) = inner.duties.lock() {
+            duties.drain(..).for_each(|duty| duty.abort());
+        }
+        if inner.turns.is_empty()
+            && let Err(error) = sessions::close(&inner.cell, inner.tenure().session).await
+        {
+            tracing::warn!(%error, "the session will expire by itself");
+        }
+    }
+}
+
+impl Inner {
+    fn start_duties(self: &Arc<Self>) {
+        let keep_fresh = {
+            let inner = self.clone();
+            async move { inner.catalogue.keep_fresh().await }
+        };
+        let duties = [
+            tokio::spawn(lease::keep_renewing(self.clone())).abort_handle(),
+            tokio::spawn(lease::keep_taking(self.clone())).abort_handle(),
+            tokio::spawn(recover::keep_recovering(self.clone())).abort_handle(),
+            tokio::spawn(retain::keep_forgetting(self.clone())).abort_handle(),
+            tokio::spawn(keep_fresh).abort_handle(),
+        ];
+        if let Ok(mut list) = self.duties.lock() {
+            list.extend(duties);
+        }
+    }
+
+    pub(crate) fn tenure(&self) -> Arc<Tenure> {
+        match self.tenure.read() {
+            Ok(tenure) => tenure.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    pub(crate) fn set_tenure(&self, tenure: Arc<Tenure>) {
+        match self.tenure.write() {
+            Ok(mut slot) => *slot = tenure,
+            Err(mut poisoned) => **poisoned.get_mut() = tenure,
+        }
+    }
+
+    /// Carries on a run that was taken.
+    pub(crate) async fn go_on(self: Arc<Self>, taken: Taken, tenure: Arc<Tenure>) {
+        let Ok(permit) = self.room.clone().acquire_owned().await else {
+            return;
+        };
+        let (run, session) = (taken.run, tenure.session);
+        match Turn::load(self.clone(), taken, tenure, permit).await {
+            Ok(turn) => {
+                self.turns.spawn(turn.drive());
+            }
+            Err(reason) => {
+                tracing::error!(run.id = %run, reason, "a run could not be loaded");
+                self.hand_back(run, session);
+            }
+        }
+    }
+
+    /// Hands a run back that this process holds but does not move, however long that takes: only
+    /// this process knows that nobody moves it.
+    pub(crate) fn hand_back(self: &Arc<Self>, run: RunId, session: SessionId) {
+        let inner = self.clone();
+        self.turns.spawn(async move {
+            let mut pause = Duration::from_millis(50);
+            while inner.tenure().session == session {
+                match queue::hand_back(&inner.cell, session, &[run]).await {
+                    Ok(_) => return inner.wake.notify_one(),
+                    Err(error) => tracing::debug!(%error, run.id = %run, "could not hand back yet"),
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        });
+    }
+
+    /// Tells whoever waits that a run has ended or is parked.
+    pub(crate) fn tell_end(&self, run: RunId) {
+        let watcher = self.ends.lock().ok().and_then(|mut ends| ends.remove(&run));
+        if let Some(watcher) = watcher {
+            watcher.notify_waiters();
+        }
+    }
+
+    fn watch_end(&self, run: RunId) -> Arc<Notify> {
+        match self.ends.lock() {
+            Ok(mut ends) => {
+                // Watchers whose run never ended in this process are dropped here.
+                ends.retain(|_, watcher| Arc::strong_count(watcher) > 1);
+                ends.entry(run).or_default().clone()
+            }
+            Err(_) => Arc::default(),
+        }
+    }
+}
+
+/// A fraction from 0 to 1, for jitter.
+pub(crate) fn chance() -> f64 {
+    let random = getrandom::u64().unwrap_or(u64::MAX / 2);
+    random as f64 / u64::MAX as f64
+}

@@ -1,0 +1,495 @@
+//! Intake: from an arrival to a claim and its run.
+//!
+//! The way of a delivery: read the payload, ask the trigger's `when`, tell the key, take the
+//! fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
+//! a sender answered. A run that this process has room for starts at once, in its hands.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use semel_flow::{Expr, Scope};
+use semel_model::event::Event;
+use semel_model::run::State;
+use semel_model::{
+    ClaimId, DeliveryId, Fingerprint, FlowName, Key, Mismatch, NamespaceName, RunId, TriggerKind,
+    Verdict, json,
+};
+use semel_store::claims::{Delivery, Met};
+use semel_store::duplicates::{Kind, Stopped, Subject};
+use semel_store::refusals;
+use semel_store::writer::WriteError;
+use serde_json::{Map, Value};
+
+use crate::catalogue::Release;
+use crate::engine::{Engine, Inner};
+use crate::fold::RunState;
+use crate::turn::{Fresh, Turn};
+
+/// The most bytes of a payload.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+
+/// Headers that are never kept and that no expression can read.
+const UNSEEN_HEADERS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+];
+
+/// A request to a hook.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The namespace in its address.
+    pub namespace: String,
+    /// The last part of its address.
+    pub path: String,
+    /// Its body, as it came.
+    pub body: Vec<u8>,
+    /// Its headers, with lower-case names.
+    pub headers: Vec<(String, String)>,
+    /// Its query parameters.
+    pub query: Vec<(String, String)>,
+}
+
+/// A start by a program or a person.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The namespace, short.
+    pub namespace_id: i32,
+    /// The namespace.
+    pub namespace: NamespaceName,
+    /// The flow.
+    pub flow: FlowName,
+    /// Whether a program or a person starts it.
+    pub trigger: TriggerKind,
+    /// The payload, as JSON text.
+    pub input: Vec<u8>,
+    /// The caller's key; otherwise the trigger's expression tells it.
+    pub key: Option<Key>,
+}
+
+/// What became of an arrival.
+#[derive(Clone, Debug)]
+pub enum Intake {
+    /// It has a run, its own or the first's.
+    Accepted(Accepted),
+    /// The trigger's `when` let it pass by.
+    Ignored,
+    /// It brought a known key with another payload, and is kept for a person.
+    Quarantined(Accepted),
+}
+
+/// The run that answers for a delivery.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// The run.
+    pub run: RunId,
+    /// The key.
+    pub key: Key,
+    /// The flow.
+    pub flow: String,
+    /// Whether an earlier delivery made the run.
+    pub replayed: bool,
+    /// What the record says of the run.
+    pub state: State,
+    /// Its result, as JSON text, once there is one.
+    pub result: Option<String>,
+    /// Its fault, as JSON text, once there is one.
+    pub fault: Option<String>,
+    /// When the first delivery was accepted.
+    pub accepted_at: Timestamp,
+}
+
+/// Why an arrival has no run.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// No live flow has this hook.
+    #[error("no live flow has this hook")]
+    UnknownHook,
+    /// There is no live flow of this name.
+    #[error("there is no live flow of this name")]
+    UnknownFlow,
+    /// The flow cannot be started in this way.
+    #[error("the flow has no {kind} trigger")]
+    NoTrigger {
+        /// In which way it was to be started.
+        kind: TriggerKind,
+    },
+    /// The payload is not JSON that can be fingerprinted.
+    #[error("the payload cannot be read: {0}")]
+    NotJson(String),
+    /// The payload is too large.
+    #[error("the payload has more than {PAYLOAD_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Neither the caller nor the trigger names a key.
+    #[error("the start has no key")]
+    NoKey,
+    /// The trigger's expression gives no key for this payload. It is on record.
+    #[error("the key cannot be told: {0}")]
+    KeyFailed(String),
+    /// The key is known with another payload.
+    #[error("the key belongs to {run}, which came with another payload")]
+    Mismatch {
+        /// The run that the key belongs to.
+        run: RunId,
+    },
+    /// The database did not answer in time: sending again is safe.
+    #[error("the delivery could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl IntakeError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownHook => "hook-unknown",
+            Self::UnknownFlow => "flow-unknown",
+            Self::NoTrigger { .. } => "trigger-missing",
+            Self::NotJson(_) => "payload-not-json",
+            Self::TooLarge => "payload-too-large",
+            Self::NoKey => "key-missing",
+            Self::KeyFailed(_) => "key-failed",
+            Self::Mismatch { .. } => "key-mismatch",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+/// A delivery on its way through intake.
+struct Inbound {
+    release: Arc<Release>,
+    trigger: TriggerKind,
+    mismatch: Mismatch,
+    key: Key,
+    input: Value,
+    text: String,
+    headers: Value,
+    query: Value,
+}
+
+impl Engine {
+    /// Takes in a request to a hook.
+    pub async fn deliver(&self, arrival: Arrival) -> Result<Intake, IntakeError> {
+        let inner = &self.inner;
+        let release = inner
+            .catalogue
+            .find_hook(&arrival.namespace, &arrival.path)
+            .ok_or(IntakeError::UnknownHook)?;
+        let Some(webhook) = &release.flow.trigger.webhook else {
+            return Err(IntakeError::UnknownHook);
+        };
+        let (input, text) = read_payload(arrival.body)?;
+        let headers = to_object(arrival.headers, &UNSEEN_HEADERS);
+        let query = to_object(arrival.query, &[]);
+        let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
+        let scope = Scope::new()
+            .with("input", &input)
+            .with("headers", &headers)
+            .with("query", &query)
+            .with("trigger", &trigger)
+            .with("env", &release.flow.env);
+        let told = tell(webhook.when.as_ref(), &webhook.key, &scope);
+        let key = match told {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                inner.metrics.ignored.add_one();
+                return Ok(Intake::Ignored);
+            }
+            Err(reason) => return Err(refuse(inner, &release, reason).await),
+        };
+        let mismatch = webhook.mismatch;
+        let trigger = TriggerKind::Webhook;
+        self.accept(Inbound {
+            release,
+            trigger,
+            mismatch,
+            key,
+            input,
+            text,
+            headers,
+            query,
+        })
+        .await
+    }
+
+    /// Takes in a start by a program or a person.
+    pub async fn start_run(&self, start: Start) -> Result<Intake, IntakeError> {
+        let inner = &self.inner;
+        let release = inner
+            .catalogue
+            .find_flow(start.namespace_id, &start.flow)
+            .ok_or(IntakeError::UnknownFlow)?;
+        let triggers = &release.flow.trigger;
+        let declared = match start.trigger {
+            TriggerKind::Api => triggers.api.as_ref(),
+            TriggerKind::Manual => triggers.manual.as_ref(),
+            TriggerKind::Webhook => None,
+        };
+        let Some(declared) = declared else {
+            return Err(IntakeError::NoTrigger {
+                kind: start.trigger,
+            });
+        };
+        let (input, text) = read_payload(start.input)?;
+        let key = match (start.key, &declared.key) {
+            (Some(key), _) => key,
+            (None, None) => return Err(IntakeError::NoKey),
+            (None, Some(expr)) => {
+                let trigger = serde_json::json!({ "kind": start.trigger.as_str() });
+                let nothing = Value::Null;
+                let scope = Scope::new()
+                    .with("input", &input)
+                    .with("headers", &nothing)
+                    .with("query", &nothing)
+                    .with("trigger", &trigger)
+                    .with("env", &release.flow.env);
+                match tell(None, expr, &scope) {
+                    Ok(Some(key)) => key,
+                    Ok(None) => return Err(IntakeError::NoKey),
+                    Err(reason) => return Err(refuse(inner, &release, reason).await),
+                }
+            }
+        };
+        let (mismatch, trigger) = (declared.mismatch, start.trigger);
+        let (headers, query) = (Value::Null, Value::Null);
+        self.accept(Inbound {
+            release,
+            trigger,
+            mismatch,
+            key,
+            input,
+            text,
+            headers,
+            query,
+        })
+        .await
+    }
+
+    /// Has a delivery accepted, and starts its run if it is new and there is room.
+    async fn accept(&self, inbound: Inbound) -> Result<Intake, IntakeError> {
+        let inner = &self.inner;
+        let flow = &inbound.release.flow;
+        let claim = ClaimId::derive(&inbound.release.namespace, &flow.name, &inbound.key);
+        let fingerprint = Fingerprint::of(&inbound.input);
+        let tenure = inner.tenure();
+        let permit = match inner.stop.is_cancelled() || !tenure.is_live() {
+            true => None,
+            false => inner.room.clone().try_acquire_owned().ok(),
+        };
+        let delivery = Delivery {
+            claim,
+            key: inbound.key.clone(),
+            fingerprint,
+            namespace_id: inbound.release.namespace_id,
+            release_id: inbound.release.id,
+            keep: flow.keep,
+            delivery: DeliveryId::generate(),
+            events: first_row(&inbound),
+            holder: permit.as_ref().map(|_| tenure.session),
+        };
+        semel_steps::fault::point("accept.before", &inbound.key.text()).await;
+        let met = inner.accept.write(delivery).await.map_err(unavailable)?;
+        semel_steps::fault::point("accept.after", &inbound.key.text()).await;
+        match met.verdict {
+            Verdict::New => {
+                inner.metrics.accepted.add_one();
+                let accepted = answer(&inbound, &met, false);
+                match permit {
+                    Some(permit) => {
+                        let Inbound { release, key, .. } = &inbound;
+                        let fresh = Fresh {
+                            run: met.run,
+                            key: key.clone(),
+                            born: met.accepted_at.to_zoned(TimeZone::UTC).date(),
+                            state: first_state(met.run, &inbound, met.accepted_at),
+                        };
+                        let turn =
+                            Turn::begin(inner.clone(), release.clone(), tenure, permit, fresh);
+                        inner.turns.spawn(turn.drive());
+                    }
+                    None => inner.wake.notify_one(),
+                }
+                Ok(Intake::Accepted(accepted))
+            }
+            Verdict::Duplicate => {
+                inner.metrics.duplicates.add_one();
+                inner.tally.add(stopped(
+                    inner,
+                    &inbound,
+                    claim,
+                    fingerprint,
+                    &met,
+                    Kind::Repeat,
+                ));
+                Ok(Intake::Accepted(answer(&inbound, &met, true)))
+            }
+            Verdict::Mismatch => self.mismatch(&inbound, claim, fingerprint, &met).await,
+        }
+    }
+
+    /// A known key with another payload: never a second run.
+    async fn mismatch(
+        &self,
+        inbound: &Inbound,
+        claim: ClaimId,
+        fingerprint: Fingerprint,
+        met: &Met,
+    ) -> Result<Intake, IntakeError> {
+        let inner = &self.inner;
+        inner.metrics.mismatches.add_one();
+        let kind = match inbound.mismatch {
+            Mismatch::Reject | Mismatch::Accept => Kind::Mismatch,
+            Mismatch::Quarantine => Kind::Quarantined,
+        };
+        inner
+            .tally
+            .add(stopped(inner, inbound, claim, fingerprint, met, kind));
+        match inbound.mismatch {
+            Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
+            Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
+            Mismatch::Quarantine => {
+                // It is promised to be kept, so it is on disk before the answer.
+                let kept = inner.tally.flush().await;
+                kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+                Ok(Intake::Quarantined(answer(inbound, met, true)))
+            }
+        }
+    }
+}
+
+fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
+    if body.len() > PAYLOAD_BYTES_MAX {
+        return Err(IntakeError::TooLarge);
+    }
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok((Value::Null, "null".to_owned()));
+    }
+    let input =
+        json::parse_strict(&body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
+    let text = String::from_utf8(body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
+    Ok((input, text))
+}
+
+fn to_object(pairs: Vec<(String, String)>, unseen: &[&str]) -> Value {
+    let mut map = Map::new();
+    for (name, value) in pairs {
+        if !unseen.contains(&name.as_str()) {
+            map.insert(name, Value::String(value));
+        }
+    }
+    Value::Object(map)
+}
+
+/// The key of a payload; nothing when the trigger lets it pass by.
+fn tell(when: Option<&Expr>, key: &Expr, scope: &Scope<'_>) -> Result<Option<Key>, String> {
+    if let Some(when) = when
+        && !when
+            .eval_bool(scope)
+            .map_err(|error| format!("`when`: {error}"))?
+    {
+        return Ok(None);
+    }
+    let text = match key.eval(scope).map_err(|error| error.to_string())? {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Null => return Err("the key is null".to_owned()),
+        Value::Bool(_) => return Err("the key is true or false".to_owned()),
+        Value::Array(_) | Value::Object(_) => {
+            return Err("the key is a list or a map: use fingerprint(…)".to_owned());
+        }
+    };
+    Key::new(text.into_bytes())
+        .map(Some)
+        .map_err(|error| error.to_string())
+}
+
+/// A delivery whose key cannot be told is refused, and the refusal is on record.
+async fn refuse(inner: &Inner, release: &Release, reason: String) -> IntakeError {
+    inner.metrics.refused.add_one();
+    let error = IntakeError::KeyFailed(reason.clone());
+    let flow = release.flow.name.as_str();
+    let kept = refusals::append(
+        &inner.cell,
+        release.namespace_id,
+        flow,
+        error.code(),
+        &reason,
+    )
+    .await;
+    if let Err(error) = kept {
+        tracing::warn!(%error, flow, "a refusal could not be written down");
+    }
+    error
+}
+
+/// The journal's first row. The payload goes in as it came.
+fn first_row(inbound: &Inbound) -> String {
+    let Inbound {
+        trigger,
+        text,
+        headers,
+        query,
+        release,
+        ..
+    } = inbound;
+    let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
+    if release.reads_headers && !headers.is_null() {
+        row.push_str(&format!(r#","headers":{headers}"#));
+    }
+    if release.reads_query && !query.is_null() {
+        row.push_str(&format!(r#","query":{query}"#));
+    }
+    row.push_str("}]");
+    row
+}
+
+/// What folding the journal's first row would give.
+fn first_state(run: RunId, inbound: &Inbound, at: Timestamp) -> RunState {
+    let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
+    let accepted = Event::Accepted {
+        trigger: inbound.trigger,
+        input: inbound.input.clone(),
+        headers: kept(inbound.release.reads_headers, &inbound.headers),
+        query: kept(inbound.release.reads_query, &inbound.query),
+    };
+    let mut state = RunState::new(run);
+    state.apply(&accepted, None, at);
+    state
+}
+
+fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
+    Accepted {
+        run: met.run,
+        key: inbound.key.clone(),
+        flow: inbound.release.flow.name.to_string(),
+        replayed,
+        state: met.state,
+        result: met.result.clone(),
+        fault: met.fault.clone(),
+        accepted_at: met.accepted_at,
+    }
+}
+
+fn stopped(
+    inner: &Inner,
+    inbound: &Inbound,
+    claim: ClaimId,
+    fingerprint: Fingerprint,
+    met: &Met,
+    kind: Kind,
+) -> Stopped {
+    Stopped {
+        subject: Subject::Claim(claim),
+        namespace_id: inbound.release.namespace_id,
+        run: met.run,
+        fingerprint,
+        kind,
+        payload: (kind != Kind::Repeat).then(|| inbound.text.clone()),
+        at: inner.clock.now(),
+    }
+}
+
+fn unavailable(error: WriteError) -> IntakeError {
+    IntakeError::Unavailable(error.to_string())
+}

@@ -1,0 +1,177 @@
+//! The lease: a process's dated right to move runs.
+//!
+//! One session per process is renewed, not the runs that it holds. Expiry is judged by the database
+//! alone. The process itself stops sending well before: two thirds of the lease after the *start*
+//! of the last renewal that succeeded, measured with a clock that suspend does not stop.
+//!
+//! A session that expired is never revived. The process begins another, with connections of its
+//! own; what still runs under the old one can neither send nor write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_model::{SessionId, Span};
+use semel_steps::{HttpCaller, SendGate};
+use semel_store::{Cell, ReadError, sessions};
+
+use crate::boottime::Boottime;
+use crate::engine::{Inner, StartError};
+
+/// One session and what belongs to it.
+pub struct Tenure {
+    /// The session.
+    pub session: SessionId,
+    /// Makes calls for as long as the session's gate is open.
+    pub caller: HttpCaller,
+    gate: Arc<Gate>,
+}
+
+/// Open while the lease certainly holds.
+#[derive(Debug)]
+struct Gate {
+    open_until: AtomicU64,
+    lost: AtomicBool,
+}
+
+impl SendGate for Gate {
+    fn is_open(&self) -> bool {
+        !self.lost.load(Ordering::Acquire)
+            && Boottime::now().as_millis() < self.open_until.load(Ordering::Acquire)
+    }
+}
+
+impl Gate {
+    fn renewed(&self, begun: Boottime, lease: Span) {
+        let until = begun.as_millis() + lease.as_millis() * 2 / 3;
+        self.open_until.store(until, Ordering::Release);
+    }
+}
+
+impl Tenure {
+    /// Begins a session.
+    pub async fn begin(cell: &Cell, process: &str, lease: Span) -> Result<Self, StartError> {
+        let begun = Boottime::now();
+        let session = SessionId::generate();
+        sessions::open(cell, session, process, lease).await?;
+        let gate = Arc::new(Gate {
+            open_until: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
+        });
+        gate.renewed(begun, lease);
+        let caller = HttpCaller::new(gate.clone()).map_err(StartError::Http)?;
+        Ok(Self {
+            session,
+            caller,
+            gate,
+        })
+    }
+
+    /// Whether the lease certainly holds.
+    pub fn is_live(&self) -> bool {
+        self.gate.is_open()
+    }
+
+    async fn renew(&self, inner: &Inner) -> Result<bool, ReadError> {
+        let begun = Boottime::now();
+        let lease = inner.options.lease;
+        match sessions::renew(&inner.cell, self.session, lease).await? {
+            Some(now) => {
+                inner.clock.set(now);
+                self.gate.renewed(begun, lease);
+                Ok(true)
+            }
+            None => {
+                self.gate.lost.store(true, Ordering::Release);
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Renews the session for as long as the process lives, and begins another when it is lost.
+pub async fn keep_renewing(inner: Arc<Inner>) {
+    let every = Duration::from_millis((inner.options.lease.as_millis() / 3).max(20));
+    let mut pause = every;
+    loop {
+        tokio::time::sleep(pause).await;
+        let tenure = inner.tenure();
+        pause = match tenure.renew(&inner).await {
+            Ok(true) => every,
+            Ok(false) => {
+                tracing::warn!(session.id = %tenure.session, "the lease was lost; beginning anew");
+                begin_anew(&inner).await;
+                every
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the lease could not be renewed");
+                every.min(Duration::from_millis(200))
+            }
+        };
+    }
+}
+
+async fn begin_anew(inner: &Inner) {
+    loop {
+        match Tenure::begin(&inner.cell, &inner.options.process, inner.options.lease).await {
+            Ok(tenure) => {
+                inner.set_tenure(Arc::new(tenure));
+                inner.wake.notify_one();
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a new session could not be begun");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+}
+
+/// Takes runs that are due, in batches, for as long as there is room for them.
+pub async fn keep_taking(inner: Arc<Inner>) {
+    let mut taker = semel_store::queue::Taker::new(&inner.cell);
+    while !inner.stop.is_cancelled() {
+        let room = inner.room.available_permits();
+        let tenure = inner.tenure();
+        let pause = if room == 0 || !tenure.is_live() {
+            POLL_EVERY
+        } else {
+            match taker.take(tenure.session, room).await {
+                Ok(catch) => {
+                    inner.clock.set(catch.now);
+                    let full = !catch.taken.is_empty();
+                    for taken in catch.taken {
+                        inner.metrics.taken.add_one();
+                        inner.clone().go_on(taken, tenure.clone()).await;
+                    }
+                    if full {
+                        Duration::ZERO
+                    } else {
+                        catch.next_due.unwrap_or(POLL_EVERY)
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "runs could not be taken");
+                    taker.recover_link().await;
+                    POLL_EVERY / 10
+                }
+            }
+        };
+        tokio::select! {
+            () = inner.wake.notified() => {}
+            () = tokio::time::sleep(jittered(pause.min(POLL_EVERY))) => {}
+            () = inner.stop.cancelled() => {}
+        }
+    }
+}
+
+/// How long a process sleeps at most before it looks for runs that are due.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+
+/// Spread a little, so that many processes do not look at once.
+fn jittered(pause: Duration) -> Duration {
+    if pause < Duration::from_millis(100) {
+        return pause;
+    }
+    pause.mul_f64(0.8 + 0.2 * crate::engine::chance())
+}

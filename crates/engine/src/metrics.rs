@@ -1,0 +1,67 @@
+//! Counters of what the engine did since the process started.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    pub fn add_one(&self) {
+        self.add(1);
+    }
+
+    /// Adds some.
+    pub fn add(&self, some: u64) {
+        self.0.fetch_add(some, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the engine did since the process started.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Deliveries that made a run.
+    pub accepted: Counter,
+    /// Deliveries that were repeats.
+    pub duplicates: Counter,
+    /// Deliveries that brought a known key with another payload.
+    pub mismatches: Counter,
+    /// Deliveries whose key could not be told.
+    pub refused: Counter,
+    /// Deliveries that the trigger's `when` let pass by.
+    pub ignored: Counter,
+    /// Callbacks that resumed a run.
+    pub callbacks: Counter,
+    /// Callbacks that came again.
+    pub callback_repeats: Counter,
+    /// Runs that were taken from the queue.
+    pub taken: Counter,
+    /// Runs that were taken back from a dead session.
+    pub recovered: Counter,
+    /// Writes that a lost lease refused.
+    pub fenced: Counter,
+    /// Transitions that were committed.
+    pub transitions: Counter,
+    /// Runs that succeeded.
+    pub runs_succeeded: Counter,
+    /// Runs that failed.
+    pub runs_failed: Counter,
+    /// Runs that were cancelled.
+    pub runs_cancelled: Counter,
+    /// Runs that were parked for a person.
+    pub runs_parked: Counter,
+    /// Effects that happened.
+    pub effects_done: Counter,
+    /// Attempts that are known not to have happened.
+    pub effects_failed: Counter,
+    /// Attempts that ended in doubt.
+    pub effects_doubted: Counter,
+    /// Keys that were forgotten.
+    pub keys_forgotten: Counter,
+}

@@ -1,0 +1,31 @@
+//! Recovery: runs of dead sessions are due again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_store::queue;
+
+use crate::engine::Inner;
+
+/// How often each process looks for the dead.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Frees the runs of sessions that expired, for as long as the process lives.
+pub async fn keep_recovering(inner: Arc<Inner>) {
+    let every = LOOK_EVERY.min(inner.options.lease.to_duration() / 4);
+    loop {
+        tokio::time::sleep(every).await;
+        match queue::recover(&inner.cell).await {
+            Ok(0) => {}
+            Ok(recovered) => {
+                tracing::info!(
+                    runs = recovered,
+                    "took runs back from a session that expired"
+                );
+                inner.metrics.recovered.add(recovered);
+                inner.wake.notify_one();
+            }
+            Err(error) => tracing::debug!(%error, "could not look for expired sessions"),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Settling: what an attempt's outcome means under the effect's guard. Pure.
+//!
+//! Done stays done and failed stays failed. Doubt is what the guard is for:
+//!
+//! | guard | a doubt is settled by |
+//! |---|---|
+//! | `transaction` | the journal itself: no outcome there means that nothing was committed |
+//! | `key` | the same key and the same bytes again, while the destination remembers the key |
+//! | `natural`, `repeat` | performing it again |
+//! | `probe` | asking the destination |
+//! | `review` | a person |
+
+use jiff::Timestamp;
+use semel_flow::release::{HttpGuard, Method};
+use semel_flow::{Action, Step};
+use semel_model::effect::{Effect, Licence, Pending};
+use semel_model::event::{Event, Plan};
+use semel_model::{Doubt, Fault, Guard, Outcome, RetryPolicy, Span};
+
+/// How long before the end of a destination's key window the last repeat may be sent: a request
+/// may be under way for as long as the longest timeout.
+const KEY_WINDOW_MARGIN: Span = Span::from_const_secs(600);
+
+/// What an attempt is judged by, besides its outcome.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench<'a> {
+    /// The step.
+    pub step: &'a Step,
+    /// When the effect's first intent was written.
+    pub since: Timestamp,
+    /// Now.
+    pub now: Timestamp,
+    /// A fraction from 0 to 1, for the jitter.
+    pub chance: f64,
+}
+
+/// What an outcome that is not *done* means; nothing when it means *done* after all.
+pub fn settle(bench: Bench<'_>, effect: &Effect<Pending>, outcome: &Outcome) -> Option<Event> {
+    match outcome {
+        Outcome::Done(_) => None,
+        Outcome::Failed(fault) => settle_failed(bench, effect, fault),
+        Outcome::InDoubt(doubt) => Some(settle_doubt(bench, effect, doubt.clone())),
+    }
+}
+
+/// What an intent without an outcome means, when it is found by another worker than the one that
+/// wrote it: it may have been carried out.
+pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
+    let doubt = Doubt::new(
+        "worker-lost",
+        "the worker was lost between intent and outcome",
+    );
+    let now = bench.now;
+    let plan = match effect.guard() {
+        Guard::Transaction => Plan::Repeat {
+            at: now,
+            licence: Licence::Uncommitted,
+        },
+        // The crash was ours: it does not use up the author's attempts.
+        Guard::Key if bench.key_is_remembered(now) => Plan::Repeat {
+            at: now,
+            licence: Licence::Key,
+        },
+        Guard::Natural => Plan::Repeat {
+            at: now,
+            licence: Licence::Natural,
+        },
+        Guard::Repeat => Plan::Repeat {
+            at: now,
+            licence: Licence::Repeat,
+        },
+        Guard::Probe => Plan::Probe {
+            at: bench.probe_at(),
+        },
+        Guard::Key | Guard::Review => Plan::Review,
+    };
+    doubted(bench.step, doubt, plan)
+}
+
+fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
+    if effect.doubted() {
+        // An earlier attempt may have happened: this refusal says nothing about that one.
+        match (effect.guard(), fault.code.as_str()) {
+            (Guard::Natural, "http-404" | "http-410") if bench.deletes() => return None,
+            // The first request with this key is still being worked on.
+            (Guard::Key, "http-409") => {
+                let doubt = Doubt {
+                    code: fault.code.clone(),
+                    message: fault.message.clone(),
+                    retry_after: fault.retry_after,
+                };
+                return Some(settle_doubt(bench, effect, doubt));
+            }
+            (Guard::Natural | Guard::Repeat, _) if !fault.retryable => {
+                let message = format!("{}, after an attempt in doubt", fault.message);
+                let doubt = Doubt::new(fault.code.clone(), message);
+                return Some(doubted(bench.step, doubt, Plan::Review));
+            }
+            _ => {}
+        }
+    }
+    let delay = fault
+        .retryable
+        .then(|| bench.delay(effect.attempt(), fault.retry_after))
+        .flatten();
+    if delay.is_none() && fault.retryable && effect.doubted() {
+        let doubt = Doubt::new(fault.code.clone(), fault.message.clone());
+        return Some(doubted(bench.step, doubt, Plan::Review));
+    }
+    Some(Event::Failed {
+        step: bench.step.id.to_string(),
+        fault: fault.clone(),
+        retry_at: delay.map(|delay| bench.now + delay.to_duration()),
+    })
+}
+
+fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Event {
+    let repeat = |licence| match bench.delay(effect.attempt(), doubt.retry_after) {
+        Some(delay) => Plan::Repeat {
+            at: bench.now + delay.to_duration(),
+            licence,
+        },
+        None => Plan::Review,
+    };
+    let plan = match effect.guard() {
+        Guard::Transaction => Plan::Repeat {
+            at: bench.now,
+            licence: Licence::Uncommitted,
+        },
+        Guard::Key => match repeat(Licence::Key) {
+            Plan::Repeat { at, .. } if !bench.key_is_remembered(at) => Plan::Review,
+            plan => plan,
+        },
+        Guard::Natural => repeat(Licence::Natural),
+        Guard::Repeat => repeat(Licence::Repeat),
+        Guard::Probe => Plan::Probe {
+            at: bench.probe_at(),
+        },
+        Guard::Review => Plan::Review,
+    };
+    doubted(bench.step, doubt, plan)
+}
+
+fn doubted(step: &Step, doubt: Doubt, plan: Plan) -> Event {
+    Event::Doubted {
+        step: step.id.to_string(),
+        doubt,
+        plan,
+    }
+}
+
+impl Bench<'_> {
+    /// How long to rest before attempt number `attempt + 1`, where there may be one.
+    pub fn delay(&self, attempt: u32, asked: Option<Span>) -> Option<Span> {
+        let policy: RetryPolicy = self.step.retry;
+        policy.delay(
+            attempt,
+            span_between(self.since, self.now),
+            self.chance,
+            asked,
+        )
+    }
+
+    fn key_is_remembered(&self, at: Timestamp) -> bool {
+        let Action::Http(http) = &self.step.action else {
+            return false;
+        };
+        let HttpGuard::Key { window } = http.guard else {
+            return false;
+        };
+        // A short window keeps a tenth of itself as margin, a long one ten minutes.
+        let margin = KEY_WINDOW_MARGIN.as_millis().min(window.as_millis() / 10);
+        span_between(self.since, at).as_millis() + margin < window.as_millis()
+    }
+
+    /// Not before the request that is in doubt has had time to land.
+    fn probe_at(&self) -> Timestamp {
+        let Action::Http(http) = &self.step.action else {
+            return self.now;
+        };
+        match &http.guard {
+            HttpGuard::Probe(probe) => self.now + probe.after.to_duration(),
+            HttpGuard::Read
+            | HttpGuard::Key { .. }
+            | HttpGuard::Natural
+            | HttpGuard::Review
+            | HttpGuard::Repeat { .. } => self.now,
+        }
+    }
+
+    fn deletes(&self) -> bool {
+        match &self.step.action {
+            Action::Http(http) => http.request.method == Method::Delete,
+            Action::Function(_) | Action::Kv(_) | Action::Wait(_) => false,
+        }
+    }
+}
+
+/// The time from one instant to a later one; zero when it is not later.
+pub(crate) fn span_between(earlier: Timestamp, later: Timestamp) -> Span {
+    let millis = later.as_millisecond() - earlier.as_millisecond();
+    Span::from_millis(u64::try_from(millis).unwrap_or(0))
+}

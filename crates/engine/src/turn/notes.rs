@@ -1,0 +1,315 @@
+//! Notes: what happened in a turn since its last write.
+
+use jiff::civil::Date;
+use semel_flow::release::Wait;
+use semel_flow::{Action, Flow, Step};
+use semel_model::effect;
+use semel_model::event::{Event, Plan, Seen, WaitEnd};
+use semel_model::kv::Operation;
+use semel_model::run::{Reason, State};
+use semel_model::{EffectId, Fault, Guard, RunId, SessionId, WaitId};
+use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
+use semel_store::kv::Write;
+use serde_json::Value;
+
+use super::end_state;
+use crate::fold::{Current, RunState};
+
+/// Whose transition it is, and under which lease.
+pub(super) struct Identity {
+    pub(super) run: RunId,
+    pub(super) born: Date,
+    pub(super) namespace_id: i32,
+    pub(super) holder: SessionId,
+    pub(super) epoch: i64,
+    pub(super) seq: i32,
+}
+
+/// What happened since the last write.
+#[derive(Default)]
+pub(super) struct Notes {
+    events: Vec<Event>,
+    effects: Vec<EffectChange>,
+    waits: Vec<WaitChange>,
+    kv: Option<Write>,
+    record: Option<RecordChange>,
+    /// Whether the write itself will make an event.
+    expects_event: bool,
+    /// The effect that events speak of, and what the ledger says of it after them.
+    current: Option<(EffectId, u32, effect::State)>,
+}
+
+impl Notes {
+    /// Takes over which effect the run stands at.
+    pub(super) fn follow(&mut self, state: &RunState) {
+        if let Current::Effect(standing) = &state.current {
+            self.current = Some((
+                standing.entry.id(),
+                standing.entry.attempt(),
+                standing.entry.state(),
+            ));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.kv.is_none()
+    }
+
+    /// Whether something is noted that a crash must not lose: more than values that can be
+    /// worked out again.
+    pub(super) fn must_be_written(&self) -> bool {
+        let pure = |event: &Event| matches!(event, Event::Computed { .. } | Event::Skipped { .. });
+        self.kv.is_some() || !self.events.iter().all(pure)
+    }
+
+    /// Notes an event, and what it makes of ledger, waits and record.
+    pub(super) fn add(&mut self, flow: &Flow, run: RunId, event: Event) {
+        match &event {
+            Event::Intended {
+                step,
+                effect,
+                attempt,
+                ..
+            } => {
+                self.current = Some((*effect, *attempt, effect::State::Pending));
+                self.change(flow, step, None, None);
+            }
+            Event::Done {
+                step, external_id, ..
+            } => {
+                self.settle(effect::State::Done);
+                self.change(flow, step, external_id.clone(), None);
+            }
+            Event::Failed { step, fault, .. } => {
+                let pending = matches!(self.current, Some((_, _, effect::State::Pending)));
+                let retrying = pending && fault.retryable;
+                self.settle(if retrying {
+                    effect::State::Retrying
+                } else {
+                    effect::State::Failed
+                });
+                self.change(flow, step, None, Some(fault.message.clone()));
+            }
+            Event::Doubted { step, doubt, plan } => {
+                self.settle(effect::State::InDoubt);
+                let how = match plan {
+                    Plan::Repeat { .. } => "to be repeated",
+                    Plan::Probe { .. } => "to be probed",
+                    Plan::Review => "for a person",
+                };
+                self.change(flow, step, None, Some(format!("{} ({how})", doubt.message)));
+            }
+            Event::Probed {
+                step,
+                seen:
+                    Seen::Unclear {
+                        fault,
+                        retry_at: None,
+                    },
+            } => {
+                let note = format!("the probe failed: {} (for a person)", fault.message);
+                self.change(flow, step, None, Some(note));
+            }
+            Event::WaitOpened { step, wait, until } if is_callback(flow, step) => {
+                let (wait, step, until) = (*wait, step.clone(), *until);
+                self.waits.push(WaitChange::Open { wait, step, until });
+            }
+            Event::WaitEnded {
+                step,
+                how: WaitEnd::TimedOut,
+            } => {
+                let wait = WaitId::derive(run, step);
+                self.waits.push(WaitChange::Elapse { wait });
+            }
+            Event::Ended {
+                state,
+                result,
+                fault,
+            } => {
+                self.record = Some(RecordChange {
+                    state: end_state(*state),
+                    result: (!result.is_null()).then(|| result.to_string()),
+                    fault: fault.as_ref().map(to_text),
+                });
+            }
+            Event::Accepted { .. }
+            | Event::Computed { .. }
+            | Event::ReadFailed { .. }
+            | Event::Skipped { .. }
+            | Event::Broken { .. }
+            | Event::Probed { .. }
+            | Event::Licensed { .. }
+            | Event::WaitOpened { .. }
+            | Event::WaitEnded { .. }
+            | Event::Parked { .. }
+            | Event::Resumed { .. } => {}
+        }
+        self.events.push(event);
+    }
+
+    /// Notes that a shared entry is written with the next write.
+    pub(super) fn write_entry(&mut self, step: String, operation: Operation) {
+        assert!(self.kv.is_none(), "one entry is written per commit");
+        self.kv = Some(Write { step, operation });
+    }
+
+    /// Notes that the next write will make the event that settles the current effect.
+    pub(super) fn expect_done(&mut self, _: RunId) {
+        self.expects_event = true;
+        self.settle(effect::State::Done);
+        if let (Some((effect, attempt, state)), Some(write)) = (self.current, &self.kv) {
+            self.effects.push(EffectChange {
+                effect,
+                step: write.step.clone(),
+                kind: "kv",
+                guard: Guard::Transaction,
+                state,
+                attempt,
+                first: false,
+                external_id: None,
+                note: None,
+            });
+        }
+    }
+
+    /// Whether the write that was just made should have made an event.
+    pub(super) fn take_expectation(&mut self) -> bool {
+        std::mem::take(&mut self.expects_event)
+    }
+
+    /// Notes that the record shall say that the run is kept for a person.
+    pub(super) fn park(&mut self, reason: Reason, fault: &Fault) {
+        let state = match reason {
+            Reason::InDoubt => State::InDoubt,
+            Reason::NeedsReview => State::NeedsReview,
+            Reason::Quarantined => State::Quarantined,
+        };
+        self.record = Some(RecordChange {
+            state,
+            result: None,
+            fault: Some(to_text(fault)),
+        });
+    }
+
+    /// Notes that the record shall say that the run goes on.
+    pub(super) fn unpark(&mut self) {
+        self.record.get_or_insert(RecordChange {
+            state: State::Active,
+            result: None,
+            fault: None,
+        });
+    }
+
+    /// Everything noted, as one transition.
+    pub(super) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
+        let Identity {
+            run,
+            born,
+            namespace_id,
+            holder,
+            epoch,
+            seq,
+        } = identity;
+        Transition {
+            run,
+            born,
+            namespace_id,
+            holder,
+            epoch,
+            seq,
+            events: std::mem::take(&mut self.events),
+            effects: std::mem::take(&mut self.effects),
+            waits: std::mem::take(&mut self.waits),
+            kv: self.kv.take(),
+            record: self.record.take(),
+            lease,
+        }
+    }
+
+    /// The names of the fault points before and after the write.
+    pub(super) fn fault_points(&self) -> (&'static str, &'static str) {
+        let outcome = |event: &Event| {
+            matches!(
+                event,
+                Event::Done { .. } | Event::Failed { .. } | Event::Doubted { .. }
+            )
+        };
+        let intent = |event: &Event| matches!(event, Event::Intended { .. });
+        if self.kv.is_some() || self.events.iter().any(outcome) {
+            ("outcome.before", "outcome.after")
+        } else if self.events.iter().any(intent) {
+            ("intent.before", "intent.after")
+        } else {
+            ("other.before", "other.after")
+        }
+    }
+
+    fn settle(&mut self, state: effect::State) {
+        if let Some(current) = &mut self.current {
+            current.2 = state;
+        }
+    }
+
+    /// Notes what the ledger says of the current effect; the last word of a write counts.
+    fn change(
+        &mut self,
+        flow: &Flow,
+        step: &str,
+        external_id: Option<String>,
+        note: Option<String>,
+    ) {
+        let Some((effect, attempt, state)) = self.current else {
+            return;
+        };
+        let guard = flow
+            .find_step(step)
+            .and_then(Step::guard)
+            .unwrap_or(Guard::Review);
+        let kind = match flow.find_step(step).map(|step| &step.action) {
+            Some(Action::Kv(_)) => "kv",
+            Some(Action::Http(_) | Action::Function(_) | Action::Wait(_)) | None => "http",
+        };
+        let change = EffectChange {
+            effect,
+            step: step.to_owned(),
+            kind,
+            guard,
+            state,
+            attempt,
+            first: attempt == 1 && state == effect::State::Pending,
+            external_id: external_id.map(without_nul),
+            note: note.map(without_nul),
+        };
+        match self
+            .effects
+            .iter_mut()
+            .find(|earlier| earlier.effect == effect)
+        {
+            Some(earlier) => {
+                let first = earlier.first || change.first;
+                *earlier = EffectChange { first, ..change };
+            }
+            None => self.effects.push(change),
+        }
+    }
+}
+
+/// PostgreSQL's text cannot hold the character zero.
+fn without_nul(text: String) -> String {
+    if text.contains('\0') {
+        text.replace('\0', "\u{fffd}")
+    } else {
+        text
+    }
+}
+
+fn is_callback(flow: &Flow, step: &str) -> bool {
+    let action = flow.find_step(step).map(|step| &step.action);
+    matches!(action, Some(Action::Wait(Wait::Callback { .. })))
+}
+
+fn to_text(fault: &Fault) -> String {
+    serde_json::to_value(fault)
+        .unwrap_or(Value::Null)
+        .to_string()
+}

@@ -1,0 +1,205 @@
+//! Waits: callback addresses, and what comes to them.
+//!
+//! An address is derived from run and step before the wait begins, so that an earlier step can hand
+//! it out. It carries the run (and so the slot), the wait, and a code that only the holder of the
+//! installation's secret can make: nothing about it is kept.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use semel_model::wait::State;
+use semel_model::{Fingerprint, RunId, WaitId, json};
+use semel_store::duplicates::{Kind, Stopped, Subject};
+use semel_store::waits::{self, Callback, Reply};
+use serde_json::Value;
+use sha2::Sha256;
+use uuid::Uuid;
+
+use crate::engine::{Engine, Inner, Secret};
+
+/// What a callback came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The run that goes on.
+    pub run: RunId,
+    /// The wait that it answered.
+    pub wait: WaitId,
+    /// Whether another was first.
+    pub replayed: bool,
+}
+
+/// Why a callback came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallbackError {
+    /// There is no such wait, it has run out, or its run has ended. Nobody is told which.
+    #[error("there is nothing waiting here")]
+    Unknown,
+    /// What it brings is not JSON.
+    #[error("the payload cannot be read: {0}")]
+    NotJson(String),
+    /// The database did not answer in time: sending again is safe.
+    #[error("the callback could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl CallbackError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "callback-unknown",
+            Self::NotJson(_) => "payload-not-json",
+            Self::Unavailable(_) => "database-away",
+        }
+    }
+}
+
+impl Engine {
+    /// Takes in a call to a callback's address.
+    pub async fn call_back(&self, token: &str, body: &[u8]) -> Result<Called, CallbackError> {
+        let (run, wait) =
+            read_token(&self.inner.options.secret, token).ok_or(CallbackError::Unknown)?;
+        let (payload, text) = read_payload(body)?;
+        self.answer(None, run, wait, payload, text).await
+    }
+
+    /// Answers a wait in a person's name.
+    pub async fn complete_wait(
+        &self,
+        namespace_id: i32,
+        wait: WaitId,
+        payload: Value,
+        actor: &str,
+    ) -> Result<Called, CallbackError> {
+        let unavailable =
+            |error: semel_store::ReadError| CallbackError::Unavailable(error.to_string());
+        let cell = &self.inner.cell;
+        let view = waits::find(cell, namespace_id, wait)
+            .await
+            .map_err(unavailable)?;
+        let view = view.ok_or(CallbackError::Unknown)?;
+        let text = payload.to_string();
+        let called = self
+            .answer(Some(namespace_id), view.run, wait, payload, text)
+            .await?;
+        let act = semel_store::audit::Act {
+            namespace_id,
+            actor,
+            action: "wait.complete",
+            subject: &wait.to_string(),
+            reason: None,
+        };
+        semel_store::audit::append(cell, &act)
+            .await
+            .map_err(unavailable)?;
+        Ok(called)
+    }
+
+    async fn answer(
+        &self,
+        namespace_id: Option<i32>,
+        run: RunId,
+        wait: WaitId,
+        payload: Value,
+        text: String,
+    ) -> Result<Called, CallbackError> {
+        let inner = &self.inner;
+        let callback = Callback {
+            wait,
+            run,
+            payload: text,
+        };
+        let reply = inner.answering.write(callback).await;
+        match reply.map_err(|error| CallbackError::Unavailable(error.to_string()))? {
+            Reply::First => {
+                inner.metrics.callbacks.add_one();
+                inner.wake.notify_one();
+                Ok(Called {
+                    run,
+                    wait,
+                    replayed: false,
+                })
+            }
+            Reply::Recorded {
+                state: State::Answered,
+                ..
+            } => {
+                inner.metrics.callback_repeats.add_one();
+                inner.tally.add(Stopped {
+                    subject: Subject::Wait(wait),
+                    namespace_id: namespace_id.unwrap_or(self.namespace_of(run).await),
+                    run,
+                    fingerprint: Fingerprint::of(&payload),
+                    kind: Kind::Repeat,
+                    payload: None,
+                    at: inner.clock.now(),
+                });
+                Ok(Called {
+                    run,
+                    wait,
+                    replayed: true,
+                })
+            }
+            Reply::Recorded {
+                state: State::Open | State::Elapsed | State::Cancelled,
+                ..
+            }
+            | Reply::Unknown => Err(CallbackError::Unknown),
+        }
+    }
+
+    async fn namespace_of(&self, run: RunId) -> i32 {
+        semel_store::runs::find_namespace(&self.inner.cell, run)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or(0)
+    }
+}
+
+/// The address that answers a wait of a run.
+pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
+    let wait = WaitId::derive(run, step);
+    let token = make_token(&inner.options.secret, run, wait);
+    format!(
+        "{}/callbacks/{token}",
+        inner.options.public_url.trim_end_matches('/')
+    )
+}
+
+fn make_token(secret: &Secret, run: RunId, wait: WaitId) -> String {
+    let mut bytes = [0; 64];
+    bytes[..16].copy_from_slice(run.as_uuid().as_bytes());
+    bytes[16..32].copy_from_slice(wait.as_uuid().as_bytes());
+    let code = code(secret, &bytes[..32]).finalize().into_bytes();
+    bytes[32..].copy_from_slice(&code);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn read_token(secret: &Secret, token: &str) -> Option<(RunId, WaitId)> {
+    let bytes: [u8; 64] = URL_SAFE_NO_PAD.decode(token).ok()?.try_into().ok()?;
+    // Compared in constant time.
+    code(secret, &bytes[..32]).verify_slice(&bytes[32..]).ok()?;
+    let run = Uuid::from_slice(&bytes[..16]).ok()?;
+    let wait = Uuid::from_slice(&bytes[16..32]).ok()?;
+    Some((RunId::from_uuid(run), WaitId::from_uuid(wait)))
+}
+
+fn code(secret: &Secret, identities: &[u8]) -> Hmac<Sha256> {
+    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes());
+    let Ok(mut mac) = mac else {
+        unreachable!("any key length makes an HMAC")
+    };
+    mac.update(b"semel.callback.1");
+    mac.update(identities);
+    mac
+}
+
+fn read_payload(body: &[u8]) -> Result<(Value, String), CallbackError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok((Value::Null, "null".to_owned()));
+    }
+    let not_json = |reason: String| CallbackError::NotJson(reason);
+    let payload = json::parse_strict(body).map_err(|error| not_json(error.to_string()))?;
+    let text = std::str::from_utf8(body).map_err(|error| not_json(error.to_string()))?;
+    Ok((payload, text.to_owned()))
+}

@@ -1,0 +1,158 @@
+//! Doubt: settled by the guard, or kept for a person.
+
+use anyhow::Result;
+use semel_engine::{SettleError, Settlement};
+use semel_model::run::State;
+use semel_store::{clock, effects};
+use semel_testkit::peer::Behaviour;
+use std::time::Duration;
+
+use crate::world::World;
+
+const CALL: &str = "steps:\n  - id: call\n    http: { post: 'PEER/PATH/x', json: { id: '${{ input.id }}' }, timeout: 1s }\n";
+
+async fn world_with(path: &str, guard: &str) -> Result<World> {
+    let world = World::start().await?;
+    world
+        .publish(&format!("{}{guard}", CALL.replace("PATH", path)))
+        .await?;
+    Ok(world)
+}
+
+#[tokio::test]
+async fn a_lost_answer_without_a_guard_is_in_doubt_and_not_sent_again() -> Result<()> {
+    let world = world_with("plain", "").await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+
+    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(end.state, State::InDoubt);
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_says_that_it_happened() -> Result<()> {
+    let world = world_with("plain", "").await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let doubts = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+
+    let settlement = Settlement::Happened {
+        external_id: Some("ch_1".to_owned()),
+        result: None,
+    };
+    world
+        .engine
+        .settle(world.namespace_id, doubts[0].id, settlement, "test")
+        .await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(5))
+        .await?;
+
+    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(
+        world.peer.count("/plain/").await?.effects,
+        1,
+        "nothing is sent again"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_may_not_say_too_soon_that_it_did_not_happen() -> Result<()> {
+    let world = world_with("plain", "").await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseBeforeEffect)
+        .await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let doubt = effects::list_doubts(world.engine.cell(), world.namespace_id, 10)
+        .await?
+        .remove(0);
+    let settlement = || Settlement::DidNotHappen {
+        reason: "looked it up".to_owned(),
+    };
+
+    let soon = world
+        .engine
+        .settle(world.namespace_id, doubt.id, settlement(), "test")
+        .await;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(120)).await?;
+    // The lease is past with the clock; the session begins anew.
+    let later = loop {
+        match world
+            .engine
+            .settle(world.namespace_id, doubt.id, settlement(), "test")
+            .await
+        {
+            Err(SettleError::Busy) => tokio::time::sleep(Duration::from_millis(50)).await,
+            other => break other,
+        }
+    };
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(10))
+        .await?;
+
+    assert!(matches!(soon, Err(SettleError::TooSoon { .. })), "{soon:?}");
+    later?;
+    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_is_honoured_lets_the_same_bytes_go_again() -> Result<()> {
+    let world = world_with("keyed", "    guard: key\n").await?;
+    world
+        .peer
+        .next("/keyed/", Behaviour::CloseWithoutAnswer)
+        .await?;
+
+    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    let count = world.peer.count("/keyed/").await?;
+    assert_eq!((count.effects, count.calls), (1, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_probe_finds_what_happened() -> Result<()> {
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 100ms }\n";
+    let world = world_with("plain", guard).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+
+    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_probe_that_finds_nothing_lets_it_be_performed() -> Result<()> {
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 100ms }\n";
+    let world = world_with("plain", guard).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseBeforeEffect)
+        .await?;
+
+    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! What the engine does with deliveries, told with real peers and a real PostgreSQL.
+
+mod doubts;
+mod effects;
+mod keys;
+mod waits;
+mod world;

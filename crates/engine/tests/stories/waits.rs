@@ -1,0 +1,109 @@
+//! Waits: timers, callbacks, early ones and late ones.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::CallbackError;
+use semel_model::run::State;
+use semel_store::clock;
+use serde_json::json;
+
+use crate::world::World;
+
+const CALLBACK: &str = "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }}', value: '${{ waits.answer.url }}' }\n\
+    \x20 - id: pause\n    wait: { for: PAUSE }\n  - id: answer\n    wait: { callback: true, within: 1h }\n\
+    result: steps.answer.result\n";
+
+async fn token(world: &World, id: &str) -> Result<String> {
+    loop {
+        let url = semel_store::kv::get(
+            world.engine.cell(),
+            world.namespace_id,
+            &format!("url/{id}"),
+        )
+        .await?;
+        if let Some(url) = url.as_str() {
+            return Ok(url.rsplit('/').next().context("a token")?.to_owned());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_callback_resumes_once_and_a_repeat_is_told_the_same() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let token = token(&world, "1").await?;
+
+    let first = world.engine.call_back(&token, br#"{"ok":true}"#).await?;
+    let again = world.engine.call_back(&token, br#"{"ok":false}"#).await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(10))
+        .await?;
+
+    assert!(!first.replayed && again.replayed);
+    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&end.result.unwrap_or_default())?,
+        json!({"ok": true})
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_callback_before_its_wait_is_kept() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&CALLBACK.replace("PAUSE", "1s")).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let token = token(&world, "1").await?;
+
+    world.engine.call_back(&token, br#""early""#).await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(10))
+        .await?;
+
+    assert_eq!(end.result.as_deref(), Some(r#""early""#), "{end:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_that_nobody_answers_fails_its_run_and_refuses_latecomers() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let token = token(&world, "1").await?;
+    let waiting = loop {
+        let open =
+            semel_store::waits::list(world.engine.cell(), world.namespace_id, None, false, 9)
+                .await?;
+        if !open.is_empty() {
+            break open;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(3700)).await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(15))
+        .await?;
+    let late = world.engine.call_back(&token, b"{}").await;
+
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert!(matches!(late, Err(CallbackError::Unknown)), "{late:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guessed_address_is_unknown() -> Result<()> {
+    let world = World::start().await?;
+
+    let guessed = world.engine.call_back("AAAA", b"{}").await;
+
+    assert!(matches!(guessed, Err(CallbackError::Unknown)));
+    Ok(())
+}

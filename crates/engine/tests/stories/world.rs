@@ -1,0 +1,116 @@
+//! An engine on a database of its own, beside a peer in a process of its own.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use semel_engine::{Accepted, Arrival, Engine, Intake, Options, Secret};
+use semel_model::Span;
+use semel_model::run::State;
+use semel_store::runs::Standing;
+use semel_store::{Cell, CellOptions, flows, migrate};
+use semel_testkit::{Database, Peer};
+use serde_json::Value;
+
+/// How long a story waits for a run.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A database, an engine and a peer.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) peer: Peer,
+    pub(crate) namespace_id: i32,
+    _database: Database,
+}
+
+impl World {
+    pub(crate) async fn start() -> Result<Self> {
+        let database = Database::new(async |url| {
+            let cell = Cell::connect(&url, CellOptions::default()).await?;
+            migrate(&cell).await?;
+            Ok(())
+        })
+        .await?;
+        let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
+        let namespace_id = flows::ensure_namespace(&cell, &"default".parse()?).await?;
+        let mut options = Options::new(Secret::from_hex(&Secret::generate())?);
+        options.lease = Span::from_secs(3);
+        options.settle_margin = Span::from_secs(60);
+        let engine = Engine::start(cell, options).await?;
+        Ok(Self {
+            engine,
+            peer: Peer::start().await?,
+            namespace_id,
+            _database: database,
+        })
+    }
+
+    /// Publishes a flow named `story`, triggered by the hook of that name, keyed by `input.id`.
+    pub(crate) async fn publish(&self, steps: &str) -> Result<()> {
+        let steps = steps.replace("PEER", &self.peer.url(""));
+        let source = format!(
+            "flow: story\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+             retry: {{ attempts: 3, first: 100ms, most: 200ms, within: 1h }}\n{steps}"
+        );
+        self.publish_source(&source).await
+    }
+
+    pub(crate) async fn publish_source(&self, source: &str) -> Result<()> {
+        let flow = match self.engine.push_flow(self.namespace_id, source).await {
+            Ok(flow) => flow,
+            Err(semel_engine::FlowError::Invalid(checked)) => bail!("{}", checked.render(false)),
+            Err(error) => return Err(error.into()),
+        };
+        let published = self
+            .engine
+            .publish_flow(self.namespace_id, &flow, "test")
+            .await?;
+        self.engine
+            .promote_flow(self.namespace_id, &flow, published.number, "test")
+            .await?;
+        Ok(())
+    }
+
+    /// Delivers a payload to the story's hook.
+    pub(crate) async fn deliver(&self, payload: &str) -> Result<Accepted> {
+        match self.try_deliver(payload).await? {
+            Intake::Accepted(accepted) => Ok(accepted),
+            other => bail!("not accepted: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn try_deliver(
+        &self,
+        payload: &str,
+    ) -> Result<Intake, semel_engine::IntakeError> {
+        let arrival = Arrival {
+            namespace: "default".to_owned(),
+            path: "story".to_owned(),
+            body: payload.as_bytes().to_vec(),
+            headers: Vec::new(),
+            query: Vec::new(),
+        };
+        self.engine.deliver(arrival).await
+    }
+
+    /// Delivers a payload and waits until its run has ended or is parked.
+    pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, Standing)> {
+        let accepted = self.deliver(payload).await?;
+        let standing = self.engine.await_end(accepted.run, PATIENCE).await?;
+        Ok((accepted, standing))
+    }
+
+    /// Plays a delivery that must succeed, and gives its result.
+    pub(crate) async fn result(&self, payload: &str) -> Result<Value> {
+        let (accepted, standing) = self.play(payload).await?;
+        if standing.state != State::Succeeded {
+            bail!(
+                "{} is {}: {:?}",
+                accepted.run,
+                standing.state,
+                standing.fault
+            );
+        }
+        let text = standing.result.unwrap_or_else(|| "null".to_owned());
+        serde_json::from_str(&text).context("a result is JSON")
+    }
+}

@@ -1,0 +1,221 @@
+//! No expression that compiles takes long, whatever it is given; what would is refused.
+
+use std::time::{Duration, Instant};
+
+use semel_flow::{Expr, Fault, Scope};
+use serde_json::{Value, json};
+
+/// The bar is 50 ms; a debug build on a busy machine is given more.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 50 });
+
+fn large() -> Value {
+    let list: Vec<u32> = (0..10_000).collect();
+    let text = "ab".repeat(400_000);
+    let fields: serde_json::Map<String, Value> = (0..5_000)
+        .map(|index| (format!("field{index}"), json!(index)))
+        .collect();
+    json!({"list": list, "text": text, "map": fields, "near": "a".repeat(60_000)})
+}
+
+fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
+    let expr =
+        Expr::compile(source, &["input"]).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let scope = Scope::new().with("input", input);
+    let start = Instant::now();
+    let result = expr.eval(&scope).map_err(|error| error.fault);
+    let taken = start.elapsed();
+    assert!(
+        taken < PATIENCE,
+        "{} took {taken:?}: {result:?}",
+        &source[..source.len().min(80)]
+    );
+    result
+}
+
+#[track_caller]
+fn is_stopped(source: &str, input: &Value) {
+    let result = eval(source, input);
+    assert!(
+        matches!(result, Err(Fault::Limit(_))),
+        "{source}: {result:?}"
+    );
+}
+
+#[test]
+fn costly_evaluations_are_stopped() {
+    let input = large();
+    is_stopped("input.list.map(a, input.list.map(b, a * b)).size()", &input);
+    is_stopped("input.list.all(a, input.list.all(b, a + b >= 0))", &input);
+    is_stopped("input.list.map(a, input.text + 'x').size()", &input);
+    is_stopped(
+        "input.list.map(a, input.text.contains('zzz')).size()",
+        &input,
+    );
+    is_stopped("input.list.map(a, json(input.map)).size()", &input);
+    is_stopped("input.list.map(a, sha256(input.text)).size()", &input);
+    is_stopped("input.list.map(a, input.list == input.list).size()", &input);
+    is_stopped("input.list.map(a, input.map == input.map).size()", &input);
+    is_stopped("input.list.map(a, input.map.map(k, k)).size()", &input);
+    is_stopped("input.list.map(a, 20000 in input.list).size()", &input);
+    is_stopped("input.list.map(a, input.text.split('b').size())", &input);
+    is_stopped(
+        "input.list.map(a, input.near.replace('a', 'bb').size()).size()",
+        &input,
+    );
+    is_stopped("input.text.replace('a', input.near)", &input);
+    is_stopped(
+        "input.list.map(a, input.list).size() == 0 || json(input.list.map(a, input.list)) == ''",
+        &input,
+    );
+    is_stopped("input.text", &input);
+    is_stopped("(input.list + input.list).size()", &input);
+    is_stopped(
+        "input.list.map(a, parse_json('[' + input.near.replace('a', '1,') + '1]'))",
+        &input,
+    );
+}
+
+/// Text that no two patterns below can decide early.
+fn noise(len: usize) -> String {
+    let mut state = 42_u32;
+    let letters = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 { 'a' } else { 'b' }
+    });
+    letters.take(len).collect()
+}
+
+#[test]
+fn patterns_cannot_be_made_to_crawl() {
+    let patterns = [
+        "(a|a?)+$",
+        "(a*)*c",
+        ".*.*.*=.*",
+        "[ab]{0,60}c",
+        "(?:a?){100}[^ab]",
+        "a[ab]{18}$",
+        "(?:[ab]*a[ab]{30}[ab]*)*[^ab]$",
+        "(\\\\w+\\\\s?)*[^ab]$",
+        ".*a.{50}b.*[^ab]",
+        "\\\\w{20,40}!",
+        "(?:a|b|ab|ba|aab|abb|bab){1,40}[^a-z]",
+    ];
+    for len in [500, 2_000, 8_000, 30_000, 120_000, 800_000] {
+        let input = json!({"text": noise(len), "list": (0..100).collect::<Vec<u32>>()});
+        for pattern in patterns {
+            let source = format!("input.text.matches('{pattern}')");
+            if Expr::compile(&source, &["input"]).is_err() {
+                println!("too large: {pattern}");
+                continue;
+            }
+            let _ = eval(&source, &input);
+            let _ = eval(&format!("input.list.all(i, !{source})"), &input);
+        }
+    }
+}
+
+#[test]
+fn doubling_a_text_is_stopped() {
+    let input = json!({"a": "x".repeat(1_000)});
+    let mut source = "input.a".to_owned();
+    for _ in 0..8 {
+        source = format!("[{source}].map(s, s + s)[0]");
+    }
+    assert!(
+        eval(&source, &input).is_ok(),
+        "256 times a thousand is within the limits"
+    );
+    let source = format!(
+        "{source}.replace('x', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx')"
+    );
+    is_stopped(&source, &input);
+}
+
+#[test]
+fn long_and_deep_texts_are_refused_or_flat() {
+    let input = json!({});
+    let sum = vec!["1"; 240].join("+");
+    assert_eq!(eval(&sum, &input), Ok(json!(240)));
+    let both = vec!["true"; 200].join("&&");
+    assert_eq!(eval(&both, &input), Ok(json!(true)));
+
+    for source in [
+        vec!["1"; 2_000].join("+"),
+        format!("{}1{}", "(".repeat(25), ")".repeat(25)),
+        format!("{}1", "-".repeat(3_000)),
+        format!("{}true", "!".repeat(3_000)),
+        format!("{}1", "true?1:".repeat(500)),
+        format!("input{}", ".a".repeat(2_000)),
+        format!("input{}", ".size()".repeat(500)),
+        format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000)),
+        format!("input.map(a,{})", "a.map(b,".repeat(20)),
+        "x".repeat(5_000),
+        "a.map(b,".repeat(400),
+        "\"".repeat(4_000),
+        "{".repeat(4_000),
+        "a?".repeat(2_000),
+        "a[".repeat(24),
+    ] {
+        let start = Instant::now();
+        let refused = Expr::compile(&source, &["input"]);
+        let shown = &source[..20];
+        assert!(
+            refused.is_err() || source.starts_with("--") || source.starts_with("!!"),
+            "{shown}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{shown} took {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_path_is_read_in_no_time() {
+    let input = json!({"a": {"b": 1}});
+    let expr = Expr::compile("input.a.b", &["input"]).expect("it compiles");
+    let scope = Scope::new().with("input", &input);
+
+    let start = Instant::now();
+    for _ in 0..10_000 {
+        assert!(expr.eval(&scope).is_ok());
+    }
+    let each = start.elapsed() / 10_000;
+
+    println!("input.a.b: {each:?}");
+    assert!(
+        each < Duration::from_micros(if cfg!(debug_assertions) { 20 } else { 2 }),
+        "{each:?}"
+    );
+}
+
+#[test]
+fn the_deepest_evaluation_fits_a_small_stack() {
+    let mut deep = json!("x");
+    for _ in 0..90 {
+        deep = json!({ "a": [deep] });
+    }
+    let chain = format!("input.text{}", ".trim()".repeat(95));
+    let choices = format!("{}1", "input.no?1:".repeat(90));
+    let sources = [
+        chain.as_str(),
+        choices.as_str(),
+        "input.deep == input.deep",
+        "json(input.deep)",
+    ];
+    let exprs = sources.map(|source| Expr::compile(source, &["input"]).expect("it compiles"));
+
+    let small = std::thread::Builder::new().stack_size(256 * 1024);
+    let results = small.spawn(move || {
+        let input = json!({"deep": deep, "text": "x", "no": false});
+        let scope = Scope::new().with("input", &input);
+        exprs.map(|expr| expr.eval(&scope).is_ok())
+    });
+
+    let results = results.map(std::thread::JoinHandle::join);
+    assert!(
+        matches!(results, Ok(Ok([true, true, true, true]))),
+        "{results:?}"
+    );
+}

@@ -1,0 +1,161 @@
+//! Access: who asks.
+//!
+//! Every way of not being let in has the same answer. A verified token is remembered for a few
+//! seconds, so that a busy caller costs no read per request and a revoked one is out soon.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use jiff::Timestamp;
+use semel_api::Code;
+use semel_api::types::Whoami;
+use semel_model::NamespaceName;
+use semel_store::tokens;
+use uuid::Uuid;
+
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::refusal::Refusal;
+use crate::token::{self, Presented};
+
+/// How long a verified token is believed without another look.
+const VERIFIED_FOR: Duration = Duration::from_secs(4);
+
+/// How many verified tokens are remembered.
+const VERIFIED_MAX: usize = 4096;
+
+/// Who asks: a token, and through it a namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The namespace, short.
+    pub(crate) namespace_id: i32,
+    /// The namespace.
+    pub(crate) namespace: NamespaceName,
+    /// What the token's owner calls it.
+    pub(crate) token: String,
+    /// When the token stops working.
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Caller {
+    /// Who it was, for the record.
+    pub(crate) fn actor(&self) -> String {
+        format!("token:{}", self.token)
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let presented = read_bearer(parts).ok_or_else(stranger)?;
+        if let Some(caller) = app.verified.find(&presented) {
+            return Ok(caller);
+        }
+        let row = tokens::find(app.cell(), presented.id).await?;
+        let row = row
+            .filter(|row| presented.matches(&row.digest))
+            .ok_or_else(stranger)?;
+        let Ok(namespace) = row.namespace.parse() else {
+            return Err(Refusal::internal("a namespace that is no name"));
+        };
+        let caller = Self {
+            namespace_id: row.namespace_id,
+            namespace,
+            token: row.name,
+            expires_at: row.expires_at,
+        };
+        app.verified.keep(&presented, &caller);
+        Ok(caller)
+    }
+}
+
+fn read_bearer(parts: &Parts) -> Option<Presented> {
+    let value = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, text) = value.split_once(' ')?;
+    token::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+/// The same for a missing, misspelt, unknown, expired or revoked token.
+fn stranger() -> Refusal {
+    Refusal::plain(Code::Unauthorized)
+}
+
+/// Tokens that were verified a moment ago.
+#[derive(Default)]
+pub(crate) struct Verified(Mutex<HashMap<Uuid, Remembered>>);
+
+struct Remembered {
+    digest: [u8; 32],
+    caller: Caller,
+    at: Instant,
+}
+
+impl Verified {
+    fn find(&self, presented: &Presented) -> Option<Caller> {
+        let tokens = self.0.lock().ok()?;
+        tokens
+            .get(&presented.id)
+            .filter(|token| token.at.elapsed() < VERIFIED_FOR)
+            .filter(|token| presented.matches(&token.digest))
+            .map(|token| token.caller.clone())
+    }
+
+    fn keep(&self, presented: &Presented, caller: &Caller) {
+        let Ok(mut tokens) = self.0.lock() else {
+            return;
+        };
+        if tokens.len() >= VERIFIED_MAX {
+            tokens.clear();
+        }
+        let remembered = Remembered {
+            digest: presented.digest,
+            caller: caller.clone(),
+            at: Instant::now(),
+        };
+        tokens.insert(presented.id, remembered);
+    }
+}
+
+/// `GET /v1/whoami`: whom the token speaks for.
+pub(crate) async fn whoami(caller: Caller) -> Answered {
+    answer::ok(&Whoami {
+        namespace: caller.namespace,
+        token: caller.token,
+        expires_at: caller.expires_at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller() -> Caller {
+        Caller {
+            namespace_id: 1,
+            namespace: "main".parse().unwrap(),
+            token: "laptop".to_owned(),
+            expires_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_remembered_token_needs_its_secret_again() {
+        let (one, other) = (token::mint().unwrap(), token::mint().unwrap());
+        let presented = token::parse(&one.text).unwrap();
+        let forged = Presented {
+            id: one.id,
+            digest: other.digest,
+        };
+        let verified = Verified::default();
+
+        verified.keep(&presented, &caller());
+
+        assert!(verified.find(&presented).is_some());
+        assert!(verified.find(&forged).is_none());
+    }
+}

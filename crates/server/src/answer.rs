@@ -1,0 +1,35 @@
+//! Answers that are yes.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::refusal::Refusal;
+
+/// Marks the answer to a request that had been answered before.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What a handler comes to.
+pub(crate) type Answered = Result<Response, Refusal>;
+
+/// Answers 200.
+pub(crate) fn ok<T: Serialize>(body: &T) -> Answered {
+    json(StatusCode::OK, body)
+}
+
+/// Answers with a status and a body.
+pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Answered {
+    match serde_json::to_vec(body) {
+        Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], text).into_response()),
+        Err(_) => Err(Refusal::internal("an answer that is not JSON")),
+    }
+}
+
+/// Marks an answer as one that was given before.
+pub(crate) fn mark_replayed(response: &mut Response) {
+    let yes = HeaderValue::from_static("true");
+    response.headers_mut().insert(REPLAYED, yes);
+}

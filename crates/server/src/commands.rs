@@ -1,0 +1,167 @@
+//! Commands: what makes one that is asked for twice happen once.
+//!
+//! ```text
+//! begin ══▶ carry out ══▶ keep the answer
+//!      └─▶ the first is under way (409), was another one (422), or was answered (that answer)
+//! ```
+//!
+//! `══▶` is a commit. Only what was carried out is kept. A refusal changed nothing, and what it
+//! rested on may change: kept, it would stand in the way of the same command when its time comes.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use semel_api::Code;
+use semel_model::{Fingerprint, Span};
+use semel_store::commands::{self, Begin};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::query::read_key;
+use crate::refusal::{Refusal, chain};
+
+/// The header that names a command.
+pub(crate) const KEY_HEADER: &str = "idempotency-key";
+
+/// How long a command may be under way before its process counts as dead, in seconds.
+const HOLD_SECS: u64 = 30;
+
+/// How soon to ask again for a command that is under way, in seconds.
+const UNDER_WAY_SECS: u64 = 1;
+
+/// One command, as it was asked for.
+pub(crate) struct Command<'a> {
+    /// What is asked for: `cancel`, `settle`, …
+    pub(crate) verb: &'static str,
+    /// Of what.
+    pub(crate) subject: &'a str,
+    /// The body.
+    pub(crate) body: &'a Value,
+    /// The request's headers.
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// What carrying a command out came to.
+pub(crate) struct Reply {
+    status: StatusCode,
+    body: Value,
+    replayed: bool,
+}
+
+impl Reply {
+    /// It was carried out.
+    pub(crate) fn new<T: Serialize>(status: StatusCode, body: &T) -> Result<Self, Refusal> {
+        match serde_json::to_value(body) {
+            Ok(body) => Ok(Self {
+                status,
+                body,
+                replayed: false,
+            }),
+            Err(_) => Err(Refusal::internal("an answer that is not JSON")),
+        }
+    }
+
+    /// Says that it had been carried out before.
+    pub(crate) fn replayed_if(mut self, replayed: bool) -> Self {
+        self.replayed |= replayed;
+        self
+    }
+
+    fn into_response(self) -> Response {
+        let json = HeaderValue::from_static("application/json");
+        let text = self.body.to_string();
+        let mut response = (self.status, [(CONTENT_TYPE, json)], text).into_response();
+        if self.replayed {
+            answer::mark_replayed(&mut response);
+        }
+        response
+    }
+}
+
+/// Carries a command out once per key. Without a key it is simply carried out.
+///
+/// The work is a task of its own: a caller who hangs up does not stop it half way.
+pub(crate) async fn once<F>(app: App, caller: &Caller, command: Command<'_>, act: F) -> Answered
+where
+    F: Future<Output = Result<Reply, Refusal>> + Send + 'static,
+{
+    let Some(key) = command.headers.get(KEY_HEADER) else {
+        return finish(tokio::spawn(act).await);
+    };
+    let key = read_key(key.as_bytes())?;
+    let id = identify(caller, command.verb, key.as_bytes());
+    let fingerprint = Fingerprint::of(&json!([command.subject, command.body]));
+    let namespace_id = caller.namespace_id;
+    finish(tokio::spawn(keep(app, namespace_id, id, fingerprint, act)).await)
+}
+
+fn finish(done: Result<Result<Reply, Refusal>, tokio::task::JoinError>) -> Answered {
+    match done {
+        Ok(reply) => Ok(reply?.into_response()),
+        Err(_) => Err(Refusal::internal("a command broke off")),
+    }
+}
+
+async fn keep<F>(
+    app: App,
+    namespace_id: i32,
+    id: Uuid,
+    fingerprint: Fingerprint,
+    act: F,
+) -> Result<Reply, Refusal>
+where
+    F: Future<Output = Result<Reply, Refusal>>,
+{
+    let cell = app.cell();
+    let hold = Span::from_secs(HOLD_SECS);
+    match commands::begin(cell, id, namespace_id, fingerprint, hold).await? {
+        Begin::First => {}
+        Begin::UnderWay => return Err(under_way()),
+        Begin::Mismatch => return Err(Refusal::plain(Code::CommandMismatch)),
+        Begin::Answered { status, answer } => return read_back(status, answer),
+    }
+    let done = act.await;
+    let kept = match &done {
+        Ok(reply) => commands::finish(cell, id, reply.status.as_u16(), &reply.body).await,
+        Err(_) => commands::abandon(cell, id).await,
+    };
+    if let Err(error) = kept {
+        // The command stands; a repeat is held off for a while and then carried out again, which
+        // does no harm.
+        tracing::warn!(error = %chain(&error), "the answer to a command could not be kept");
+    }
+    done
+}
+
+fn under_way() -> Refusal {
+    Refusal::plain(Code::CommandUnderWay).retry_in(Span::from_secs(UNDER_WAY_SECS))
+}
+
+fn read_back(status: u16, body: Value) -> Result<Reply, Refusal> {
+    match StatusCode::from_u16(status) {
+        Ok(status) => Ok(Reply {
+            status,
+            body,
+            replayed: true,
+        }),
+        Err(_) => Err(Refusal::internal("a kept answer without a status")),
+    }
+}
+
+/// The command's identity: sixteen bytes of SHA-256 over length-prefixed parts.
+fn identify(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
+    let mut hasher = Sha256::new_with_prefix("semel.command.1");
+    for part in [caller.namespace.as_str().as_bytes(), verb.as_bytes(), key] {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let full = hasher.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&full[..16]);
+    Uuid::from_bytes(bytes)
+}

@@ -1,0 +1,232 @@
+//! Flows: list, show, push a draft, publish it, promote a release.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{
+    Diagnostic, Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow, Release,
+};
+use semel_engine::FlowError;
+use semel_flow::{Checked, Severity};
+use semel_model::FlowName;
+use semel_store::flows::{self, FlowView, ReleaseView};
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::query::Named;
+use crate::refusal::Refusal;
+
+/// `GET /v1/flows`.
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
+    let found = flows::list(app.cell(), caller.namespace_id, None).await?;
+    answer::ok(&Page {
+        items: found.iter().map(view).collect(),
+        next: None,
+    })
+}
+
+/// `GET /v1/flows/{flow}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) -> Answered {
+    let name = flow.flow()?;
+    let found = flows::list(app.cell(), caller.namespace_id, Some(name.as_str())).await?;
+    let Some(flow) = found.first() else {
+        return Err(Refusal::plain(Code::FlowNotFound));
+    };
+    let releases = flows::list_releases(app.cell(), caller.namespace_id, name.as_str()).await?;
+    answer::ok(&FlowDetail {
+        flow: view(flow),
+        draft: flow.draft.clone(),
+        releases: releases.into_iter().map(view_release).collect(),
+    })
+}
+
+/// `PUT /v1/flows/{flow}/draft`: the text itself, or JSON with the text under `source`.
+pub(crate) async fn push(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let name = flow.flow()?;
+    let source = read_source(&headers, &payload)?;
+    let (source, checked) = check(&name, source).await?;
+    let warnings = diagnostics(&checked);
+    match checked.flow {
+        None => return Err(FlowError::Invalid(checked).into()),
+        Some(flow) if flow.name != name => {
+            let detail = format!("the text is of the flow `{}`", flow.name);
+            return Err(Refusal::new(Code::FlowNameDiffers, detail));
+        }
+        Some(_) => {}
+    }
+    let flow = app.engine.push_flow(caller.namespace_id, &source).await?;
+    answer::ok(&Draft {
+        flow,
+        diagnostics: warnings,
+    })
+}
+
+fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, Refusal> {
+    let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    if kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
+        let (PushFlow { source }, _) = payload.read()?;
+        return Ok(source);
+    }
+    match std::str::from_utf8(&payload.0) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(Refusal::new(Code::BodyInvalid, "the text is not UTF-8")),
+    }
+}
+
+/// Checks a text away from the threads that serve: it is the author's, and may take a while.
+async fn check(name: &FlowName, source: String) -> Result<(String, Checked), Refusal> {
+    let file = format!("{name}.flow.yaml");
+    let checking = tokio::task::spawn_blocking(move || {
+        let checked = semel_flow::check(&file, &source);
+        (source, checked)
+    });
+    checking
+        .await
+        .map_err(|_| Refusal::internal("a check broke off"))
+}
+
+/// `POST /v1/flows/{flow}/publish`.
+pub(crate) async fn publish(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let name = flow.flow()?;
+    let (_, body) = payload.read::<serde_json::Map<String, Value>>()?;
+    let command = Command {
+        verb: "publish",
+        subject: name.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let (namespace_id, flow) = (caller.namespace_id, name.clone());
+    commands::once(app, &caller, command, async move {
+        let published = engine.publish_flow(namespace_id, &flow, &actor).await?;
+        tracing::info!(%flow, release = published.number, actor, "a release was published");
+        let status = match published.first {
+            true => StatusCode::CREATED,
+            false => StatusCode::OK,
+        };
+        let done = Published {
+            flow,
+            release: published.number,
+            digest: published.digest,
+            first: published.first,
+        };
+        Reply::new(status, &done)
+    })
+    .await
+}
+
+/// `POST /v1/flows/{flow}/promote`.
+pub(crate) async fn promote(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let name = flow.flow()?;
+    let (Promote { release }, body) = payload.read()?;
+    let command = Command {
+        verb: "promote",
+        subject: name.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let (namespace_id, flow) = (caller.namespace_id, name.clone());
+    commands::once(app, &caller, command, async move {
+        engine
+            .promote_flow(namespace_id, &flow, release, &actor)
+            .await?;
+        tracing::info!(%flow, release, actor, "a release was promoted");
+        Reply::new(StatusCode::OK, &Promoted { flow, release })
+    })
+    .await
+}
+
+impl From<FlowError> for Refusal {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::Invalid(checked) => {
+                Self::plain(Code::FlowInvalid).pointing_at(diagnostics(&checked))
+            }
+            FlowError::UnknownFlow => Self::plain(Code::FlowNotFound),
+            FlowError::NoDraft => Self::plain(Code::DraftMissing),
+            FlowError::UnknownRelease => Self::plain(Code::ReleaseNotFound),
+            FlowError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}
+
+fn diagnostics(checked: &Checked) -> Vec<Diagnostic> {
+    checked.diagnostics.iter().map(view_diagnostic).collect()
+}
+
+fn view_diagnostic(found: &semel_flow::Diagnostic) -> Diagnostic {
+    let severity = match found.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    Diagnostic {
+        code: found.code.to_string(),
+        severity: severity.to_owned(),
+        file: found.file.clone(),
+        line: found.line,
+        column: found.column,
+        width: found.width,
+        text: found.text.clone(),
+        message: found.message.clone(),
+        help: found.help.clone(),
+    }
+}
+
+fn view(flow: &FlowView) -> Flow {
+    Flow {
+        name: flow.name.clone(),
+        live: flow.live,
+        latest: flow.latest,
+        draft_at: flow.draft_at,
+        published_at: flow.published_at,
+    }
+}
+
+fn view_release(release: ReleaseView) -> Release {
+    Release {
+        number: release.number,
+        digest: release.digest,
+        published_at: release.published_at,
+        source: release.source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_api::Code;
+
+    #[test]
+    fn no_word_means_a_mistake_in_a_text_and_an_error_of_the_api() {
+        for code in Code::ALL {
+            let taken = semel_flow::Code::ALL
+                .iter()
+                .any(|other| other.as_str() == code.as_str());
+
+            assert!(!taken, "{code}");
+        }
+    }
+}

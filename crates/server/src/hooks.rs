@@ -1,0 +1,99 @@
+//! `POST /hooks/{namespace}/{path}`: deliveries from outside. The hot path.
+
+use std::time::Instant;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use semel_api::Code;
+use semel_engine::{Arrival, Intake};
+
+use crate::answer::Answered;
+use crate::app::App;
+use crate::body::Payload;
+use crate::intake;
+use crate::refusal::Refusal;
+
+/// Headers that are about the connection, or that open doors: a flow never sees them.
+const WITHHELD: [HeaderName; 9] = [
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::PROXY_AUTHORIZATION,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Takes a delivery in. The answer to a repeat is the answer to the first.
+pub(crate) async fn receive(
+    State(app): State<App>,
+    Path((namespace, path)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let began = Instant::now();
+    let arrival = Arrival {
+        namespace,
+        path,
+        body: payload.0.into(),
+        headers: read_headers(&headers),
+        query: read_query(&uri)?,
+    };
+    let taken = app.engine.deliver(arrival).await;
+    app.meters.hooks.observe(began.elapsed().as_secs_f64());
+    match taken? {
+        Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
+        Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
+        Intake::Ignored => intake::ignored(),
+    }
+}
+
+/// The headers as a flow may see them; a value that is not text is none.
+fn read_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .filter(|(name, _)| !WITHHELD.contains(name))
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.into())))
+        .collect()
+}
+
+fn read_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
+    if uri.query().is_none() {
+        return Ok(Vec::new());
+    }
+    match Query::try_from_uri(uri) {
+        Ok(Query(pairs)) => Ok(pairs),
+        Err(error) => Err(Refusal::new(Code::QueryInvalid, error.body_text())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_never_sees_what_opens_doors() {
+        let headers = HeaderMap::from_iter([
+            (header::AUTHORIZATION, "Bearer hush".parse().unwrap()),
+            (header::COOKIE, "a=b".parse().unwrap()),
+            (header::USER_AGENT, "shop/1".parse().unwrap()),
+        ]);
+
+        let seen = read_headers(&headers);
+
+        assert_eq!(seen, [("user-agent".to_owned(), "shop/1".to_owned())]);
+    }
+
+    #[test]
+    fn a_query_is_read_in_order_and_unescaped() {
+        let uri = Uri::from_static("/hooks/main/orders?b=1%202&a=x&b=3");
+
+        let pairs = read_query(&uri).unwrap();
+
+        let expected = [("b", "1 2"), ("a", "x"), ("b", "3")];
+        assert_eq!(pairs, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
+    }
+}

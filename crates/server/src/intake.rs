@@ -1,0 +1,130 @@
+//! What the engine's intake says, as an answer. The same on every way in.
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use semel_api::Code;
+use semel_api::types::Standing;
+use semel_engine::{Accepted, IntakeError};
+use semel_model::RunId;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::answer::{self, Answered};
+use crate::refusal::Refusal;
+
+/// The run that answers for a key: what [`semel_api::types::Started`] is to its reader. JSON that
+/// was stored as text goes out as that text.
+#[derive(Serialize)]
+struct Receipt<'a> {
+    run: RunId,
+    key: String,
+    flow: &'a str,
+    state: Standing,
+    accepted_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_json")]
+    result: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_json")]
+    fault: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    quarantined: bool,
+}
+
+fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw: Option<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok());
+    raw.serialize(serializer)
+}
+
+/// Answers with the run that a delivery made or met.
+pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, quarantined: bool) -> Answered {
+    let receipt = Receipt {
+        run: accepted.run,
+        key: accepted.key.text(),
+        flow: &accepted.flow,
+        state: accepted.state.into(),
+        accepted_at: accepted.accepted_at,
+        result: accepted.result.as_deref(),
+        fault: accepted.fault.as_deref(),
+        quarantined,
+    };
+    let mut response = answer::json(status, &receipt)?;
+    if accepted.replayed {
+        answer::mark_replayed(&mut response);
+    }
+    Ok(response)
+}
+
+/// Answers to a delivery that the trigger's `when` lets pass by.
+pub(crate) fn ignored() -> Answered {
+    #[derive(Serialize)]
+    struct Ignored {
+        ignored: bool,
+    }
+    answer::ok(&Ignored { ignored: true })
+}
+
+/// Why a delivery was not taken in.
+impl From<IntakeError> for Refusal {
+    fn from(error: IntakeError) -> Self {
+        match error {
+            IntakeError::UnknownHook => Self::plain(Code::HookNotFound),
+            IntakeError::UnknownFlow => Self::plain(Code::FlowNotFound),
+            IntakeError::NoTrigger { kind } => Self::new(
+                Code::TriggerNotDeclared,
+                format!("the flow has no trigger `{kind}`"),
+            ),
+            IntakeError::NotJson(detail) => Self::new(Code::BodyNotJson, detail),
+            IntakeError::NoKey => Self::plain(Code::KeyMissing),
+            IntakeError::KeyFailed(detail) => Self::new(Code::KeyFailed, detail),
+            IntakeError::Mismatch { run } => mismatch(run),
+            IntakeError::TooLarge => Self::plain(Code::BodyTooLarge),
+            IntakeError::Unavailable(cause) => {
+                // The store's writer logs that the database is away; a storm of deliveries must
+                // not repeat it line by line.
+                tracing::debug!(cause, "a delivery was not acknowledged");
+                Self::unavailable()
+            }
+        }
+    }
+}
+
+fn mismatch(run: RunId) -> Refusal {
+    tracing::info!(run.id = %run, "a known key came with another payload and was refused");
+    let detail = format!("the key belongs to {run}, which was started with another payload");
+    Refusal::new(Code::PayloadMismatch, detail).about(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use semel_api::types::Started;
+    use semel_model::{ClaimId, Key};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_receipt_reads_as_what_clients_know() {
+        let run = RunId::derive(ClaimId::from_uuid(Uuid::from_u128(7)), 0);
+        let accepted = Accepted {
+            run,
+            key: Key::new(*b"order-42").unwrap(),
+            flow: "orders".to_owned(),
+            replayed: true,
+            state: semel_model::run::State::Succeeded,
+            result: Some("{\"paid\": true}".to_owned()),
+            fault: None,
+            accepted_at: Timestamp::UNIX_EPOCH,
+        };
+
+        let response = receipt(StatusCode::ACCEPTED, &accepted, false).unwrap();
+        let replayed = response.headers()[answer::REPLAYED].clone();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let started: Started = serde_json::from_slice(&body).unwrap();
+
+        assert_eq!(replayed, "true");
+        assert_eq!(started.run, run);
+        assert_eq!(started.state, Standing::Succeeded);
+        assert_eq!(started.result, Some(serde_json::json!({"paid": true})));
+        assert_eq!(started.fault, None);
+    }
+}

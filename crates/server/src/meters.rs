@@ -1,0 +1,195 @@
+//! `/metrics`: what the server, the engine and the queue count, for Prometheus.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use semel_engine::metrics::{Counter, Metrics};
+use semel_store::{ReadError, effects, queue};
+
+use crate::app::App;
+use crate::refusal::Refusal;
+
+/// How long the database may take to count.
+const COUNT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Upper bounds of the hooks' histogram, in seconds.
+const HOOK_BUCKETS: [f64; 14] = [
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// What is measured here.
+pub(crate) struct Meters {
+    /// How long deliveries to hooks take, from the whole body to the answer.
+    pub(crate) hooks: Histogram,
+}
+
+impl Meters {
+    pub(crate) fn new() -> Self {
+        Self {
+            hooks: Histogram::new(HOOK_BUCKETS),
+        }
+    }
+}
+
+/// What only the database can count.
+struct Counted {
+    held: i64,
+    due: i64,
+    doubts: i64,
+}
+
+/// `GET /metrics`.
+pub(crate) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
+    let counted = tokio::time::timeout(COUNT_PATIENCE, count(&app)).await;
+    let counted = counted.ok().and_then(Result::ok);
+    let mut registry = Registry::with_prefix("semel");
+    registry.register(
+        "hook_seconds",
+        "How long deliveries to hooks take",
+        app.meters.hooks.clone(),
+    );
+    register_engine(&mut registry, app.engine.metrics());
+    register_counted(&mut registry, counted.as_ref());
+    let mut text = String::new();
+    if encode(&mut text, &registry).is_err() {
+        return Err(Refusal::internal("metrics that cannot be written"));
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+async fn count(app: &App) -> Result<Counted, ReadError> {
+    let (held, due) = queue::depth(app.cell()).await?;
+    let doubts = effects::count_doubts(app.cell()).await?;
+    Ok(Counted { held, due, doubts })
+}
+
+/// A database that does not answer leaves its numbers out: none is better than a wrong one.
+fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
+    let mut gauge = |name: &str, help: &str, value: i64| {
+        registry.register(name, help, ConstGauge::new(value));
+    };
+    gauge(
+        "database_up",
+        "Whether the database answered the count",
+        i64::from(counted.is_some()),
+    );
+    if let Some(counted) = counted {
+        gauge("runs_held", "Runs that workers hold", counted.held);
+        gauge("runs_due", "Runs that wait for a worker", counted.due);
+        gauge("effects_in_doubt", "Effects in doubt now", counted.doubts);
+    }
+}
+
+fn register_engine(registry: &mut Registry, metrics: &Metrics) {
+    let counters: [(&str, &str, &Counter); 19] = [
+        ("accepted", "Deliveries that made a run", &metrics.accepted),
+        (
+            "duplicates",
+            "Deliveries that were repeats",
+            &metrics.duplicates,
+        ),
+        (
+            "mismatches",
+            "Known keys with another payload",
+            &metrics.mismatches,
+        ),
+        (
+            "refused",
+            "Deliveries whose key could not be told",
+            &metrics.refused,
+        ),
+        (
+            "ignored",
+            "Deliveries that a trigger let pass by",
+            &metrics.ignored,
+        ),
+        (
+            "callbacks",
+            "Callbacks that resumed a run",
+            &metrics.callbacks,
+        ),
+        (
+            "callback_repeats",
+            "Callbacks that came again",
+            &metrics.callback_repeats,
+        ),
+        ("runs_taken", "Runs taken from the queue", &metrics.taken),
+        (
+            "runs_recovered",
+            "Runs taken back from dead sessions",
+            &metrics.recovered,
+        ),
+        (
+            "fenced",
+            "Writes that a lost lease refused",
+            &metrics.fenced,
+        ),
+        ("transitions", "Transitions committed", &metrics.transitions),
+        (
+            "runs_succeeded",
+            "Runs that succeeded",
+            &metrics.runs_succeeded,
+        ),
+        ("runs_failed", "Runs that failed", &metrics.runs_failed),
+        (
+            "runs_cancelled",
+            "Runs that were cancelled",
+            &metrics.runs_cancelled,
+        ),
+        (
+            "runs_parked",
+            "Runs parked for a person",
+            &metrics.runs_parked,
+        ),
+        (
+            "effects_done",
+            "Effects that happened",
+            &metrics.effects_done,
+        ),
+        (
+            "effects_failed",
+            "Attempts that did not happen",
+            &metrics.effects_failed,
+        ),
+        (
+            "effects_doubted",
+            "Attempts that ended in doubt",
+            &metrics.effects_doubted,
+        ),
+        (
+            "keys_forgotten",
+            "Keys that were forgotten",
+            &metrics.keys_forgotten,
+        ),
+    ];
+    for (name, help, counter) in counters {
+        registry.register(name, help, ConstCounter::new(counter.get()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_away_leaves_no_numbers_of_its_own() {
+        let mut registry = Registry::with_prefix("semel");
+        register_engine(&mut registry, &Metrics::default());
+        register_counted(&mut registry, None);
+
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+
+        assert!(text.contains("semel_database_up 0"), "{text}");
+        assert!(text.contains("semel_accepted_total 0"), "{text}");
+        assert!(!text.contains("effects_in_doubt"), "{text}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Query parameters, and identities in paths.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use semel_api::Code;
+use semel_model::{FlowName, Key, Span};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::refusal::Refusal;
+
+/// How many items a page has unless its reader says.
+const PAGE_DEFAULT: u16 = 50;
+
+/// How many items a page has at most.
+pub(crate) const PAGE_MAX: u16 = 500;
+
+/// The query's parameters, in a shape.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(read)) => Ok(Self(read)),
+            Err(error) => Err(Refusal::new(Code::QueryInvalid, error.body_text())),
+        }
+    }
+}
+
+/// The one part of the path that varies, as text.
+pub(crate) struct Named(String);
+
+impl FromRequestParts<App> for Named {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+        }
+    }
+}
+
+impl Named {
+    /// Reads it as an identity or a name. What cannot be one names nothing, so it is not found.
+    pub(crate) fn read<T: FromStr>(&self, missing: Code) -> Result<T, Refusal> {
+        self.0.parse().map_err(|_| Refusal::plain(missing))
+    }
+
+    /// The text itself.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads it as the name of a flow.
+    pub(crate) fn flow(&self) -> Result<FlowName, Refusal> {
+        self.read(Code::FlowNotFound)
+    }
+}
+
+/// `?key=`, for routes that are about one key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfKey {
+    /// The key, any text.
+    pub(crate) key: String,
+}
+
+impl OfKey {
+    /// The key itself.
+    pub(crate) fn read(&self) -> Result<Key, Refusal> {
+        read_key(self.key.as_bytes())
+    }
+}
+
+/// Takes bytes as a key.
+pub(crate) fn read_key(bytes: &[u8]) -> Result<Key, Refusal> {
+    Key::new(bytes).map_err(|error| Refusal::new(Code::KeyInvalid, error.to_string()))
+}
+
+/// How many items to put on a page.
+pub(crate) fn page_size(asked: Option<u16>) -> u16 {
+    asked.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
+}
+
+/// How long to wait for something, at most `most`.
+pub(crate) fn patience(asked: Option<Span>, most: Duration) -> Duration {
+    asked.map_or(Duration::ZERO, |span| span.to_duration().min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_at_least_one_item_and_a_limit() {
+        assert_eq!(page_size(None), 50);
+        assert_eq!(page_size(Some(0)), 1);
+        assert_eq!(page_size(Some(u16::MAX)), PAGE_MAX);
+    }
+
+    #[test]
+    fn patience_has_a_limit() {
+        let most = Duration::from_secs(60);
+
+        assert_eq!(patience(None, most), Duration::ZERO);
+        assert_eq!(patience(Some(Span::from_secs(3_600)), most), most);
+    }
+}

@@ -1,0 +1,135 @@
+//! Refusals: every answer that is no, as a problem (RFC 9457).
+//!
+//! What the sender did wrong is the sender's to know and is not logged. What is wrong with us is
+//! logged here, once.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use semel_api::types::Diagnostic;
+use semel_api::{Code, Problem};
+use semel_model::{RunId, Span};
+use semel_store::ReadError;
+
+/// How long a sender stays away from a database that does not answer, in milliseconds.
+const DATABASE_REST_MS: u64 = 1_000;
+
+/// An answer that is no.
+#[derive(Debug)]
+pub(crate) struct Refusal(Box<Problem>);
+
+impl Refusal {
+    /// A refusal of a kind, with what is wrong this time.
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self(Box::new(Problem::new(code, detail)))
+    }
+
+    /// A refusal that its title says all about.
+    pub(crate) fn plain(code: Code) -> Self {
+        Self::new(code, code.title())
+    }
+
+    /// The database does not answer; nothing was acknowledged.
+    pub(crate) fn unavailable() -> Self {
+        Self::plain(Code::DatabaseUnavailable).retry_in(Span::from_millis(DATABASE_REST_MS))
+    }
+
+    /// The database did not carry a command out, or did not say so.
+    pub(crate) fn database(cause: &str) -> Self {
+        tracing::warn!(cause, "a command could not be carried out");
+        Self::unavailable()
+    }
+
+    /// Something that cannot be was seen.
+    pub(crate) fn internal(what: &'static str) -> Self {
+        tracing::error!(what, "a request met a defect");
+        Self::plain(Code::Internal)
+    }
+
+    /// Names the run that it is about.
+    pub(crate) fn about(self, run: RunId) -> Self {
+        Self(Box::new(self.0.about(run)))
+    }
+
+    /// Says when it is worth asking again.
+    pub(crate) fn retry_in(self, span: Span) -> Self {
+        Self(Box::new(self.0.retry_in(span)))
+    }
+
+    /// Points at what is wrong with a flow's text.
+    pub(crate) fn pointing_at(mut self, diagnostics: Vec<Diagnostic>) -> Self {
+        self.0.diagnostics = diagnostics;
+        self
+    }
+
+    /// What is said.
+    #[cfg(test)]
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.0
+    }
+}
+
+/// A read did not succeed.
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        tracing::warn!(error = %chain(&error), "a request could not read from the database");
+        Self::unavailable()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, PROBLEM_JSON);
+        if let Some(span) = self.0.retry_in {
+            let secs = span.as_millis().div_ceil(1_000).max(1);
+            headers.insert(RETRY_AFTER, HeaderValue::from(secs));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// The media type of problems.
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// An error with its causes, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_away_is_a_503_with_a_time_to_come_back() {
+        let response = Refusal::unavailable().into_response();
+
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    }
+
+    #[test]
+    fn a_time_to_come_back_is_rounded_up() {
+        let refusal = Refusal::plain(Code::SettleTooSoon).retry_in(Span::from_millis(1_001));
+
+        let response = refusal.into_response();
+
+        assert_eq!(response.headers()[RETRY_AFTER], "2");
+    }
+}

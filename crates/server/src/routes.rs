@@ -1,0 +1,95 @@
+//! Where each request goes.
+
+use axum::Router;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, Method, Uri};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post, put};
+use semel_api::Code;
+
+use crate::app::App;
+use crate::refusal::Refusal;
+use crate::{
+    access, callbacks, duplicates, effects, flows, health, hooks, keys, meters, runs, starts, waits,
+};
+
+/// Every route.
+pub(crate) fn build(app: App) -> Router {
+    Router::new()
+        .route("/hooks/{namespace}/{path}", post(hooks::receive))
+        .route(
+            "/callbacks/{token}",
+            post(callbacks::receive).get(callbacks::explain),
+        )
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(meters::show))
+        .nest("/v1", api())
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
+fn api() -> Router<App> {
+    Router::new()
+        .route("/whoami", get(access::whoami))
+        .route("/flows", get(flows::list))
+        .route("/flows/{flow}", get(flows::show))
+        .route("/flows/{flow}/draft", put(flows::push))
+        .route("/flows/{flow}/publish", post(flows::publish))
+        .route("/flows/{flow}/promote", post(flows::promote))
+        .route("/flows/{flow}/runs", post(starts::start))
+        .route("/runs", get(runs::list))
+        .route("/runs/{run}", get(runs::show))
+        .route("/runs/{run}/wait", get(runs::watch))
+        .route("/runs/{run}/cancel", post(runs::cancel))
+        .route("/effects", get(effects::list))
+        .route("/effects/{effect}", get(effects::show))
+        .route("/effects/{effect}/settle", post(effects::settle))
+        .route("/doubts", get(effects::list_doubts))
+        .route("/duplicates", get(duplicates::list))
+        .route("/keys/{flow}", get(keys::show))
+        .route("/keys/{flow}/drop", post(keys::drop_key))
+        .route("/waits", get(waits::list))
+        .route("/waits/{wait}/complete", post(waits::complete))
+        .layer(map_response(keep_out_of_caches))
+}
+
+/// What the API tells is for whoever holds the token.
+async fn keep_out_of_caches(mut response: Response) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    response
+}
+
+async fn nothing_there() -> Refusal {
+    Refusal::plain(Code::RouteNotFound)
+}
+
+async fn wrong_method(method: Method) -> Refusal {
+    let detail = format!("the address does not take {method}");
+    Refusal::new(Code::MethodNotAllowed, detail)
+}
+
+/// A path as logs may show it: the address of a callback is what opens it.
+pub(crate) fn loggable(uri: &Uri) -> &str {
+    match uri.path() {
+        path if path.starts_with("/callbacks/") => "/callbacks/…",
+        path => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_callback_stays_out_of_logs() {
+        assert_eq!(
+            loggable(&Uri::from_static("/callbacks/hush")),
+            "/callbacks/…"
+        );
+        assert_eq!(loggable(&Uri::from_static("/v1/runs?key=k")), "/v1/runs");
+    }
+}

@@ -1,0 +1,255 @@
+//! Runs: list, show, follow, cancel.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{Cancel, Cancelled, JournalLine, Page, Run, RunDetail, RunFilter, Standing};
+use semel_engine::CancelError;
+use semel_model::{ClaimId, FlowName, Key, RunId, Span};
+use semel_store::runs::{self, Filter, RunView};
+use semel_store::{ReadError, effects, flows, journal, waits};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
+use crate::refusal::Refusal;
+use crate::{cursor, effects as effect_routes, waits as wait_routes};
+
+/// How many runs of one key a search looks for, where the key was forgotten in between.
+const INCARNATIONS_MAX: u32 = 8;
+
+/// How many pages of the record one request reads through for a standing that is rare in them.
+const READS_MAX: usize = 10;
+
+/// `GET /v1/runs`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<RunFilter>,
+) -> Answered {
+    match &filter.key {
+        Some(key) => {
+            let key = read_key(key.as_bytes())?;
+            let mut found = find_by_key(&app, &caller, filter.flow.as_ref(), &key).await?;
+            found.retain(|run| stands(run, filter.state));
+            answer::ok(&Page {
+                items: found.iter().map(view).collect(),
+                next: None,
+            })
+        }
+        None => answer::ok(&page(&app, &caller, &filter).await?),
+    }
+}
+
+/// Reads on until the page is full: *running* and the like are told apart only after the read.
+async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, Refusal> {
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let mut wanted = Filter {
+        flow: filter.flow.as_ref().map(ToString::to_string),
+        states: filter.state.map(|standing| vec![standing.state()]),
+        before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
+    };
+    let mut items = Vec::new();
+    for _ in 0..READS_MAX {
+        let found = runs::list(app.cell(), caller.namespace_id, &wanted, limit).await?;
+        let more = found.len() == usize::from(limit);
+        for run in &found {
+            wanted.before = Some((run.accepted_at, run.id));
+            if stands(run, filter.state) {
+                items.push(view(run));
+            }
+            if items.len() == usize::from(limit) {
+                return Ok(until(items, &wanted));
+            }
+        }
+        if !more {
+            return Ok(Page { items, next: None });
+        }
+    }
+    Ok(until(items, &wanted))
+}
+
+fn until(items: Vec<Run>, reached: &Filter) -> Page<Run> {
+    let next = reached.before.as_ref();
+    Page {
+        items,
+        next: next.map(|(at, id)| cursor::write(*at, id.as_uuid())),
+    }
+}
+
+fn stands(run: &RunView, wanted: Option<Standing>) -> bool {
+    match wanted {
+        None => true,
+        Some(Standing::Active) => run.state == semel_model::run::State::Active,
+        Some(standing) => run.standing() == standing.as_str(),
+    }
+}
+
+/// The runs of a key, in one flow or in all, newest first. The key leads to its runs by itself:
+/// identities are derived, so no index is searched.
+pub(crate) async fn find_by_key(
+    app: &App,
+    caller: &Caller,
+    flow: Option<&FlowName>,
+    key: &Key,
+) -> Result<Vec<RunView>, Refusal> {
+    let names: Vec<FlowName> = match flow {
+        Some(flow) => vec![flow.clone()],
+        None => flows::list_names(app.cell(), caller.namespace_id)
+            .await?
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect(),
+    };
+    let claims = names
+        .iter()
+        .map(|flow| ClaimId::derive(&caller.namespace, flow, key));
+    let ids: Vec<RunId> = claims
+        .flat_map(|claim| (0..INCARNATIONS_MAX).map(move |n| RunId::derive(claim, n)))
+        .collect();
+    Ok(runs::find_many(app.cell(), caller.namespace_id, &ids).await?)
+}
+
+/// `GET /v1/runs/{run}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
+    let run = get(&app, &caller, run.read(Code::RunNotFound)?).await?;
+    let cell = app.cell();
+    let effects = effects::list_of_run(cell, caller.namespace_id, run.born, run.id).await?;
+    let waits = waits::list(cell, caller.namespace_id, Some(run.id), true, PAGE_MAX).await?;
+    let lines = journal::read(cell, run.born, run.id).await?;
+    answer::ok(&RunDetail {
+        run: view(&run),
+        effects: effects.iter().map(effect_routes::view).collect(),
+        waits: waits.iter().map(wait_routes::view).collect(),
+        journal: lines.iter().map(view_line).collect(),
+    })
+}
+
+/// `?for=`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Watch {
+    #[serde(rename = "for", default)]
+    span: Option<Span>,
+}
+
+/// `GET /v1/runs/{run}/wait`: the run at its end, or as it stands when patience does.
+pub(crate) async fn watch(
+    State(app): State<App>,
+    caller: Caller,
+    run: Named,
+    Params(Watch { span }): Params<Watch>,
+) -> Answered {
+    let id = run.read(Code::RunNotFound)?;
+    // Whose run it is comes first: a stranger must not learn when it ends.
+    let run = get(&app, &caller, id).await?;
+    let patience = patience(span, app.options.wait_max);
+    if run.state.is_ended() || patience.is_zero() {
+        return answer::ok(&view(&run));
+    }
+    await_end(&app, id, patience).await?;
+    answer::ok(&view(&get(&app, &caller, id).await?))
+}
+
+/// Waits for a run's end, but not beyond the server's.
+pub(crate) async fn await_end(
+    app: &App,
+    run: RunId,
+    patience: Duration,
+) -> Result<runs::Standing, ReadError> {
+    tokio::select! {
+        standing = app.engine.await_end(run, patience) => standing,
+        () = app.shutdown.cancelled() => app.engine.await_end(run, Duration::ZERO).await,
+    }
+}
+
+/// `POST /v1/runs/{run}/cancel`.
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    run: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: RunId = run.read(Code::RunNotFound)?;
+    let (Cancel { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: "cancel",
+        subject: run.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let namespace_id = caller.namespace_id;
+    commands::once(app, &caller, command, async move {
+        engine.cancel(namespace_id, id, &reason, &actor).await?;
+        let done = Cancelled {
+            run: id,
+            cancelling: true,
+        };
+        Reply::new(StatusCode::ACCEPTED, &done)
+    })
+    .await
+}
+
+impl From<CancelError> for Refusal {
+    fn from(error: CancelError) -> Self {
+        match error {
+            CancelError::Unknown => Self::plain(Code::RunNotFound),
+            CancelError::Ended => Self::plain(Code::RunEnded),
+            CancelError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}
+
+/// A run of the caller's namespace.
+async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, Refusal> {
+    runs::find(app.cell(), caller.namespace_id, run)
+        .await?
+        .ok_or_else(|| Refusal::plain(Code::RunNotFound))
+}
+
+/// A run as it goes over the wire.
+fn view(run: &RunView) -> Run {
+    Run {
+        id: run.id,
+        flow: run.flow.clone(),
+        release: run.release,
+        key: run.key.text(),
+        state: standing(run),
+        accepted_at: run.accepted_at,
+        ended_at: run.ended_at,
+        due_at: run.due_at,
+        result: read_json(run.result.as_deref()),
+        fault: read_json(run.fault.as_deref()),
+        cancelling: run.cancelling,
+    }
+}
+
+/// Where a run stands.
+pub(crate) fn standing(run: &RunView) -> Standing {
+    run.standing()
+        .parse()
+        .unwrap_or_else(|_| Standing::from(run.state))
+}
+
+/// JSON that was stored as text.
+pub(crate) fn read_json(text: Option<&str>) -> Option<Value> {
+    text.and_then(|text| serde_json::from_str(text).ok())
+}
+
+fn view_line(line: &journal::Line) -> JournalLine {
+    JournalLine {
+        seq: line.seq,
+        at: line.at,
+        events: line.values(),
+    }
+}

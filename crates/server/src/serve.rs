@@ -1,0 +1,207 @@
+//! Serving: connections in, requests to their routes, and an orderly end.
+//!
+//! The accept loop is our own because every wait on a stranger has a limit: for a head, a body, a
+//! place among the connections. HTTP/1.1 alone is spoken here. Telling versions apart means to
+//! wait for a first byte without a limit, and whoever wants HTTP/2 has a proxy for TLS in front.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use semel_engine::Engine;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::access::Verified;
+use crate::app::Shared;
+use crate::meters::Meters;
+use crate::routes;
+
+/// How long accepting rests when the system has no more descriptors to give.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// The limits of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The most bytes of a request's head.
+    pub header_bytes_max: usize,
+    /// The most bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// How long the next head on a connection may take to arrive.
+    pub header_patience: Duration,
+    /// How long a request may wait for a run's end.
+    pub wait_max: Duration,
+    /// How many connections are served at once; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// How long requests may take to finish once the server goes down.
+    pub drain_patience: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            header_bytes_max: 16 * 1024,
+            body_bytes_max: 1024 * 1024,
+            header_patience: Duration::from_secs(10),
+            wait_max: Duration::from_secs(60),
+            connections_max: 8192,
+            drain_patience: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Why a server could not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener does not say where it listens.
+    #[error("the listener cannot be used")]
+    Listener(#[source] io::Error),
+}
+
+/// Serves until `shutdown`, then lets requests finish. The engine is the caller's to shut down,
+/// after this.
+pub async fn serve(
+    listener: TcpListener,
+    engine: Engine,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr().map_err(ServeError::Listener)?;
+    let app = Arc::new(Shared {
+        engine,
+        options: options.clone(),
+        verified: Verified::default(),
+        meters: Meters::new(),
+        shutdown: shutdown.clone(),
+    });
+    let server = Server {
+        router: routes::build(app),
+        connections: protocol(&options),
+        graceful: GracefulShutdown::new(),
+    };
+    tracing::info!(%address, "listening");
+    let places = Arc::new(Semaphore::new(options.connections_max));
+    while let Some((stream, place)) = next(&listener, &places, &shutdown).await {
+        server.attend(stream, place);
+    }
+    drop(listener);
+    server.drain(options.drain_patience).await;
+    Ok(())
+}
+
+struct Server {
+    router: Router,
+    connections: auto::Builder<TokioExecutor>,
+    graceful: GracefulShutdown,
+}
+
+fn protocol(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(options.header_patience)
+        .max_buf_size(options.header_bytes_max);
+    builder
+}
+
+/// The next connection, once there is a place for it; nothing when the server goes down.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    shutdown: &CancellationToken,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return None,
+            accepted = accept(listener, places) => accepted,
+        };
+        match accepted {
+            Ok(accepted) => return Some(accepted),
+            Err(error) if concerns_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections for a moment");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await;
+    let place = place.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}
+
+fn concerns_one_connection(error: &io::Error) -> bool {
+    [
+        io::ErrorKind::ConnectionAborted,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::ConnectionRefused,
+        io::ErrorKind::InvalidInput,
+    ]
+    .contains(&error.kind())
+}
+
+impl Server {
+    /// Serves one connection in a task of its own, for as long as it lasts.
+    fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+        let router = self.router.clone();
+        let service = service_fn(move |request| answer(router.clone(), request));
+        let connection = self
+            .connections
+            .serve_connection(TokioIo::new(stream), service)
+            .into_owned();
+        let connection = self.graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+
+    async fn drain(self, patience: Duration) {
+        if tokio::time::timeout(patience, self.graceful.shutdown())
+            .await
+            .is_err()
+        {
+            tracing::warn!("requests were cut off that did not finish in time");
+        }
+    }
+}
+
+async fn answer(router: Router, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return router.oneshot(request).await;
+    }
+    let began = Instant::now();
+    let method = request.method().clone();
+    let path = routes::loggable(request.uri()).to_owned();
+    let response = router.oneshot(request).await?;
+    tracing::debug!(
+        %method,
+        path,
+        status = response.status().as_u16(),
+        took_us = began.elapsed().as_micros() as u64,
+        "answered"
+    );
+    Ok(response)
+}

@@ -1,0 +1,190 @@
+//! `POST /v1/flows/{flow}/runs`: starts by programs and people.
+//!
+//! The `Idempotency-Key` is the run's key, just as it stands: a start in flight is joined by its
+//! repeats, which all get the same run.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_engine::{Accepted, Intake, Start};
+use semel_model::{Key, Span, TriggerKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::access::Caller;
+use crate::answer::Answered;
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::KEY_HEADER;
+use crate::intake;
+use crate::query::{Named, Params, patience, read_key};
+use crate::refusal::Refusal;
+use crate::runs;
+
+/// The header that tells a person's start from a program's.
+const TRIGGER_HEADER: &str = "semel-trigger";
+
+/// What [`semel_api::types::StartRun`] is to its writer. The input stays the text that it came
+/// as, so that the engine can read it strictly.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked<'a> {
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    trigger: Option<TriggerKind>,
+}
+
+/// `?wait=`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patience {
+    #[serde(default)]
+    wait: Option<Span>,
+}
+
+/// Starts a run, or meets the one that its key has.
+pub(crate) async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(Patience { wait }): Params<Patience>,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let asked = read_asked(&payload)?;
+    let start = Start {
+        namespace_id: caller.namespace_id,
+        namespace: caller.namespace,
+        flow: flow.flow()?,
+        trigger: read_trigger(&headers, asked.trigger)?,
+        input: asked
+            .input
+            .map_or("null", RawValue::get)
+            .as_bytes()
+            .to_vec(),
+        key: agree_on_key(&headers, asked.key.as_deref())?,
+    };
+    match app.engine.start_run(start).await? {
+        Intake::Accepted(mut accepted) => {
+            follow(&app, &mut accepted, wait).await?;
+            intake::receipt(status(&accepted), &accepted, false)
+        }
+        Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
+        Intake::Ignored => intake::ignored(),
+    }
+}
+
+fn status(accepted: &Accepted) -> StatusCode {
+    if accepted.state.is_ended() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    }
+}
+
+/// Waits for the run's end with whoever waits for it already, and brings the answer up to date.
+async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Result<(), Refusal> {
+    let patience = patience(wait, app.options.wait_max);
+    if patience.is_zero() || accepted.state.is_ended() {
+        return Ok(());
+    }
+    let standing = runs::await_end(app, accepted.run, patience).await?;
+    accepted.state = standing.state;
+    accepted.result = standing.result;
+    accepted.fault = standing.fault;
+    Ok(())
+}
+
+fn read_asked(payload: &Payload) -> Result<Asked<'_>, Refusal> {
+    if payload.0.is_empty() {
+        return Ok(Asked::default());
+    }
+    serde_json::from_slice(&payload.0).map_err(|error| {
+        let code = match error.classify() {
+            serde_json::error::Category::Data => Code::BodyInvalid,
+            serde_json::error::Category::Io
+            | serde_json::error::Category::Syntax
+            | serde_json::error::Category::Eof => Code::BodyNotJson,
+        };
+        Refusal::new(code, error.to_string())
+    })
+}
+
+fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<TriggerKind, Refusal> {
+    let named = headers.get(TRIGGER_HEADER).map(|value| value.as_bytes());
+    match (named, field) {
+        (Some(b"manual"), _) | (None, Some(TriggerKind::Manual)) => Ok(TriggerKind::Manual),
+        (Some(b"api"), _) | (None, None | Some(TriggerKind::Api)) => Ok(TriggerKind::Api),
+        (Some(_), _) | (None, Some(TriggerKind::Webhook)) => Err(Refusal::new(
+            Code::BodyInvalid,
+            "a start through the API is `api` or `manual`",
+        )),
+    }
+}
+
+/// The key that the request names, in its header or its body. Two that differ are a mistake that
+/// must not be settled by precedence.
+fn agree_on_key(headers: &HeaderMap, field: Option<&str>) -> Result<Option<Key>, Refusal> {
+    let header = headers.get(KEY_HEADER).map(|value| value.as_bytes());
+    let field = field.map(str::as_bytes);
+    match (header, field) {
+        (Some(header), Some(field)) if header != field => Err(Refusal::new(
+            Code::KeyInvalid,
+            "the header and the body name different keys",
+        )),
+        (Some(bytes), _) | (None, Some(bytes)) => read_key(bytes).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn keyed(key: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(KEY_HEADER, key.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_key_is_taken_as_it_stands() {
+        let key = agree_on_key(&keyed("\"Order 42\""), None).unwrap().unwrap();
+
+        assert_eq!(key.as_bytes(), b"\"Order 42\"");
+    }
+
+    #[test]
+    fn two_keys_that_differ_are_refused() {
+        let refusal = agree_on_key(&keyed("a"), Some("b")).unwrap_err();
+
+        assert_eq!(refusal.problem().code(), Some(Code::KeyInvalid));
+    }
+
+    #[test]
+    fn the_input_stays_the_text_that_it_came_as() {
+        let payload = Payload(Bytes::from_static(b"{\"input\": {\"a\":1,\"a\":2} }"));
+
+        let asked = read_asked(&payload).unwrap();
+
+        assert_eq!(asked.input.unwrap().get(), "{\"a\":1,\"a\":2}");
+    }
+
+    #[test]
+    fn a_start_is_by_a_program_unless_a_person_says_so() {
+        let mut by_person = HeaderMap::new();
+        by_person.insert(TRIGGER_HEADER, "manual".parse().unwrap());
+
+        let none = HeaderMap::new();
+        let manual = Some(TriggerKind::Manual);
+        assert_eq!(read_trigger(&none, None).unwrap(), TriggerKind::Api);
+        assert_eq!(read_trigger(&none, manual).unwrap(), TriggerKind::Manual);
+        assert_eq!(read_trigger(&by_person, None).unwrap(), TriggerKind::Manual);
+        assert!(read_trigger(&none, Some(TriggerKind::Webhook)).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! Waits: list, and end one in the place of its callback.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{Called, CompleteWait, Page, Wait};
+use semel_engine::CallbackError;
+use semel_model::{RunId, WaitId};
+use semel_store::waits::{self, WaitView};
+use serde::Deserialize;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::query::{Named, Params, page_size};
+use crate::refusal::Refusal;
+use crate::runs::read_json;
+
+/// Which waits to list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    #[serde(default)]
+    run: Option<RunId>,
+    #[serde(default)]
+    all: bool,
+    #[serde(default)]
+    limit: Option<u16>,
+}
+
+/// `GET /v1/waits`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<Filter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let found = waits::list(
+        app.cell(),
+        caller.namespace_id,
+        filter.run,
+        filter.all,
+        limit,
+    )
+    .await?;
+    answer::ok(&Page {
+        items: found.iter().map(view).collect(),
+        next: None,
+    })
+}
+
+/// `POST /v1/waits/{wait}/complete`.
+pub(crate) async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    wait: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: WaitId = wait.read(Code::WaitNotFound)?;
+    let (CompleteWait { payload }, body) = payload.read()?;
+    let command = Command {
+        verb: "complete",
+        subject: wait.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let namespace_id = caller.namespace_id;
+    commands::once(app, &caller, command, async move {
+        let called = engine
+            .complete_wait(namespace_id, id, payload, &actor)
+            .await
+            .map_err(|error| refuse(error, Code::WaitNotFound))?;
+        let reply = Reply::new(StatusCode::OK, &view_called(&called))?;
+        Ok(reply.replayed_if(called.replayed))
+    })
+    .await
+}
+
+/// What a callback came to, as it goes over the wire.
+pub(crate) fn view_called(called: &semel_engine::Called) -> Called {
+    Called {
+        run: called.run,
+        wait: called.wait,
+        accepted: true,
+    }
+}
+
+/// Why a callback was not taken in; `missing` is what is not there.
+pub(crate) fn refuse(error: CallbackError, missing: Code) -> Refusal {
+    match error {
+        CallbackError::Unknown => Refusal::plain(missing),
+        CallbackError::NotJson(detail) => Refusal::new(Code::BodyNotJson, detail),
+        CallbackError::Unavailable(cause) => Refusal::database(&cause),
+    }
+}
+
+/// A wait as it goes over the wire.
+pub(crate) fn view(wait: &WaitView) -> Wait {
+    Wait {
+        id: wait.id,
+        run: wait.run,
+        step: wait.step.clone(),
+        state: wait.state.as_str().to_owned(),
+        opened_at: wait.opened_at,
+        until: wait.until,
+        ended_at: wait.ended_at,
+        payload: read_json(wait.payload.as_deref()),
+    }
+}

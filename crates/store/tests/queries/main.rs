@@ -1,0 +1,5 @@
+//! Each public function of the store, and the schema itself, on a real PostgreSQL.
+
+mod accept;
+mod schema;
+mod world;
