@@ -143,15 +143,15 @@ impl IntakeError {
     /// The stable word for this error.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnknownHook => "hook-unknown",
-            Self::UnknownFlow => "flow-unknown",
-            Self::NoTrigger { .. } => "trigger-missing",
-            Self::NotJson(_) => "payload-not-json",
-            Self::TooLarge => "payload-too-large",
+            Self::UnknownHook => "hook-not-found",
+            Self::UnknownFlow => "flow-not-found",
+            Self::NoTrigger { .. } => "trigger-not-declared",
+            Self::NotJson(_) => "body-not-json",
+            Self::TooLarge => "body-too-large",
             Self::NoKey => "key-missing",
             Self::KeyFailed(_) => "key-failed",
-            Self::Mismatch { .. } => "key-mismatch",
-            Self::Unavailable(_) => "database-away",
+            Self::Mismatch { .. } => "payload-mismatch",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }

@@ -1,0 +1,9 @@
+//! What callers see, over real HTTP, with the real engine on a real database.
+
+mod access;
+mod callbacks;
+mod commands;
+mod hooks;
+mod limits;
+mod starts;
+mod world;
