@@ -1,2 +1,131 @@
 //! Semel over its real surfaces beside bare PostgreSQL, in one run.
-fn main() {}
+//!
+//! `semel-bench` starts a PostgreSQL with every commit on disk, the product, a plain server and a
+//! peer, measures the goals F1 to F9 in slices that take turns, prints the ratios and writes JSON.
+//! Absolute figures move with the machine; only ratios inside one run count.
+
+mod bare;
+mod goal;
+mod ground;
+mod load;
+mod measure;
+mod meters;
+mod report;
+mod sleepers;
+mod wire;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use semel_testkit::{Cluster, Options};
+
+use crate::goal::Goal;
+use crate::ground::Ground;
+use crate::measure::{Course, Pace};
+use crate::report::Report;
+
+/// Semel over its real surfaces beside bare PostgreSQL, in one run.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Short slices and few sleepers: shows that everything runs, and little more.
+    #[arg(long)]
+    quick: bool,
+    /// Only these goals, e.g. F3,F4.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Goal>,
+    /// How long one slice lasts, in seconds.
+    #[arg(long, default_value_t = 5.0)]
+    slice: f64,
+    /// How many rounds count; one more comes before, to warm up.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Where to write everything as JSON.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Fail when a goal is not met.
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serves as the plain HTTP server that Semel is measured against.
+    #[command(hide = true)]
+    PlainServer {
+        /// The database.
+        url: String,
+    },
+}
+
+impl Arguments {
+    fn pace(&self) -> Pace {
+        match self.quick {
+            true => Pace {
+                slice: Duration::from_millis(700),
+                rounds: 1,
+            },
+            false => Pace {
+                slice: Duration::from_secs_f64(self.slice),
+                rounds: self.rounds,
+            },
+        }
+    }
+
+    fn wanted(&self) -> Vec<Goal> {
+        match self.only.is_empty() {
+            true => Goal::ALL.to_vec(),
+            false => self.only.clone(),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    if let Some(Command::PlainServer { url }) = &arguments.command {
+        bare::server::serve(url).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut report = Report::default();
+    measure(&arguments, &mut report).await?;
+    print(&report);
+    if let Some(path) = &arguments.out {
+        let text = serde_json::to_string_pretty(&report.json())?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(match arguments.strict && !report.all_met() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
+    let (pace, wanted) = (arguments.pace(), arguments.wanted());
+    if wanted.iter().any(|goal| *goal != Goal::F8) {
+        let ground = Ground::start().await?;
+        let mut course = Course {
+            ground: &ground,
+            pace,
+            report,
+        };
+        let done = course.run(&wanted).await;
+        done.with_context(|| format!("the server's last words:\n{}", ground.last_words()))?;
+    }
+    if wanted.contains(&Goal::F8) {
+        let cluster = Cluster::start(Options::durable()).await?;
+        let sleepers = if arguments.quick { 50_000 } else { 1_000_000 };
+        sleepers::measure(&cluster, sleepers, pace, report).await?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what the tool is for")]
+fn print(report: &Report) {
+    println!("{}", report.table());
+}

@@ -1,0 +1,260 @@
+//! Where everything is measured: one PostgreSQL with every commit on disk, the product, the plain
+//! server and the peer, each in a process of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hyper::Method;
+use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
+use serde_json::{Value, json};
+
+use crate::bare;
+use crate::bare::desk::Desk;
+use crate::load::Target;
+use crate::meters::Meters;
+
+/// How long a process may take to start.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The flow that deliveries are accepted for: its runs sleep at once, so that what is measured is
+/// the accept.
+const ACCEPT_FLOW: &str = "
+flow: accept
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: later
+    wait: { for: 30d }
+";
+
+/// Three recorded effects whose guard is the transaction.
+const KV_FLOW: &str = "
+flow: orders
+trigger:
+  api: { key: input.id }
+steps:
+  - id: paid
+    kv: { set: 'orders/${{ input.id }}', value: paid }
+  - id: packed
+    kv: { set: 'orders/${{ input.id }}', value: packed }
+  - id: sent
+    kv: { set: 'orders/${{ input.id }}', value: sent }
+result: '{\"ok\": true}'
+";
+
+/// Three calls to a destination that honours keys.
+const HTTP_FLOW: &str = "
+flow: calls
+trigger:
+  api: { key: input.id }
+steps:
+  - id: first
+    http: { post: 'PEER/keyed/orders', json: { order: '${{ input.id }}', step: 0 } }
+    guard: key
+  - id: second
+    http: { post: 'PEER/keyed/orders', json: { order: '${{ input.id }}', step: 1 } }
+    guard: key
+  - id: third
+    http: { post: 'PEER/keyed/orders', json: { order: '${{ input.id }}', step: 2 } }
+    guard: key
+result: '{\"ok\": true}'
+";
+
+/// Everything that is measured, running.
+pub(crate) struct Ground {
+    /// Reads what slices cost.
+    pub(crate) meters: Meters,
+    /// The product.
+    pub(crate) semel: Semel,
+    /// The plain server.
+    pub(crate) plain: Plain,
+    /// The batched writer.
+    pub(crate) desk: Desk,
+    /// What the steps call.
+    pub(crate) peer: Peer,
+    /// Where the bare tables are.
+    pub(crate) bare_url: String,
+    /// PostgreSQL itself, last, so that it ends after those who use it.
+    _cluster: Cluster,
+}
+
+impl Ground {
+    /// Starts everything.
+    pub(crate) async fn start() -> Result<Self> {
+        let cluster = Cluster::start(Options::durable()).await?;
+        let server = cluster.server().clone();
+        let admin = server.connect("postgres").await?;
+        admin.batch_execute("CREATE DATABASE bare").await?;
+        admin.batch_execute("CREATE DATABASE semel").await?;
+        let bare_url = server.url("bare");
+        let client = bare::connect(&bare_url).await?;
+        bare::create(&client).await?;
+        let desk = Desk::start(client).await?;
+        let plain = Plain::start(&bare_url).await?;
+        let peer = Peer::start().await?;
+        let semel = Semel::start(&server.url("semel")).await?;
+        semel.publish("accept", ACCEPT_FLOW).await?;
+        semel.publish("orders", KV_FLOW).await?;
+        let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
+        semel.publish("calls", &calls).await?;
+        let meters = Meters::new(admin, cluster.home())?;
+        Ok(Self {
+            meters,
+            semel,
+            plain,
+            desk,
+            peer,
+            bare_url,
+            _cluster: cluster,
+        })
+    }
+
+    /// The product's log, for a failure's message.
+    pub(crate) fn last_words(&self) -> String {
+        let log = self.semel.process.stderr();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+/// `semel serve` and what it takes to speak to it.
+pub(crate) struct Semel {
+    /// The process.
+    pub(crate) process: Process,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Semel {
+    async fn start(url: &str) -> Result<Self> {
+        let migrated = Program::semel()?
+            .args(["migrate", "--json"])
+            .env("DATABASE_URL", url)
+            .run(START_PATIENCE)
+            .await?;
+        ensure!(migrated.status.success(), "migrate: {}", migrated.stderr);
+        let answer: Value = serde_json::from_str(&migrated.stdout)?;
+        let token = answer["data"]["token"].as_str().context("a token")?;
+        let process = Program::semel()?
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
+            .env("DATABASE_URL", url)
+            .env("SEMEL_SECRET_KEY", "0b".repeat(32))
+            .start()?;
+        let address = address_in(&process, "listening on ").await?;
+        Ok(Self {
+            process,
+            address,
+            token: token.to_owned(),
+        })
+    }
+
+    /// Pushes, publishes and promotes a flow.
+    async fn publish(&self, name: &str, source: &str) -> Result<()> {
+        let client = Client::new(self.address, 1);
+        let draft = json!({ "source": source }).to_string();
+        let flow = format!("/v1/flows/{name}");
+        self.ask(&client, Method::PUT, &format!("{flow}/draft"), draft)
+            .await?;
+        let published = self
+            .ask(
+                &client,
+                Method::POST,
+                &format!("{flow}/publish"),
+                "{}".into(),
+            )
+            .await?;
+        let release = json!({ "release": published["release"] }).to_string();
+        self.ask(&client, Method::POST, &format!("{flow}/promote"), release)
+            .await?;
+        Ok(())
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<Value> {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", path),
+        ];
+        let answer = client.send(method, path, &headers, body.into()).await?;
+        ensure!(
+            answer.status.is_success(),
+            "{path}: {} {}",
+            answer.status,
+            answer.text()
+        );
+        answer.json()
+    }
+
+    /// Where deliveries go.
+    pub(crate) fn hook(&self) -> Arc<Target> {
+        Arc::new(Target {
+            address: self.address,
+            path: "/hooks/default/accept".to_owned(),
+            headers: String::new(),
+            status: 202,
+            contains: "run_",
+            wrapped: false,
+        })
+    }
+
+    /// Where runs are started whose end is waited for.
+    pub(crate) fn runs_of(&self, flow: &str) -> Arc<Target> {
+        Arc::new(Target {
+            address: self.address,
+            path: format!("/v1/flows/{flow}/runs?wait=30s"),
+            headers: format!("authorization: Bearer {}\r\n", self.token),
+            status: 200,
+            contains: "succeeded",
+            wrapped: true,
+        })
+    }
+}
+
+/// The plain server.
+pub(crate) struct Plain {
+    /// The process.
+    pub(crate) process: Process,
+    address: SocketAddr,
+}
+
+impl Plain {
+    async fn start(url: &str) -> Result<Self> {
+        let process = Program::at(std::env::current_exe()?)
+            .args(["plain-server", url])
+            .with_open_input()
+            .start()?;
+        let address = address_in(&process, bare::server::LISTENING).await?;
+        Ok(Self { process, address })
+    }
+
+    /// Where deliveries go.
+    pub(crate) fn hook(&self) -> Arc<Target> {
+        Arc::new(Target {
+            address: self.address,
+            path: "/hooks/default/accept".to_owned(),
+            headers: String::new(),
+            status: 202,
+            contains: "run_",
+            wrapped: false,
+        })
+    }
+}
+
+/// The address in the line by which a process says that it listens.
+async fn address_in(process: &Process, words: &str) -> Result<SocketAddr> {
+    let line = process.until_line(words, START_PATIENCE).await?;
+    let behind = line.split(words).nth(1).unwrap_or_default();
+    let address = behind.split_whitespace().next().unwrap_or_default();
+    address
+        .parse()
+        .with_context(|| format!("an address in {line:?}"))
+}

@@ -1,0 +1,185 @@
+//! The rounds: a slice of bare, a slice of Semel, and again.
+//!
+//! Only the ratio of two neighbouring slices means anything on a machine that others use as well,
+//! so each round has its own ratio and the middle one counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::bare;
+use crate::bare::merged::Merged;
+use crate::bare::runner::Runner;
+use crate::goal::Goal;
+use crate::ground::Ground;
+use crate::load::{self, Keys, Poster, Sender, Slice, Target};
+use crate::meters::Reading;
+use crate::report::{Report, Side};
+
+/// How many different keys the repeats bring.
+const REPEATED_KEYS: u64 = 5000;
+
+/// How long slices last, and how many rounds there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// The length of one slice.
+    pub(crate) slice: Duration,
+    /// The number of rounds.
+    pub(crate) rounds: usize,
+}
+
+/// What one slice brought and cost.
+pub(crate) struct Measured {
+    /// What it brought.
+    pub(crate) slice: Slice,
+    /// What it cost.
+    pub(crate) used: Reading,
+}
+
+/// One course of measurements on a ground.
+pub(crate) struct Course<'a> {
+    /// Where.
+    pub(crate) ground: &'a Ground,
+    /// How long and how often.
+    pub(crate) pace: Pace,
+    /// Where results go.
+    pub(crate) report: &'a mut Report,
+}
+
+impl Course<'_> {
+    /// Measures every wanted goal but F8, which needs no server.
+    pub(crate) async fn run(&mut self, wanted: &[Goal]) -> Result<()> {
+        let wants = |goals: &[Goal]| goals.iter().any(|goal| wanted.contains(goal));
+        if wants(&[Goal::F1]) {
+            self.accepts().await?;
+        }
+        if wants(&[Goal::F2]) {
+            self.duplicates().await?;
+        }
+        if wants(&[Goal::F3]) {
+            self.runs(Goal::F3, 32).await?;
+        }
+        if wants(&[Goal::F4, Goal::F6, Goal::F7]) {
+            self.runs(Goal::F4, 256).await?;
+        }
+        if wants(&[Goal::F5]) {
+            self.alone().await?;
+        }
+        if wants(&[Goal::F9]) {
+            self.calls().await?;
+        }
+        Ok(())
+    }
+
+    async fn accepts(&mut self) -> Result<()> {
+        let (plain, semel) = (self.ground.plain.hook(), self.ground.semel.hook());
+        let keys = Keys::Unique;
+        for round in 0..=self.pace.rounds {
+            let bare = self.post(&plain, 32, keys, &format!("a{round}")).await?;
+            let ours = self.post(&semel, 32, keys, &format!("a{round}")).await?;
+            self.note(Goal::F1, round, &bare, &ours);
+        }
+        Ok(())
+    }
+
+    async fn duplicates(&mut self) -> Result<()> {
+        let (plain, semel) = (self.ground.plain.hook(), self.ground.semel.hook());
+        let keys = Keys::Repeated(REPEATED_KEYS);
+        // The first round, which does not count, brings every key for the first time.
+        for round in 0..=self.pace.rounds {
+            let bare = self.post(&plain, 32, keys, "d").await?;
+            let ours = self.post(&semel, 32, keys, "d").await?;
+            self.note(Goal::F2, round, &bare, &ours);
+        }
+        Ok(())
+    }
+
+    async fn runs(&mut self, goal: Goal, in_flight: usize) -> Result<()> {
+        let target = self.ground.semel.runs_of("orders");
+        for round in 0..=self.pace.rounds {
+            let tag = format!("r{in_flight}-{round}");
+            let crowd = Runner::crowd(&self.ground.desk, in_flight, &tag, None).await?;
+            let bare = self.slice(crowd, None).await?;
+            let ours = self.post(&target, in_flight, Keys::Unique, &tag).await?;
+            self.note(goal, round, &bare, &ours);
+            if goal == Goal::F4 && round > 0 {
+                let commits = |side: &Measured| side.used.commits as f64 / side.slice.count as f64;
+                self.report.add(Goal::F6, commits(&bare), commits(&ours));
+                // The generator is no part of either: bare has its driver in this process.
+                let cost = |side: &Measured, seconds: f64| seconds * 1e6 / side.slice.count as f64;
+                let bare_us = cost(&bare, bare.used.bench_s + bare.used.postgres_s);
+                let ours_us = cost(&ours, ours.used.server_s + ours.used.postgres_s);
+                self.report.add(Goal::F7, bare_us, ours_us);
+            }
+        }
+        Ok(())
+    }
+
+    async fn alone(&mut self) -> Result<()> {
+        let target = self.ground.semel.runs_of("orders");
+        for round in 0..=self.pace.rounds {
+            let tag = format!("one-{round}");
+            let client = bare::connect(&self.ground.bare_url).await?;
+            let merged = Merged::new(client, tag.clone()).await?;
+            let bare = self.slice(vec![merged], None).await?;
+            let ours = self.post(&target, 1, Keys::Unique, &tag).await?;
+            self.detail(Goal::F5, round, &bare, &ours);
+            if round > 0 {
+                let p50 = |side: &Measured| side.slice.latency_ms(0.5);
+                self.report.add(Goal::F5, p50(&bare), p50(&ours));
+            }
+        }
+        Ok(())
+    }
+
+    async fn calls(&mut self) -> Result<()> {
+        let target = self.ground.semel.runs_of("calls");
+        let peer = self.ground.peer.address();
+        for round in 0..=self.pace.rounds {
+            let tag = format!("c{round}");
+            self.ground.peer.reset().await?;
+            let crowd = Runner::crowd(&self.ground.desk, 256, &tag, Some(peer)).await?;
+            let bare = self.slice(crowd, None).await?;
+            self.ground.peer.reset().await?;
+            let ours = self.post(&target, 256, Keys::Unique, &tag).await?;
+            self.note(Goal::F9, round, &bare, &ours);
+        }
+        Ok(())
+    }
+
+    async fn post(
+        &self,
+        target: &Arc<Target>,
+        count: usize,
+        keys: Keys,
+        tag: &str,
+    ) -> Result<Measured> {
+        let crowd = Poster::crowd(target, count, keys, tag).await?;
+        let server = match target.address == self.ground.plain.hook().address {
+            true => self.ground.plain.process.id(),
+            false => self.ground.semel.process.id(),
+        };
+        self.slice(crowd, Some(server)).await
+    }
+
+    async fn slice<S: Sender>(&self, crowd: Vec<S>, server: Option<u32>) -> Result<Measured> {
+        let before = self.ground.meters.read(server).await?;
+        let slice = load::run(crowd, self.pace.slice).await?;
+        let used = self.ground.meters.read(server).await?.since(&before);
+        Ok(Measured { slice, used })
+    }
+
+    /// The first round only warms up.
+    fn note(&mut self, goal: Goal, round: usize, bare: &Measured, ours: &Measured) {
+        self.detail(goal, round, bare, ours);
+        if round > 0 {
+            self.report.add(goal, bare.slice.rate(), ours.slice.rate());
+        }
+    }
+
+    fn detail(&mut self, goal: Goal, round: usize, bare: &Measured, ours: &Measured) {
+        self.report.detail(goal, round, Side::Bare, bare);
+        self.report.detail(goal, round, Side::Semel, ours);
+    }
+}
