@@ -77,13 +77,13 @@ pub(crate) struct Ground {
     /// Where the bare tables are.
     pub(crate) bare_url: String,
     /// PostgreSQL itself, last, so that it ends after those who use it.
-    _cluster: Cluster,
+    cluster: Cluster,
 }
 
 impl Ground {
     /// Starts everything.
-    pub(crate) async fn start() -> Result<Self> {
-        let cluster = Cluster::start(Options::durable()).await?;
+    pub(crate) async fn start(options: Options) -> Result<Self> {
+        let cluster = Cluster::start(options).await?;
         let server = cluster.server().clone();
         let admin = server.connect("postgres").await?;
         admin.batch_execute("CREATE DATABASE bare").await?;
@@ -107,8 +107,13 @@ impl Ground {
             desk,
             peer,
             bare_url,
-            _cluster: cluster,
+            cluster,
         })
+    }
+
+    /// Opens a connection to one of the databases.
+    pub(crate) async fn connect(&self, database: &str) -> Result<tokio_postgres::Client> {
+        self.cluster.server().connect(database).await
     }
 
     /// The product's log, for a failure's message.

@@ -10,6 +10,7 @@ mod ground;
 mod load;
 mod measure;
 mod meters;
+mod profile;
 mod report;
 mod sleepers;
 mod wire;
@@ -48,6 +49,10 @@ struct Arguments {
     /// Where to write everything as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Tell what each statement costs. Needs the extension pg_stat_statements, and costs a little
+    /// itself.
+    #[arg(long)]
+    profile: bool,
     /// Fail when a goal is not met.
     #[arg(long)]
     strict: bool,
@@ -108,7 +113,11 @@ async fn main() -> Result<ExitCode> {
 async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
     let (pace, wanted) = (arguments.pace(), arguments.wanted());
     if wanted.iter().any(|goal| *goal != Goal::F8) {
-        let ground = Ground::start().await?;
+        let options = match arguments.profile {
+            true => profile::options(),
+            false => Options::durable(),
+        };
+        let ground = Ground::start(options).await?;
         let mut course = Course {
             ground: &ground,
             pace,
@@ -116,6 +125,11 @@ async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
         };
         let done = course.run(&wanted).await;
         done.with_context(|| format!("the server's last words:\n{}", ground.last_words()))?;
+        if arguments.profile {
+            for database in ["bare", "semel"] {
+                eprintln!("{}", profile::table(&ground, database).await?);
+            }
+        }
     }
     if wanted.contains(&Goal::F8) {
         let cluster = Cluster::start(Options::durable()).await?;
