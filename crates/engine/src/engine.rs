@@ -1,9 +1,9 @@
 //! The engine: what a process holds, and how it starts and stops.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
@@ -15,10 +15,12 @@ use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, sessions};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::catalogue::Catalogue;
+use crate::ends::Ends;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::turn::Turn;
@@ -27,8 +29,11 @@ use crate::{recover, retain};
 /// How long a stopping process lets its runs reach their next commit.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often somebody who waits for a run's end looks at the record.
+/// How often somebody who waits for a run's end looks at the record, where nobody will tell.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often they look where this process carries the run: its lease may have gone to another.
+const LOOK_RARELY: Duration = Duration::from_secs(5);
 
 /// The secret from which callback addresses are derived. It is kept outside the database.
 #[derive(Clone)]
@@ -135,7 +140,7 @@ pub struct Inner {
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
     pub(crate) single: tokio::sync::Mutex<Taker>,
     tenure: RwLock<Arc<Tenure>>,
-    ends: Mutex<HashMap<RunId, Arc<Notify>>>,
+    pub(crate) ends: Arc<Ends>,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -157,7 +162,7 @@ impl Engine {
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
-            ends: Mutex::default(),
+            ends: Arc::default(),
             duties: Mutex::default(),
             options,
             cell,
@@ -188,23 +193,28 @@ impl Engine {
 
     /// Waits until a run has ended or is parked, and says how it stands then, or after `patience`.
     pub async fn await_end(&self, run: RunId, patience: Duration) -> Result<Standing, ReadError> {
-        let deadline = tokio::time::Instant::now() + patience;
-        let ended = self.inner.watch_end(run);
+        let deadline = Instant::now() + patience;
+        let mut watch = self.inner.ends.watch(run);
+        let mut look = !watch.is_carried();
         loop {
-            // Registered before the record is read, so that an end in between is not missed.
-            let notified = ended.notified();
-            let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
-            let now = tokio::time::Instant::now();
-            match standing {
-                Some(standing)
-                    if standing.state != semel_model::run::State::Active || now >= deadline =>
-                {
-                    return Ok(standing);
+            let now = Instant::now();
+            if look || now >= deadline {
+                let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
+                match standing {
+                    Some(standing) if standing.state != State::Active || now >= deadline => {
+                        return Ok(standing);
+                    }
+                    Some(_) | None => {}
                 }
-                Some(_) | None => {}
             }
-            let pause = LOOK_EVERY.min(deadline.saturating_duration_since(now));
-            let _ = tokio::time::timeout(pause, notified).await;
+            let pause = match watch.is_carried() {
+                true => LOOK_RARELY,
+                false => LOOK_EVERY,
+            };
+            match timeout_at(deadline.min(now + pause), watch.told()).await {
+                Ok(Some(standing)) if standing.state != State::Active => return Ok(standing),
+                Ok(_) | Err(_) => look = true,
+            }
         }
     }
 
@@ -300,25 +310,6 @@ impl Inner {
                 pause = (pause * 2).min(Duration::from_secs(2));
             }
         });
-    }
-
-    /// Tells whoever waits that a run has ended or is parked.
-    pub(crate) fn tell_end(&self, run: RunId) {
-        let watcher = self.ends.lock().ok().and_then(|mut ends| ends.remove(&run));
-        if let Some(watcher) = watcher {
-            watcher.notify_waiters();
-        }
-    }
-
-    fn watch_end(&self, run: RunId) -> Arc<Notify> {
-        match self.ends.lock() {
-            Ok(mut ends) => {
-                // Watchers whose run never ended in this process are dropped here.
-                ends.retain(|_, watcher| Arc::strong_count(watcher) > 1);
-                ends.entry(run).or_default().clone()
-            }
-            Err(_) => Arc::default(),
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use semel_model::{SessionId, Span};
 use semel_steps::{HttpCaller, SendGate};
 use semel_store::{Cell, ReadError, sessions};
@@ -162,6 +163,13 @@ pub async fn keep_taking(inner: Arc<Inner>) {
             () = tokio::time::sleep(jittered(pause.min(POLL_EVERY))) => {}
             () = inner.stop.cancelled() => {}
         }
+    }
+}
+
+/// Has the taker look again where a run is due before it would look by itself.
+pub(crate) fn expect(inner: &Inner, due_at: Timestamp) {
+    if due_at < inner.clock.now() + POLL_EVERY {
+        inner.wake.notify_one();
     }
 }
 

@@ -15,6 +15,7 @@ pub mod catalogue;
 pub mod commands;
 pub mod decide;
 pub mod doubts;
+mod ends;
 pub mod engine;
 pub mod fold;
 pub mod intake;

@@ -18,18 +18,19 @@ use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Guard, Key, Outcome, RunId, WaitId};
 use semel_steps::{Pooling, fault};
 use semel_store::evidence::{self, Late};
-use semel_store::journal::{Lease, Written};
+use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue::{self, Taken};
-use semel_store::runs::Stage;
+use semel_store::runs::{Stage, Standing};
 use semel_store::writer::WriteError;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalogue::Release;
 use crate::decide::{self, Act, Sight, decide};
+use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
-use crate::lease::Tenure;
+use crate::lease::{self, Tenure};
 use crate::settle;
 
 mod notes;
@@ -45,6 +46,7 @@ pub struct Turn {
     release: Arc<Release>,
     tenure: Arc<Tenure>,
     _permit: OwnedSemaphorePermit,
+    carried: Carried,
     run: RunId,
     key: Key,
     born: Date,
@@ -92,6 +94,7 @@ impl Turn {
         } = fresh;
         let (run_view, waits_view) = views(&inner, &release, run, &key);
         Self {
+            carried: inner.ends.carry(run),
             inner,
             release,
             tenure,
@@ -510,7 +513,7 @@ impl Turn {
             self.notes.unpark();
         }
         let transition = self.notes.take(self.identity(), lease.clone());
-        let end = transition.record.as_ref().map(|record| record.state);
+        let end = transition.record.clone();
         fault::point(before, &self.key.text()).await;
         let written = self.inner.record.write(transition).await;
         fault::point(after, &self.key.text()).await;
@@ -548,16 +551,17 @@ impl Turn {
         }
     }
 
-    fn after_commit(&mut self, lease: &Lease, end: Option<semel_model::run::State>) {
+    fn after_commit(&mut self, lease: &Lease, end: Option<RecordChange>) {
         match lease {
             Lease::Keep => return,
             Lease::Return {
-                due_at: Some(_), ..
-            } => self.inner.wake.notify_one(),
+                due_at: Some(due_at),
+                ..
+            } => lease::expect(&self.inner, *due_at),
             Lease::Return { due_at: None, .. } => {}
             Lease::End => {
                 let metrics = &self.inner.metrics;
-                match end {
+                match end.as_ref().map(|record| record.state) {
                     Some(semel_model::run::State::Succeeded) => metrics.runs_succeeded.add_one(),
                     Some(semel_model::run::State::Cancelled) => metrics.runs_cancelled.add_one(),
                     _ => metrics.runs_failed.add_one(),
@@ -565,8 +569,13 @@ impl Turn {
             }
         }
         self.settled = true;
-        if end.is_some() {
-            self.inner.tell_end(self.run);
+        if let Some(record) = end {
+            self.carried.tell(Standing {
+                run: self.run,
+                state: record.state,
+                result: record.result,
+                fault: record.fault,
+            });
         }
     }
 
