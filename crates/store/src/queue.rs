@@ -41,8 +41,9 @@ const TAKE_ONE: &str = "
        AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
  RETURNING run_id, epoch, seq, takes, cancel, born";
 
+/// Nothing where nobody sleeps. `greatest` would make a zero of that, and the taker would spin.
 const NEXT_DUE: &str = "
-    SELECT greatest(extract(epoch FROM min(due_at) - moment()), 0)::float8
+    SELECT extract(epoch FROM min(due_at) - moment())::float8
       FROM queue
      WHERE holder IS NULL AND due_at < 'infinity'";
 
@@ -166,7 +167,8 @@ impl Taker {
             ready.client.query_one(ready.statement(NEXT_DUE), &[]),
         )
         .await?;
-        let next_due = due.get::<_, Option<f64>>(0).map(Duration::from_secs_f64);
+        let next_due = due.get::<_, Option<f64>>(0);
+        let next_due = next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0)));
         let (taken, now) = load(ready, &rows).await?;
         Ok(Catch {
             taken,
