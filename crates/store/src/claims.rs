@@ -1,35 +1,66 @@
 //! The gate in front of a run: the `claims` table, and what is made together with a claim.
 //!
-//! Accept takes many deliveries and makes one commit. Commit points: there is one, the `COMMIT` of
-//! [`Accept`]; before it nothing of a delivery exists, after it claim, run, first journal row and
-//! queue entry all do, and only then is a sender answered.
+//! Accept takes many deliveries and makes one commit. Commit points: there is one, the end of the
+//! one statement of [`Accept`]; before it nothing of a delivery exists, after it claim, run, first
+//! journal row and queue entry all do, and only then is a sender answered.
 //!
 //! Rows go in in the order of their identity, so that two servers that accept the same keys at the
 //! same time wait for each other and never in a circle.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use futures_util::future::try_join4;
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
 use semel_model::run::State;
 use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, Verdict};
 use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::link::{Link, Ready, Trouble, trouble};
 use crate::writer::{Batch, Writer};
-use crate::{clock, runs};
+use crate::runs;
 
-const CLAIM: &str = "
-    INSERT INTO claims (id, run_id, fingerprint, expires_at)
-    SELECT t.id, t.run_id, t.fingerprint,
-           date_trunc('minute', (SELECT moment()) + make_interval(secs => t.keep_secs + 60))
-      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[])
-        AS t (id, run_id, fingerprint, keep_secs)
-        ON CONFLICT (id) DO NOTHING
- RETURNING id";
+/// Claims what is free, and makes run, queue entry and first journal row of each fresh claim: one
+/// statement, which is its own transaction.
+///
+/// `IS TRUE` keeps the look-up a hashed one: as a join it would be nested, for want of any other
+/// kind in a writer's session.
+const ACCEPT: &str = "
+    WITH clock AS MATERIALIZED (SELECT moment() AS now),
+    arrived AS MATERIALIZED (
+        SELECT *
+          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::int4[], $6::int4[],
+                      $7::bytea[], $8::uuid[], $9::uuid[], $10::text[])
+            AS t (claim_id, run_id, fingerprint, keep_secs, namespace_id, release_id, key,
+                  delivery_id, holder, events)),
+    claimed AS (
+        INSERT INTO claims (id, run_id, fingerprint, expires_at)
+        SELECT t.claim_id, t.run_id, t.fingerprint,
+               date_trunc('minute', c.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, clock c
+            ON CONFLICT (id) DO NOTHING
+     RETURNING id),
+    fresh AS MATERIALIZED (
+        SELECT t.*, c.now, (c.now AT TIME ZONE 'UTC')::date AS born
+          FROM arrived t, clock c
+         WHERE (t.claim_id IN (SELECT id FROM claimed)) IS TRUE),
+    made AS (
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at,
+                          born)
+        SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, born
+          FROM fresh
+            ON CONFLICT (id) DO NOTHING
+     RETURNING 1),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, holder, epoch, seq, born)
+        SELECT run_id, now, holder, 1, 1, born FROM fresh),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT born, run_id, 1, 1, now, events::json FROM fresh)
+    SELECT (SELECT now FROM clock), ARRAY(SELECT id FROM claimed),
+           all_or_nothing((SELECT count(*) FROM made), (SELECT count(*) FROM claimed))";
 
 const MEET: &str = "
     SELECT c.id, c.run_id, c.fingerprint, r.delivery_id, r.state::text, r.result, r.fault,
@@ -38,21 +69,11 @@ const MEET: &str = "
       JOIN claims c ON c.id = t.id
       JOIN runs r ON r.id = c.run_id";
 
-const QUEUE: &str = "
-    INSERT INTO queue (run_id, due_at, holder, epoch, seq, born)
-    SELECT t.run_id, $3, t.holder, 1, 1, $4
-      FROM unnest($1::uuid[], $2::uuid[]) AS t (run_id, holder)";
-
-const WRITE: &str = "
-    INSERT INTO journal (born, run_id, seq, epoch, at, events)
-    SELECT $3, t.run_id, 1, 1, $4, t.events::json
-      FROM unnest($1::uuid[], $2::text[]) AS t (run_id, events)";
-
 const FIND: &str = "SELECT id, run_id, fingerprint, expires_at FROM claims WHERE id = $1";
 
 const DROP: &str = "DELETE FROM claims WHERE id = $1 RETURNING run_id";
 
-pub(crate) const STATEMENTS: &[&str] = &[CLAIM, MEET, QUEUE, WRITE, FIND, DROP];
+pub(crate) const STATEMENTS: &[&str] = &[ACCEPT, MEET, FIND, DROP];
 
 /// How many times a key may have been forgotten before accept stops looking for its next run.
 const INCARNATIONS_MAX: u32 = 10_000;
@@ -114,8 +135,7 @@ impl Batch for Accept {
         link: &mut Link,
         items: &mut Vec<Delivery>,
     ) -> Result<Vec<Met>, Error> {
-        link.prepare(&[clock::READ, CLAIM, MEET, runs::INSERT, QUEUE, WRITE])
-            .await?;
+        link.prepare(&[ACCEPT, MEET]).await?;
         // Repeats inside the batch are answered from the first of their claim.
         let mut firsts: Vec<&Delivery> = Vec::with_capacity(items.len());
         let mut seen = HashMap::with_capacity(items.len());
@@ -198,35 +218,21 @@ async fn accept_once(
     let Some(ready) = link.ready() else {
         unreachable!("prepare connects")
     };
-    let gate = knock(ready, firsts, incarnation).await;
-    let (now, fresh, met) = match gate {
-        Ok(gate) => gate,
-        Err(error) => return Err(roll_back(ready, error).await),
-    };
-    let mut known: HashMap<ClaimId, Known> = met.into_iter().collect();
-    let made: Vec<&Delivery> = firsts
-        .iter()
-        .copied()
-        .filter(|first| fresh.contains(&first.claim))
-        .collect();
-    if made.is_empty() {
-        ready.client.batch_execute("COMMIT").await?;
-        return Ok(known);
+    let (now, fresh) = claim(ready, firsts, incarnation).await?;
+    let mut known = HashMap::with_capacity(firsts.len());
+    let mut others = Vec::new();
+    for first in firsts {
+        match fresh.contains(first.claim.as_uuid()) {
+            true => drop(known.insert(first.claim, new(first, incarnation, now))),
+            false => others.push(*first.claim.as_uuid()),
+        }
     }
-    if let Err(error) = make(ready, &made, incarnation, now).await {
-        return Err(roll_back(ready, error).await);
+    if !others.is_empty() {
+        let statement = ready.statement(MEET);
+        let met = ready.client.query(statement, &[&others]).await?;
+        known.extend(met.iter().map(read_known));
     }
-    known.extend(
-        made.into_iter()
-            .map(|delivery| (delivery.claim, new(delivery, incarnation, now))),
-    );
     Ok(known)
-}
-
-async fn roll_back(ready: Ready<'_>, error: Error) -> Error {
-    // On a broken connection this fails too, and the server rolls back by itself.
-    let _ = ready.client.batch_execute("ROLLBACK").await;
-    error
 }
 
 fn new(delivery: &Delivery, incarnation: u32, now: Timestamp) -> Known {
@@ -244,44 +250,52 @@ fn new(delivery: &Delivery, incarnation: u32, now: Timestamp) -> Known {
     }
 }
 
-type Gate = (
-    Timestamp,
-    std::collections::HashSet<ClaimId>,
-    Vec<(ClaimId, Known)>,
-);
-
-/// Opens the transaction, claims what is free, and reads what is not, in one flight.
-async fn knock(ready: Ready<'_>, firsts: &[&Delivery], incarnation: u32) -> Result<Gate, Error> {
-    let ids: Vec<Uuid> = firsts.iter().map(|first| *first.claim.as_uuid()).collect();
-    let run_ids: Vec<Uuid> = firsts
+/// Claims what is free and makes what belongs to it; says when, and which claims were free.
+async fn claim(
+    ready: Ready<'_>,
+    firsts: &[&Delivery],
+    incarnation: u32,
+) -> Result<(Timestamp, HashSet<Uuid>), Error> {
+    let column = |value: fn(&Delivery) -> Uuid| -> Vec<Uuid> {
+        firsts.iter().map(|first| value(first)).collect()
+    };
+    let claims = column(|first| *first.claim.as_uuid());
+    let fingerprints = column(|first| *first.fingerprint.as_uuid());
+    let deliveries = column(|first| *first.delivery.as_uuid());
+    let runs: Vec<Uuid> = firsts
         .iter()
         .map(|first| *RunId::derive(first.claim, incarnation).as_uuid())
-        .collect();
-    let fingerprints: Vec<Uuid> = firsts
-        .iter()
-        .map(|first| *first.fingerprint.as_uuid())
         .collect();
     let keeps: Vec<f64> = firsts
         .iter()
         .map(|first| first.keep.as_millis() as f64 / 1e3)
         .collect();
-
-    let (_, row, claimed, met) = try_join4(
-        ready.client.batch_execute("BEGIN"),
-        ready.client.query_one(ready.statement(clock::READ), &[]),
-        ready.client.query(
-            ready.statement(CLAIM),
-            &[&ids, &run_ids, &fingerprints, &keeps],
-        ),
-        ready.client.query(ready.statement(MEET), &[&ids]),
-    )
-    .await?;
-    let now: Timestamp = row.get(0);
-    let fresh = claimed
+    let namespaces: Vec<i32> = firsts.iter().map(|first| first.namespace_id).collect();
+    let releases: Vec<i32> = firsts.iter().map(|first| first.release_id).collect();
+    let keys: Vec<&[u8]> = firsts.iter().map(|first| first.key.as_bytes()).collect();
+    let holders: Vec<Option<Uuid>> = firsts
         .iter()
-        .map(|row| ClaimId::from_uuid(row.get(0)))
+        .map(|first| first.holder.map(|session| *session.as_uuid()))
         .collect();
-    Ok((now, fresh, met.iter().map(read_known).collect()))
+    let events: Vec<&str> = firsts.iter().map(|first| first.events.as_str()).collect();
+    let values: [&(dyn ToSql + Sync); 10] = [
+        &claims,
+        &runs,
+        &fingerprints,
+        &keeps,
+        &namespaces,
+        &releases,
+        &keys,
+        &deliveries,
+        &holders,
+        &events,
+    ];
+    let row = ready
+        .client
+        .query_one(ready.statement(ACCEPT), &values)
+        .await?;
+    let fresh: Vec<Uuid> = row.get(1);
+    Ok((row.get(0), fresh.into_iter().collect()))
 }
 
 fn read_known(row: &tokio_postgres::Row) -> (ClaimId, Known) {
@@ -300,57 +314,6 @@ fn read_known(row: &tokio_postgres::Row) -> (ClaimId, Known) {
         },
     };
     (ClaimId::from_uuid(row.get(0)), known)
-}
-
-/// Makes run, queue entry and first journal row of every fresh claim, and commits.
-async fn make(
-    ready: Ready<'_>,
-    made: &[&Delivery],
-    incarnation: u32,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let run_ids: Vec<Uuid> = made
-        .iter()
-        .map(|item| *RunId::derive(item.claim, incarnation).as_uuid())
-        .collect();
-    let claim_ids: Vec<Uuid> = made.iter().map(|item| *item.claim.as_uuid()).collect();
-    let namespaces: Vec<i32> = made.iter().map(|item| item.namespace_id).collect();
-    let releases: Vec<i32> = made.iter().map(|item| item.release_id).collect();
-    let keys: Vec<&[u8]> = made.iter().map(|item| item.key.as_bytes()).collect();
-    let deliveries: Vec<Uuid> = made.iter().map(|item| *item.delivery.as_uuid()).collect();
-    let holders: Vec<Option<Uuid>> = made
-        .iter()
-        .map(|item| item.holder.map(|session| *session.as_uuid()))
-        .collect();
-    let events: Vec<&str> = made.iter().map(|item| item.events.as_str()).collect();
-    let born = runs::birthday(now);
-    let wanted = made.len() as i64;
-
-    try_join4(
-        ready.client.query(
-            ready.statement(runs::INSERT),
-            &[
-                &run_ids,
-                &claim_ids,
-                &namespaces,
-                &releases,
-                &keys,
-                &deliveries,
-                &now,
-                &born,
-                &wanted,
-            ],
-        ),
-        ready
-            .client
-            .execute(ready.statement(QUEUE), &[&run_ids, &holders, &now, &born]),
-        ready
-            .client
-            .execute(ready.statement(WRITE), &[&run_ids, &events, &born, &now]),
-        ready.client.batch_execute("COMMIT"),
-    )
-    .await?;
-    Ok(())
 }
 
 /// A claim as people see it.

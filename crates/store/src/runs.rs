@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use semel_model::run::State;
 use semel_model::{ClaimId, Key, RunId};
 use tokio_postgres::Row;
@@ -10,22 +9,11 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// Refuses the batch when a run of that identity exists: its key was forgotten before.
-pub(crate) const INSERT: &str = "
-    WITH made AS (
-        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at, born)
-        SELECT t.id, t.claim_id, t.namespace_id, t.release_id, t.key, t.delivery_id, $7, $8
-          FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::int4[], $5::bytea[], $6::uuid[])
-            AS t (id, claim_id, namespace_id, release_id, key, delivery_id)
-            ON CONFLICT (id) DO NOTHING
-     RETURNING 1)
-    SELECT all_or_nothing(count(*), $9) FROM made";
-
 /// Writes what a transition makes of the record.
 pub(crate) const UPDATE: &str = "
     UPDATE runs r
        SET state = t.state::run_state, result = t.result::json, fault = t.fault::json,
-           ended_at = CASE WHEN t.ended THEN moment() END
+           ended_at = CASE WHEN t.ended THEN (SELECT moment()) END
       FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bool[])
         AS t (id, state, result, fault, ended)
      WHERE r.id = t.id";
@@ -60,7 +48,7 @@ const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id =
 
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, UPDATE, LIST, GET, STATES, NAMESPACE];
+pub(crate) const STATEMENTS: &[&str] = &[UPDATE, LIST, GET, STATES, NAMESPACE];
 
 /// A run as people see it.
 #[derive(Clone, Debug)]
@@ -247,11 +235,6 @@ pub async fn find_namespace(cell: &Cell, run: RunId) -> Result<Option<i32>, Read
     let client = cell.reader().await?;
     let row = client.query_opt(NAMESPACE, &[run.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))
-}
-
-/// The day that an instant falls on, in UTC: the partition of what is made then.
-pub(crate) fn birthday(at: Timestamp) -> Date {
-    at.to_zoned(TimeZone::UTC).date()
 }
 
 pub(crate) fn read_state(text: &str) -> State {
