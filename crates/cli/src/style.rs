@@ -27,6 +27,7 @@ pub(crate) enum Tone {
 
 impl Style {
     /// No colour.
+    #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { color: false };
 
     /// The style of what goes to stdout.

@@ -74,6 +74,7 @@ fn tell(event: &Event) -> String {
         }
         Event::WaitEnded { step, how } => match how {
             WaitEnd::Elapsed => format!("{step}: its time came"),
+            WaitEnd::TimedOut => format!("{step}: nobody answered in time"),
             WaitEnd::Answered { payload } => format!("{step}: answered with {}", value(payload)),
         },
         Event::Ended { state, result, fault } => tell_end(*state, result, fault.as_ref()),

@@ -11,6 +11,7 @@ use super::judged;
 use crate::answer::{Answer, Problem};
 use crate::commands::read_json;
 use crate::context::Context;
+use crate::output::Progress;
 use crate::remote::{self, key_of};
 use crate::views;
 
@@ -50,7 +51,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let mut answer = match arguments.wait {
         None => told(&started, replayed),
         Some(span) => {
+            let progress = Progress::begin(ctx.reader, "waiting for the run's end …");
             let run = wait_for(&client, started.run, span, begun).await?;
+            drop(progress);
             let text = views::run::head(&run, ctx.style);
             judged(Answer::done(&run, text), &run)
         }
