@@ -28,12 +28,21 @@ async fn the_readme_works_as_printed() -> Result<()> {
         };
         if command.starts_with("curl ") {
             let (dev, _) = served.as_ref().context("`semel dev` comes before curl")?;
-            ensure!(printed(dev).contains(&command), "not printed by `semel dev`: {command}");
+            ensure!(
+                printed(dev).contains(&command),
+                "not printed by `semel dev`: {command}"
+            );
             let first = run(home.path(), &format!("{command} -i")).await?;
             let again = run(home.path(), &format!("{command} -i")).await?;
             assert_eq!(run_of(&first)?, run_of(&again)?, "one key, one run");
-            assert!(!first.to_lowercase().contains("idempotency-replayed: true"), "{first}");
-            assert!(again.to_lowercase().contains("idempotency-replayed: true"), "{again}");
+            assert!(
+                !first.to_lowercase().contains("idempotency-replayed: true"),
+                "{first}"
+            );
+            assert!(
+                again.to_lowercase().contains("idempotency-replayed: true"),
+                "{again}"
+            );
             // Repeats are written down a few times a second.
             until_duplicate(home.path()).await?;
         } else {
@@ -55,7 +64,10 @@ async fn the_readme_works_as_printed() -> Result<()> {
 fn commands_of(readme: &str, heading: &str) -> Result<Vec<String>> {
     let (_, section) = readme.split_once(heading).context("the heading is there")?;
     let section = section.split("\n## ").next().unwrap_or(section);
-    let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks = section
+        .split("```sh\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
     let commands: Vec<String> = blocks.flat_map(str::lines).map(str::to_owned).collect();
     ensure!(commands.len() >= 5, "the README has its commands");
     Ok(commands)
@@ -64,12 +76,16 @@ fn commands_of(readme: &str, heading: &str) -> Result<Vec<String>> {
 async fn start_dev(home: &Path) -> Result<(Process, String)> {
     let begun = Instant::now();
     let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
-    dev.until_line("semel is ready at", Duration::from_secs(60)).await?;
+    dev.until_line("semel is ready at", Duration::from_secs(60))
+        .await?;
     let took = begun.elapsed();
     println!("`semel dev` served after {took:?}");
     ensure!(took < SERVES_WITHIN, "`semel dev` took {took:?}");
     let printed = printed(&dev);
-    let url = printed.split("semel is ready at ").nth(1).and_then(|rest| rest.lines().next());
+    let url = printed
+        .split("semel is ready at ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
     let url = url.context("the address is printed")?.trim().to_owned();
     dev.until_line("curl ", Duration::from_secs(10)).await?;
     Ok((dev, url))
@@ -90,7 +106,12 @@ async fn run(home: &Path, line: &str) -> Result<String> {
         .current_dir(home)
         .run(Duration::from_secs(30))
         .await?;
-    ensure!(finished.status.success(), "{line}\n{}{}", finished.stdout, finished.stderr);
+    ensure!(
+        finished.status.success(),
+        "{line}\n{}{}",
+        finished.stdout,
+        finished.stderr
+    );
     Ok(finished.stdout)
 }
 
@@ -103,6 +124,9 @@ async fn until_duplicate(home: &Path) -> Result<()> {
 }
 
 fn run_of(answer: &str) -> Result<&str> {
-    let rest = answer.split("\"run\":\"").nth(1).context("the answer names a run")?;
+    let rest = answer
+        .split("\"run\":\"")
+        .nth(1)
+        .context("the answer names a run")?;
     rest.split('"').next().context("the run has an end")
 }

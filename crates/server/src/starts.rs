@@ -92,10 +92,11 @@ async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Resul
     if patience.is_zero() || accepted.state.is_ended() {
         return Ok(());
     }
-    let standing = runs::await_end(app, accepted.run, patience).await?;
-    accepted.state = standing.state;
-    accepted.result = standing.result;
-    accepted.fault = standing.fault;
+    if let Some(standing) = runs::await_end(app, accepted.run, patience).await? {
+        accepted.state = standing.state;
+        accepted.result = standing.result;
+        accepted.fault = standing.fault;
+    }
     Ok(())
 }
 
