@@ -19,6 +19,8 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod wait;
 
+use std::io::ErrorKind;
+
 use crate::answer::{Answer, Problem};
 use crate::arguments::Command;
 use crate::context::Context;
@@ -47,14 +49,13 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
 
 /// Reads a file that was named on the command line.
 fn read_file(file: &str) -> Result<String, Problem> {
-    std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Problem::new(
-            Outcome::NotFound,
-            "file-not-found",
-            format!("there is no file {file}"),
-        )
-        .hint("check the path; `semel init NAME` writes a first flow"),
-        _ => Problem::local(format!("cannot read {file}: {error}")),
+    std::fs::read_to_string(file).map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Problem::local(format!("cannot read {file}: {error}"));
+        }
+        let message = format!("there is no file {file}");
+        Problem::new(Outcome::NotFound, "file-not-found", message)
+            .hint("check the path; `semel init NAME` writes a first flow")
     })
 }
 

@@ -103,13 +103,11 @@ pub(crate) async fn connect(address: &str, options: CellOptions) -> Result<Cell,
 pub(crate) async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Problem> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot listen on {address}: {error}");
-        match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                Problem::new(Outcome::Conflict, "address-in-use", message)
-                    .hint("another program listens there; choose another address")
-            }
-            _ => Problem::local(message).hint("an address is HOST:PORT, e.g. 127.0.0.1:7171"),
+        if error.kind() == std::io::ErrorKind::AddrInUse {
+            return Problem::new(Outcome::Conflict, "address-in-use", message)
+                .hint("another program listens there; choose another address");
         }
+        Problem::local(message).hint("an address is HOST:PORT, e.g. 127.0.0.1:7171")
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let local = listener.local_addr().map_err(failed)?;

@@ -154,11 +154,11 @@ fn secret(ctx: &Context, arguments: &Arguments) -> Result<Secret, Problem> {
     // A flag is nearer than the environment, also where they name different keys.
     let direct = ctx
         .config
-        .find(Key::SecretKey, None)
+        .find(Key::Secret, None)
         .filter(|_| file.is_none());
     let text = match direct {
         Some(setting) => setting.value,
-        None => match ctx.config.find(Key::SecretKeyFile, file) {
+        None => match ctx.config.find(Key::SecretFile, file) {
             Some(setting) => super::read_file(&setting.value)?,
             None => {
                 return Err(Problem::usage("no secret key is given").hint(

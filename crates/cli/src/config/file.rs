@@ -56,8 +56,8 @@ impl File {
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
             // A key that opens every callback does not belong beside the flows.
-            Key::SecretKey => None,
-            Key::SecretKeyFile => self.serve.secret_key_file.clone(),
+            Key::Secret => None,
+            Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),
