@@ -23,6 +23,7 @@ use std::io::ErrorKind;
 
 use crate::answer::{Answer, Problem};
 use crate::arguments::Command;
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -54,7 +55,7 @@ fn read_file(file: &str) -> Result<String, Problem> {
             return Problem::local(format!("cannot read {file}: {error}"));
         }
         let message = format!("there is no file {file}");
-        Problem::new(Outcome::NotFound, "file-not-found", message)
+        Problem::new(Outcome::NotFound, code::FILE_NOT_FOUND, message)
             .hint("check the path; `semel init NAME` writes a first flow")
     })
 }

@@ -10,6 +10,7 @@ use semel_api::types::Run;
 use semel_model::run::State;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -46,17 +47,18 @@ fn judged(answer: Answer, run: &Run) -> Answer {
         State::Succeeded => answer.next(show),
         State::Active => answer
             .next(format!("semel run watch {}", run.id))
-            .with_fault(outcome, "run-not-ended", "the run has not ended"),
+            .with_fault(outcome, code::RUN_UNDER_WAY, "the run has not ended"),
         State::InDoubt => {
             let message = "nobody can say whether an effect of the run happened";
-            answer
-                .next("semel doubt list")
-                .next(show)
-                .with_fault(outcome, "run-in-doubt", message)
+            answer.next("semel doubt list").next(show).with_fault(
+                outcome,
+                code::RUN_IN_DOUBT,
+                message,
+            )
         }
         State::NeedsReview | State::Quarantined | State::Failed | State::Cancelled => answer
             .next(show)
-            .with_fault(outcome, "run-failed", &failure(run)),
+            .with_fault(outcome, code::RUN_FAILED, &failure(run)),
     }
 }
 

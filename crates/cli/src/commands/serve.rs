@@ -9,9 +9,11 @@ use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::config::Key;
 use crate::context::Context;
 use crate::logs::{self, Format};
+use crate::outcome::Outcome;
 use crate::service::{self, Service, Signals};
 
 /// How long a stop may take.
@@ -180,7 +182,9 @@ async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!("the database lacks {}", pending.join(", "));
-    Err(Problem::local(message)
-        .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
-        .next("semel migrate"))
+    Err(
+        Problem::new(Outcome::Failed, code::MIGRATIONS_PENDING, message)
+            .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
+            .next("semel migrate"),
+    )
 }

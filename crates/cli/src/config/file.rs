@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::key::Key;
 use crate::answer::Problem;
+use crate::code;
 use crate::outcome::Outcome;
 
 /// The file's name.
@@ -68,6 +69,6 @@ impl File {
 
 fn broken(why: &str) -> Problem {
     let message = format!("{NAME} cannot be read: {why}");
-    Problem::new(Outcome::Usage, "config", message.trim_end())
+    Problem::new(Outcome::Usage, code::CONFIG, message.trim_end())
         .hint("mend the file; `semel config show` tells each value and where it came from")
 }

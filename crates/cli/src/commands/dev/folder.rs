@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::answer::Problem;
+use crate::code;
 use crate::config::LOCAL_FOLDER;
 use crate::outcome::Outcome;
 
@@ -84,7 +85,7 @@ fn taken(path: &Path) -> Problem {
         url => format!(", at {url}"),
     };
     let message = format!("a `semel dev` is running in this directory{place}");
-    Problem::new(Outcome::Conflict, "already-running", message)
+    Problem::new(Outcome::Conflict, code::ALREADY_RUNNING, message)
         .hint("use that one, or stop it first")
         .next("semel run list")
 }
