@@ -1,0 +1,6 @@
+//! What holds for all identities, keys, fingerprints, spans and states.
+
+mod identities;
+mod payloads;
+mod states;
+mod times;
