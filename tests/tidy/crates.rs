@@ -1,4 +1,4 @@
-//! The crates depend on each other as the table in `docs/ARCHITECTURE.md` says.
+//! The crates depend on each other as the table in `ARCHITECTURE.md` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ type Rules = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn a_crate_uses_only_what_the_table_names() -> Result<()> {
-    let rules = read_rules(&fs::read_to_string(root()?.join("docs/ARCHITECTURE.md"))?)?;
+    let rules = read_rules(&fs::read_to_string(root()?.join("ARCHITECTURE.md"))?)?;
     let used = read_manifests()?;
     let mut objections = Vec::new();
     for (name, uses) in &used {

@@ -135,6 +135,9 @@ codes! {
     /// The text names another flow than the address.
     FlowNameDiffers "flow-name-differs" 422 "The text names another flow"
         "Push to the name that the text has under `flow`, or change it there.";
+    /// Another flow has the hook.
+    HookTaken "hook-taken" 409 "Another flow has this hook"
+        "Give the webhook another `path`, or promote a release of the other flow without it.";
     /// Nothing to publish.
     DraftMissing "draft-missing" 409 "The flow has no draft"
         "Push a draft first.";

@@ -96,7 +96,10 @@ impl Cluster {
         if stopped.status.success() || !self.control(&["status"])?.status.success() {
             return Ok(());
         }
-        Err(Problem::local(format!("PostgreSQL did not stop: {}", words(&stopped))))
+        Err(Problem::local(format!(
+            "PostgreSQL did not stop: {}",
+            words(&stopped)
+        )))
     }
 
     /// The address of its database.

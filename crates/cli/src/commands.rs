@@ -48,10 +48,12 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
 /// Reads a file that was named on the command line.
 fn read_file(file: &str) -> Result<String, Problem> {
     std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Problem::new(Outcome::NotFound, "file-not-found", format!("there is no file {file}"))
-                .hint("check the path; `semel init NAME` writes a first flow")
-        }
+        std::io::ErrorKind::NotFound => Problem::new(
+            Outcome::NotFound,
+            "file-not-found",
+            format!("there is no file {file}"),
+        )
+        .hint("check the path; `semel init NAME` writes a first flow"),
         _ => Problem::local(format!("cannot read {file}: {error}")),
     })
 }

@@ -63,8 +63,9 @@ impl fmt::Display for Source {
 impl Config {
     /// Reads the environment and the working directory.
     pub(crate) fn read() -> Result<Self, Problem> {
-        let directory = std::env::current_dir()
-            .map_err(|error| Problem::local(format!("cannot tell the working directory: {error}")))?;
+        let directory = std::env::current_dir().map_err(|error| {
+            Problem::local(format!("cannot tell the working directory: {error}"))
+        })?;
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -139,7 +140,10 @@ mod tests {
         assert_eq!(source(&[], None).source, Source::File);
         write(place, ".semel/url", "http://local\n");
         assert_eq!(source(&[], None).value, "http://local");
-        assert_eq!(source(&[("SEMEL_URL", "http://env")], None).value, "http://env");
+        assert_eq!(
+            source(&[("SEMEL_URL", "http://env")], None).value,
+            "http://env"
+        );
         let flagged = source(&[("SEMEL_URL", "http://env")], Some("http://flag"));
         assert_eq!(flagged.value, "http://flag");
         assert_eq!(flagged.source, Source::Flag);

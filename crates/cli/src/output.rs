@@ -1,6 +1,9 @@
 //! Output: the only module that writes to the terminal. Data on stdout, everything else on stderr.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
 
 use crate::answer::Answer;
 use crate::style::Style;
@@ -61,7 +64,25 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(stderr, "{}", text.trim_end_matches('\n'));
 }
 
-/// Whether a person sits at the other end of stderr.
-pub(crate) fn stderr_is_terminal() -> bool {
-    io::stderr().is_terminal()
+/// Shows that something takes its time, until it is dropped; to people at a terminal only.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Begins to show it.
+    pub(crate) fn begin(reader: Reader, what: &str) -> Self {
+        let bar = match reader {
+            // Hides itself where stderr is no terminal.
+            Reader::Person => ProgressBar::new_spinner(),
+            Reader::Program => ProgressBar::hidden(),
+        };
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(bar)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }

@@ -11,9 +11,15 @@ use crate::outcome::Outcome;
 
 /// The client of the configured server.
 pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
-    let url = ctx.url().ok_or_else(|| Problem::usage("no server is named"))?;
+    let url = ctx
+        .url()
+        .ok_or_else(|| Problem::usage("no server is named"))?;
     let Some(token) = ctx.token() else {
-        let problem = Problem::new(Outcome::Denied, "token-missing", "no token to show the server");
+        let problem = Problem::new(
+            Outcome::Denied,
+            "token-missing",
+            "no token to show the server",
+        );
         return Err(problem.hint(
             "pass --token or set SEMEL_TOKEN; `semel migrate` prints the first token, and \
              `semel dev` leaves one in .semel/token",

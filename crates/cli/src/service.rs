@@ -69,7 +69,9 @@ impl Service {
         let drain = bound.mul_f64(DRAIN_SHARE);
         let drained = tokio::time::timeout(drain, self.server).await.is_ok();
         let rest = bound - drain;
-        let returned = tokio::time::timeout(rest, self.engine.shutdown()).await.is_ok();
+        let returned = tokio::time::timeout(rest, self.engine.shutdown())
+            .await
+            .is_ok();
         if drained && returned {
             return Ok(());
         }

@@ -49,11 +49,11 @@ impl FlowError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "flow-invalid",
-            Self::UnknownFlow => "flow-unknown",
+            Self::UnknownFlow => "flow-not-found",
             Self::NoDraft => "draft-missing",
-            Self::UnknownRelease => "release-unknown",
+            Self::UnknownRelease => "release-not-found",
             Self::HookTaken { .. } => "hook-taken",
-            Self::Unavailable(_) => "database-away",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }
@@ -82,9 +82,9 @@ impl CancelError {
     /// The stable word for this error.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unknown => "run-unknown",
+            Self::Unknown => "run-not-found",
             Self::Ended => "run-ended",
-            Self::Unavailable(_) => "database-away",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }
@@ -116,9 +116,9 @@ impl DropError {
     /// The stable word for this error.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unknown => "key-unknown",
+            Self::Unknown => "key-not-found",
             Self::RunNotEnded { .. } => "run-not-ended",
-            Self::Unavailable(_) => "database-away",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }

@@ -71,11 +71,11 @@ impl SettleError {
     /// The stable word for this error.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unknown => "effect-unknown",
-            Self::NotInDoubt { .. } => "effect-not-in-doubt",
+            Self::Unknown => "effect-not-found",
+            Self::NotInDoubt { .. } => "not-in-doubt",
             Self::TooSoon { .. } => "settle-too-soon",
             Self::Busy => "run-busy",
-            Self::Unavailable(_) => "database-away",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }

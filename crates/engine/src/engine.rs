@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
@@ -187,7 +188,12 @@ impl Engine {
     }
 
     /// Waits until a run has ended or is parked, and says how it stands then, or after `patience`.
-    pub async fn await_end(&self, run: RunId, patience: Duration) -> Result<Standing, ReadError> {
+    /// Nothing when there is no such run.
+    pub async fn await_end(
+        &self,
+        run: RunId,
+        patience: Duration,
+    ) -> Result<Option<Standing>, ReadError> {
         let deadline = tokio::time::Instant::now() + patience;
         let ended = self.inner.watch_end(run);
         loop {
@@ -195,13 +201,9 @@ impl Engine {
             let notified = ended.notified();
             let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
             let now = tokio::time::Instant::now();
-            match standing {
-                Some(standing)
-                    if standing.state != semel_model::run::State::Active || now >= deadline =>
-                {
-                    return Ok(standing);
-                }
-                Some(_) | None => {}
+            let over = |standing: &Standing| standing.state != State::Active;
+            if now >= deadline || standing.as_ref().is_some_and(over) {
+                return Ok(standing);
             }
             let pause = LOOK_EVERY.min(deadline.saturating_duration_since(now));
             let _ = tokio::time::timeout(pause, notified).await;

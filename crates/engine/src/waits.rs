@@ -46,9 +46,9 @@ impl CallbackError {
     /// The stable word for this error.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unknown => "callback-unknown",
-            Self::NotJson(_) => "payload-not-json",
-            Self::Unavailable(_) => "database-away",
+            Self::Unknown => "callback-not-found",
+            Self::NotJson(_) => "body-not-json",
+            Self::Unavailable(_) => "database-unavailable",
         }
     }
 }

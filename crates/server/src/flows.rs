@@ -58,7 +58,7 @@ pub(crate) async fn push(
     let (source, checked) = check(&name, source).await?;
     let warnings = diagnostics(&checked);
     match checked.flow {
-        None => return Err(FlowError::Invalid(checked).into()),
+        None => return Err(FlowError::Invalid(Box::new(checked)).into()),
         Some(flow) if flow.name != name => {
             let detail = format!("the text is of the flow `{}`", flow.name);
             return Err(Refusal::new(Code::FlowNameDiffers, detail));
@@ -169,6 +169,9 @@ impl From<FlowError> for Refusal {
             FlowError::UnknownFlow => Self::plain(Code::FlowNotFound),
             FlowError::NoDraft => Self::plain(Code::DraftMissing),
             FlowError::UnknownRelease => Self::plain(Code::ReleaseNotFound),
+            FlowError::HookTaken { flow } => {
+                Self::new(Code::HookTaken, format!("the flow `{flow}` has this hook"))
+            }
             FlowError::Unavailable(cause) => Self::database(&cause),
         }
     }

@@ -113,6 +113,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use semel_engine::{CancelError, DropError, FlowError, IntakeError, SettleError};
+
     use super::*;
 
     #[test]
@@ -131,5 +133,56 @@ mod tests {
         let response = refusal.into_response();
 
         assert_eq!(response.headers()[RETRY_AFTER], "2");
+    }
+
+    #[test]
+    fn the_engine_and_the_api_have_one_word_for_one_error() {
+        let run = RunId::from_uuid(uuid::Uuid::nil());
+        let kind = semel_model::TriggerKind::Api;
+        let state = semel_model::effect::State::Done;
+        let retry_in = Span::from_secs(1);
+        let text = String::new;
+        let pairs: Vec<(&str, Refusal)> = [
+            IntakeError::UnknownHook,
+            IntakeError::UnknownFlow,
+            IntakeError::NoTrigger { kind },
+            IntakeError::NotJson(text()),
+            IntakeError::TooLarge,
+            IntakeError::NoKey,
+            IntakeError::KeyFailed(text()),
+            IntakeError::Mismatch { run },
+            IntakeError::Unavailable(text()),
+        ]
+        .map(|error| (error.code(), error.into()))
+        .into_iter()
+        .chain(
+            [
+                SettleError::Unknown,
+                SettleError::NotInDoubt { state },
+                SettleError::TooSoon { retry_in },
+                SettleError::Busy,
+                SettleError::Unavailable(text()),
+            ]
+            .map(|error| (error.code(), error.into())),
+        )
+        .chain([CancelError::Unknown, CancelError::Ended].map(|error| (error.code(), error.into())))
+        .chain(
+            [DropError::Unknown, DropError::RunNotEnded { run }]
+                .map(|error| (error.code(), error.into())),
+        )
+        .chain(
+            [
+                FlowError::UnknownFlow,
+                FlowError::NoDraft,
+                FlowError::UnknownRelease,
+                FlowError::HookTaken { flow: text() },
+            ]
+            .map(|error| (error.code(), error.into())),
+        )
+        .collect();
+
+        for (word, refusal) in pairs {
+            assert_eq!(refusal.problem().code, word);
+        }
     }
 }

@@ -72,8 +72,9 @@ const RETURN: &str = "
 /// Nothing happened, so nothing is written to the journal.
 const SLEEP_ON: &str = "
     UPDATE queue
-       SET holder = NULL, due_at = coalesce($4::timestamptz, 'infinity'),
-           stage = $5::text::queue_stage, takes = 0
+       SET holder = NULL, stage = $5::text::queue_stage, takes = 0,
+           due_at = CASE WHEN cancel AND NOT $6 THEN moment()
+                         ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder = $3";
 
 const CANCEL: &str = "
@@ -319,12 +320,18 @@ pub async fn sleep_on(
     run: RunId,
     epoch: i64,
     session: SessionId,
-    due_at: Option<Timestamp>,
-    stage: Stage,
+    (due_at, stage): (Option<Timestamp>, Stage),
+    saw_cancel: bool,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
-    let values: [&(dyn ToSql + Sync); 5] =
-        [run.as_uuid(), &epoch, session.as_uuid(), &due_at, &stage];
+    let values: [&(dyn ToSql + Sync); 6] = [
+        run.as_uuid(),
+        &epoch,
+        session.as_uuid(),
+        &due_at,
+        &stage,
+        &saw_cancel,
+    ];
     Ok(cell.reader().await?.execute(SLEEP_ON, &values).await? == 1)
 }
 

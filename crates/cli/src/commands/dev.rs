@@ -19,7 +19,7 @@ use crate::answer::{Answer, Problem, chain};
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::logs::{self, Format};
-use crate::output::{self, Reader};
+use crate::output::{self, Progress, Reader};
 use crate::service::{self, Service, Signals};
 use folder::Folder;
 use watch::Watch;
@@ -52,12 +52,14 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     logs::start(Format::Text, "warn");
     let folder = Folder::take(ctx.config.directory())?;
     let place = folder.path().to_owned();
+    let progress = Progress::begin(ctx.reader, "starting PostgreSQL …");
     let cluster = blocking(move || {
         let cluster = Cluster::open(&place)?;
         cluster.start()?;
         Ok(cluster)
     })
     .await?;
+    drop(progress);
     if let Some(note) = cluster.note() {
         output::note(&note);
     }
@@ -149,11 +151,7 @@ fn keep_secret(folder: &Folder) -> Result<Secret, Problem> {
     let secret = match folder.read("secret") {
         Some(secret) => secret,
         None => {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(|error| {
-                Problem::local(format!("the system gives no randomness: {error}"))
-            })?;
-            let secret = hex::encode(bytes);
+            let secret = Secret::generate();
             folder.write("secret", &secret)?;
             secret
         }

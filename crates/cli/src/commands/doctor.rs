@@ -74,7 +74,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     lines.extend(database::look(ctx, &arguments.database).await);
     lines.extend(server::look(ctx).await);
     lines.push(disk(ctx));
-    let failed = lines.iter().filter(|line| line.state == State::Fail).count();
+    let failed = lines
+        .iter()
+        .filter(|line| line.state == State::Fail)
+        .count();
     let answer = Answer::done(&lines, table(&lines, ctx.style));
     Ok(if failed == 0 {
         answer
@@ -90,7 +93,10 @@ fn configuration(ctx: &Context) -> Line {
         .filter_map(|key| ctx.config.find(*key, None))
         .filter(|setting| setting.source != crate::config::Source::Default)
         .count();
-    Line::ok("config", format!("{given} values given; `semel config show` lists them"))
+    Line::ok(
+        "config",
+        format!("{given} values given; `semel config show` lists them"),
+    )
 }
 
 fn disk(ctx: &Context) -> Line {
@@ -100,7 +106,11 @@ fn disk(ctx: &Context) -> Line {
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let found = format!("{} MiB free in the working directory", free >> 20);
     if free < FREE_BYTES_MIN {
-        Line::warn("disk", found, "make room: PostgreSQL stops when its disk is full")
+        Line::warn(
+            "disk",
+            found,
+            "make room: PostgreSQL stops when its disk is full",
+        )
     } else {
         Line::ok("disk", found)
     }

@@ -14,7 +14,9 @@ use crate::outcome::Outcome;
 /// Safe to repeat, and safe while servers run. Where no token works yet, the first one is made
 /// and shown: once, because only its digest is kept.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate")]
+#[command(
+    after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: Database,

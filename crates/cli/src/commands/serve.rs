@@ -142,14 +142,20 @@ fn read<T: FromStr<Err: std::fmt::Display>>(
     };
     setting.value.parse().map(Some).map_err(|error: T::Err| {
         let (name, source) = (key.name(), setting.source);
-        Problem::usage(format!("{name} is `{}` (from {source}): {error}", setting.value))
+        Problem::usage(format!(
+            "{name} is `{}` (from {source}): {error}",
+            setting.value
+        ))
     })
 }
 
 fn secret(ctx: &Context, arguments: &Arguments) -> Result<Secret, Problem> {
     let file = arguments.secret_key_file.as_deref();
     // A flag is nearer than the environment, also where they name different keys.
-    let direct = ctx.config.find(Key::SecretKey, None).filter(|_| file.is_none());
+    let direct = ctx
+        .config
+        .find(Key::SecretKey, None)
+        .filter(|_| file.is_none());
     let text = match direct {
         Some(setting) => setting.value,
         None => match ctx.config.find(Key::SecretKeyFile, file) {

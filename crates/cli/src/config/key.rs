@@ -156,7 +156,15 @@ mod tests {
         let shown = Key::Database.shown("postgresql://semel:hunter2@db.example/semel");
 
         assert_eq!(shown, "postgresql://semel:***@db.example/semel");
-        assert!(!Key::Database.shown("host=x password=hunter2").contains("hunter2"));
-        assert!(!Key::Database.shown("postgresql://h/d?password=hunter2").contains("hunter2"));
+        assert!(
+            !Key::Database
+                .shown("host=x password=hunter2")
+                .contains("hunter2")
+        );
+        assert!(
+            !Key::Database
+                .shown("postgresql://h/d?password=hunter2")
+                .contains("hunter2")
+        );
     }
 }

@@ -40,26 +40,15 @@ pub(super) const STATEMENTS: &[&str] = &[
     kv::SET_IF_ABSENT,
     kv::READ,
     #[cfg(feature = "faults")]
-    super::NO_FENCE,
+    super::mistaken::NO_FENCE,
     #[cfg(feature = "faults")]
-    super::NO_FENCE_END,
+    super::mistaken::NO_FENCE_END,
     #[cfg(feature = "faults")]
-    super::APPEND_ANYWHERE,
+    super::mistaken::APPEND_ANYWHERE,
 ];
 
-/// The statement that is sent for another where the test build makes a mistake on purpose.
 #[cfg(feature = "faults")]
-fn mistaken(text: &'static str) -> &'static str {
-    if !semel_model::mistake::Mistake::MissingFence.is_seeded() {
-        return text;
-    }
-    match text {
-        FENCE => super::NO_FENCE,
-        FENCE_END => super::NO_FENCE_END,
-        APPEND => super::APPEND_ANYWHERE,
-        other => other,
-    }
-}
+use super::mistaken::mistaken;
 
 #[cfg(not(feature = "faults"))]
 fn mistaken(text: &'static str) -> &'static str {
@@ -96,6 +85,7 @@ pub(super) struct Fences {
     holds: Vec<bool>,
     dues: Vec<Option<Timestamp>>,
     stages: Vec<&'static str>,
+    saw_cancels: Vec<bool>,
     ending: Fence,
     ending_lows: Vec<Uuid>,
     ending_highs: Vec<Uuid>,
@@ -110,6 +100,7 @@ impl Fences {
             holds: Vec::new(),
             dues: Vec::new(),
             stages: Vec::new(),
+            saw_cancels: Vec::new(),
             ending: Fence::of(batch.iter().filter(ends).copied()),
             ending_lows: Vec::new(),
             ending_highs: Vec::new(),
@@ -121,6 +112,9 @@ impl Fences {
     }
 
     fn add(&mut self, item: &Transition) {
+        if item.lease != Lease::End {
+            self.saw_cancels.push(item.saw_cancel);
+        }
         match &item.lease {
             Lease::Keep => {
                 self.holds.push(true);
@@ -310,6 +304,7 @@ impl<'a> Flight<'a> {
                     &fences.dues,
                     &fences.stages,
                     count,
+                    &fences.saw_cancels,
                 ],
             );
         }

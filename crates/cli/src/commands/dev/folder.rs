@@ -22,7 +22,10 @@ impl Folder {
     pub(super) fn take(directory: &Path) -> Result<Self, Problem> {
         let path = directory.join(LOCAL_FOLDER);
         let failed = |error: io::Error| {
-            Problem::local(format!("cannot keep anything in {}: {error}", path.display()))
+            Problem::local(format!(
+                "cannot keep anything in {}: {error}",
+                path.display()
+            ))
         };
         fs::create_dir_all(&path).map_err(failed)?;
         // What is kept here is secret, and belongs to this machine.
@@ -114,7 +117,10 @@ mod tests {
         folder.write("token", "one").unwrap();
         folder.write("token", "other").unwrap();
 
-        let mode = fs::metadata(folder.path().join("token")).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.path().join("token"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(folder.read("token").as_deref(), Some("other"));
     }

@@ -11,6 +11,7 @@ use super::judged;
 use crate::answer::{Answer, Problem};
 use crate::commands::read_json;
 use crate::context::Context;
+use crate::output::Progress;
 use crate::remote::{self, key_of};
 use crate::views;
 
@@ -50,7 +51,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let mut answer = match arguments.wait {
         None => told(&started, replayed),
         Some(span) => {
+            let progress = Progress::begin(ctx.reader, "waiting for the run's end …");
             let run = wait_for(&client, started.run, span, begun).await?;
+            drop(progress);
             let text = views::run::head(&run, ctx.style);
             judged(Answer::done(&run, text), &run)
         }
@@ -103,9 +106,9 @@ async fn start(
 fn refusal(error: &ClientError) -> Option<Code> {
     match error {
         ClientError::Problem(problem) => problem.code(),
-        ClientError::Address(_)
-        | ClientError::Unreachable(_)
-        | ClientError::Malformed { .. } => None,
+        ClientError::Address(_) | ClientError::Unreachable(_) | ClientError::Malformed { .. } => {
+            None
+        }
     }
 }
 
@@ -119,7 +122,9 @@ async fn wait_for(
     loop {
         let left = span.to_duration().saturating_sub(begun.elapsed());
         let left = Span::from_millis(left.as_millis() as u64);
-        let found = client.await_run(run, left.min(Span::from_secs(WAIT_SECS_MAX))).await?;
+        let found = client
+            .await_run(run, left.min(Span::from_secs(WAIT_SECS_MAX)))
+            .await?;
         let over = begun.elapsed() >= span.to_duration();
         if over || found.state.state() != semel_model::run::State::Active {
             return Ok(found);

@@ -1,0 +1,208 @@
+//! Commands that need no server, as a person or a program meets them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs `semel` in a directory, with nothing of the tester's own configuration.
+fn semel(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .output()
+        .expect("semel runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("stdout is text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("stderr is text")
+}
+
+/// The one object on stdout.
+fn object(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).expect("stdout is one object")
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn a_first_flow_is_written_once_and_passes_its_check() {
+    let place = directory();
+
+    let first = semel(place.path(), &["init", "greet"]);
+    let again = semel(place.path(), &["init", "greet"]);
+    let checked = semel(place.path(), &["check", "greet.flow.yaml"]);
+
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(stdout(&first), "greet.flow.yaml\n");
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    let table = stdout(&checked);
+    assert!(
+        table.contains("remember  kv    derived  transaction  safe"),
+        "{table}"
+    );
+    assert!(!table.contains('\u{1b}'), "no colour behind a pipe");
+}
+
+#[test]
+fn a_changed_file_is_not_overwritten() {
+    let place = directory();
+    let file = place.path().join("greet.flow.yaml");
+    std::fs::write(&file, "flow: mine\n").expect("a file");
+
+    let refused = semel(place.path(), &["init", "greet", "--json"]);
+
+    assert_eq!(refused.status.code(), Some(6));
+    assert_eq!(object(&refused)["outcome"], "conflict");
+    let kept = std::fs::read_to_string(&file).expect("the file");
+    assert_eq!(kept, "flow: mine\n");
+}
+
+#[test]
+fn a_broken_flow_fails_its_check_and_points_at_the_place() {
+    let place = directory();
+    std::fs::write(place.path().join("a.flow.yaml"), "flow: a\nstep: []\n").expect("a file");
+
+    let people = semel(place.path(), &["check", "a.flow.yaml"]);
+    let program = semel(place.path(), &["check", "a.flow.yaml", "--json"]);
+
+    assert_eq!(people.status.code(), Some(1));
+    assert!(
+        stderr(&people).contains("a.flow.yaml:2:1"),
+        "{}",
+        stderr(&people)
+    );
+    assert_eq!(program.status.code(), Some(1));
+    let read = object(&program);
+    assert_eq!(read["ok"], false);
+    assert_eq!(read["error"]["code"], "flow-invalid");
+    let codes: Vec<&str> = read["data"]["files"][0]["diagnostics"]
+        .as_array()
+        .expect("diagnostics")
+        .iter()
+        .filter_map(|diagnostic| diagnostic["code"].as_str())
+        .collect();
+    assert!(codes.contains(&"unknown-field"), "{codes:?}");
+}
+
+#[test]
+fn a_missing_file_is_not_found() {
+    let missing = semel(directory().path(), &["check", "none.flow.yaml", "--json"]);
+
+    assert_eq!(missing.status.code(), Some(5));
+    assert_eq!(object(&missing)["error"]["code"], "file-not-found");
+}
+
+#[test]
+fn words_that_make_no_sense_are_told_as_json_where_that_was_asked_for() {
+    let place = directory();
+
+    for words in [
+        vec!["--json", "frobnicate"],
+        vec!["run", "show", "not-a-run", "--json"],
+        vec!["doubt", "settle", "eff_00", "--json"],
+        vec!["run", "cancel", "--json"],
+        vec!["--json"],
+    ] {
+        let refused = semel(place.path(), &words);
+
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let read = object(&refused);
+        assert_eq!(read["schema"], "semel/1");
+        assert_eq!(read["outcome"], "usage", "{words:?}");
+        assert_eq!(read["error"]["code"], "usage");
+        assert!(read["error"]["message"].is_string());
+    }
+}
+
+#[test]
+fn people_read_what_was_wrong_on_stderr() {
+    let refused = semel(directory().path(), &["frobnicate"]);
+
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(stdout(&refused), "");
+    assert!(stderr(&refused).contains("frobnicate"));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_unreachable() {
+    let place = directory();
+    let words = [
+        "--url",
+        "http://127.0.0.1:1",
+        "--token",
+        "t",
+        "run",
+        "list",
+        "--json",
+    ];
+
+    let unreachable = semel(place.path(), &words);
+
+    assert_eq!(unreachable.status.code(), Some(8));
+    let read = object(&unreachable);
+    assert_eq!(read["outcome"], "unreachable");
+    assert_eq!(read["next"][0]["command"], "semel doctor");
+}
+
+#[test]
+fn without_a_token_a_client_is_denied_before_it_asks() {
+    let denied = semel(directory().path(), &["run", "list", "--json"]);
+
+    assert_eq!(denied.status.code(), Some(7));
+    assert_eq!(object(&denied)["error"]["code"], "token-missing");
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    let place = directory();
+
+    for shell in ["bash", "zsh", "fish"] {
+        let script = semel(place.path(), &["completions", shell]);
+
+        assert!(script.status.success(), "{shell}");
+        assert!(stdout(&script).contains("semel"), "{shell}");
+    }
+}
+
+#[test]
+fn a_configured_value_says_where_it_came_from_and_secrets_stay_secret() {
+    let place = directory();
+    std::fs::write(
+        place.path().join("semel.toml"),
+        "url = 'http://a.example'\ntoken = 'hush'\n",
+    )
+    .expect("a file");
+
+    let shown = semel(place.path(), &["config", "show", "--json"]);
+
+    let read = object(&shown);
+    assert_eq!(read["data"][0]["value"], "http://a.example");
+    assert_eq!(read["data"][0]["source"], "semel.toml");
+    assert!(!stdout(&shown).contains("hush"));
+}
+
+#[test]
+fn serving_without_a_database_says_what_to_set() {
+    let place = directory();
+    let secret = place.path().join("secret");
+    std::fs::write(&secret, "00".repeat(32)).expect("a file");
+    let secret = secret.to_string_lossy().into_owned();
+
+    let refused = semel(
+        place.path(),
+        &["serve", "--secret-key-file", &secret, "--json"],
+    );
+
+    assert_eq!(refused.status.code(), Some(2));
+    let hint = object(&refused)["error"]["hint"].to_string();
+    assert!(hint.contains("DATABASE_URL"), "{hint}");
+}

@@ -1,0 +1,84 @@
+//! Access: who is let in, and how far.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_api::types::{Cancel, StartRun};
+use semel_api::{Client, Code};
+use semel_server::token;
+
+use crate::world::{World, refused, soon};
+
+#[tokio::test]
+async fn every_way_of_not_being_let_in_has_the_same_answer() -> Result<()> {
+    let world = World::start().await?;
+    let unknown = token::mint()?.text;
+    let mut forged = world.token.clone();
+    let last = if forged.ends_with('0') { "1" } else { "0" };
+    forged.replace_range(forged.len() - 1.., last);
+
+    let bare = world.bare.get("/v1/whoami").await?;
+    for token in [unknown, forged, "semel_x_y".to_owned()] {
+        let client = Client::new(world.client.base(), &token)?;
+        assert_eq!(refused(client.whoami().await)?, Code::Unauthorized);
+    }
+
+    assert_eq!(bare.status, 401);
+    assert_eq!(bare.header("www-authenticate"), Some("Bearer"));
+    assert_eq!(bare.header("cache-control"), Some("no-store"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_says_whom_it_speaks_for() -> Result<()> {
+    let world = World::start().await?;
+
+    let whoami = world.client.whoami().await?;
+
+    assert_eq!(whoami.namespace.as_str(), "main");
+    assert_eq!(whoami.token, "test");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_out_within_five_seconds() -> Result<()> {
+    let world = World::start().await?;
+    world.client.whoami().await?;
+    let database = world.database.connect().await?;
+
+    let revoked = std::time::Instant::now();
+    let revoke = "UPDATE tokens SET revoked_at = moment()";
+    database.batch_execute(revoke).await?;
+    soon(async || Ok(world.client.whoami().await.is_err().then_some(()))).await?;
+
+    assert!(revoked.elapsed() < Duration::from_secs(5));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_namespace_is_not_there() -> Result<()> {
+    let world = World::start().await?;
+    let flow = "trigger: { api: {} }\nsteps: [{ id: one, function: '1' }]\n";
+    let flow = world.publish("mine", flow).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = world.client.start_run(&flow, &start, None).await?.body.run;
+    let stranger = world.stranger().await?;
+    let cancel = Cancel {
+        reason: "mine now".to_owned(),
+    };
+
+    let shown = stranger.get_run(run).await;
+    let cancelled = stranger.cancel_run(run, &cancel, "c").await;
+    let key = stranger.get_key(&flow, "k").await;
+    let started = stranger.start_run(&flow, &start, None).await;
+
+    assert_eq!(refused(shown)?, Code::RunNotFound);
+    assert_eq!(refused(cancelled)?, Code::RunNotFound);
+    assert_eq!(refused(key)?, Code::KeyNotFound);
+    assert_eq!(refused(started)?, Code::FlowNotFound);
+    assert_eq!(stranger.list_flows().await?.items, []);
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! What callers see, over real HTTP, with the real engine on a real database.
+
+mod access;
+mod callbacks;
+mod commands;
+mod doubts;
+mod hooks;
+mod limits;
+mod outages;
+mod starts;
+mod world;

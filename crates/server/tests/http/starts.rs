@@ -1,0 +1,162 @@
+//! Starts through the API: the same thing asked for twice is one run.
+
+use anyhow::Result;
+use semel_api::types::{RunFilter, Standing, StartRun};
+use semel_api::{ClientError, Code};
+use semel_model::{Span, TriggerKind};
+use serde_json::json;
+
+use crate::world::{PATIENCE_SECS, World, refused};
+
+const DOUBLE: &str = "trigger: { api: {}, manual: { key: input.id } }\n\
+    steps:\n  - id: twice\n    function: input.n * 2\nresult: steps.twice.result\n";
+
+fn order(key: &str, n: i64) -> StartRun {
+    StartRun {
+        input: json!({"id": "order-1", "n": n}),
+        key: Some(key.to_owned()),
+        trigger: None,
+    }
+}
+
+fn patience() -> Option<Span> {
+    Some(Span::from_secs(PATIENCE_SECS))
+}
+
+#[tokio::test]
+async fn a_start_that_is_repeated_gets_the_first_run_and_its_result() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+
+    let first = world
+        .client
+        .start_run(&flow, &order("k", 21), patience())
+        .await?;
+    let again = world.client.start_run(&flow, &order("k", 21), None).await?;
+
+    assert!(!first.replayed && again.replayed);
+    assert_eq!(first.body.state, Standing::Succeeded);
+    assert_eq!(first.body.result, Some(json!(42)));
+    assert_eq!(again.body, first.body, "the repeat is told the same");
+    Ok(())
+}
+
+#[tokio::test]
+async fn starts_that_come_together_are_one_run() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+
+    let order = order("k", 1);
+    let start = || world.client.start_run(&flow, &order, patience());
+    let (a, b, c, d) = tokio::join!(start(), start(), start(), start());
+    let answers = [a?, b?, c?, d?];
+
+    assert!(answers.iter().all(|answer| answer.body == answers[0].body));
+    let firsts = answers.iter().filter(|answer| !answer.replayed).count();
+    assert_eq!(firsts, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_known_key_with_another_payload_is_refused_and_names_the_run() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+    let first = world.client.start_run(&flow, &order("k", 1), None).await?;
+
+    let other = world.client.start_run(&flow, &order("k", 2), None).await;
+
+    let Err(ClientError::Problem(problem)) = other else {
+        anyhow::bail!("not refused: {other:?}")
+    };
+    assert_eq!(problem.code(), Some(Code::PayloadMismatch));
+    assert_eq!((problem.status, problem.run), (422, Some(first.body.run)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_start_needs_a_key_and_a_trigger_that_the_flow_has() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+    let hooked = "trigger: { webhook: { auth: none, key: input.id } }\n\
+        steps: [{ id: one, function: '1' }]\n";
+    let hooked = world.publish("hooked", hooked).await?;
+    let keyless = StartRun {
+        key: None,
+        ..order("", 1)
+    };
+    let manual = StartRun {
+        trigger: Some(TriggerKind::Manual),
+        ..keyless.clone()
+    };
+    let nowhere = "nowhere".parse()?;
+
+    let client = &world.client;
+    assert_eq!(
+        refused(client.start_run(&flow, &keyless, None).await)?,
+        Code::KeyMissing
+    );
+    assert_eq!(
+        refused(client.start_run(&hooked, &manual, None).await)?,
+        Code::TriggerNotDeclared
+    );
+    assert_eq!(
+        refused(client.start_run(&nowhere, &manual, None).await)?,
+        Code::FlowNotFound
+    );
+    let by_expression = client.start_run(&flow, &manual, None).await?;
+    assert_eq!(by_expression.body.key, "order-1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn runs_are_listed_in_pages_and_found_by_key() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+    for key in ["a", " b/ü\n", "c"] {
+        let start = order(key, 1);
+        world.client.start_run(&flow, &start, patience()).await?;
+    }
+
+    let mut filter = RunFilter {
+        limit: Some(2),
+        state: Some(Standing::Succeeded),
+        ..RunFilter::default()
+    };
+    let first = world.client.list_runs(&filter).await?;
+    filter.cursor = first.next.clone();
+    let second = world.client.list_runs(&filter).await?;
+    let found = RunFilter {
+        key: Some(" b/ü\n".to_owned()),
+        ..RunFilter::default()
+    };
+    let found = world.client.list_runs(&found).await?;
+
+    let keys = |runs: &[semel_api::types::Run]| -> Vec<String> {
+        runs.iter().map(|run| run.key.clone()).collect()
+    };
+    assert_eq!(keys(&first.items), ["c", " b/ü\n"]);
+    assert_eq!(keys(&second.items), ["a"]);
+    assert_eq!(keys(&found.items), [" b/ü\n"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_is_shown_with_all_that_happened() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("double", DOUBLE).await?;
+    let started = world
+        .client
+        .start_run(&flow, &order("k", 4), patience())
+        .await?;
+
+    let shown = world.client.get_run(started.body.run).await?;
+    let key = world.client.get_key(&flow, "k").await?;
+
+    assert_eq!(shown.run.result, Some(json!(8)));
+    assert_eq!(shown.journal[0].events[0]["event"], "accepted");
+    assert_eq!(
+        (key.run, key.state),
+        (shown.run.id, Some(Standing::Succeeded))
+    );
+    Ok(())
+}

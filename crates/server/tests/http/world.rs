@@ -1,0 +1,140 @@
+//! A server on a database of its own, with a client that has a token and one that has none.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_api::types::{Promote, PushFlow, Wait};
+use semel_api::{Client, ClientError, Code};
+use semel_engine::{Engine, Options, Secret};
+use semel_model::{FlowName, RunId, Span};
+use semel_server::{ServerOptions, serve, token};
+use semel_store::{Cell, CellOptions, migrate, tokens};
+use semel_testkit::{Database, Proxy, Server};
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a test waits for a run, in seconds.
+pub(crate) const PATIENCE_SECS: u64 = 15;
+
+/// A database, an engine and a server.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) client: Client,
+    pub(crate) bare: semel_testkit::Client,
+    pub(crate) token: String,
+    pub(crate) address: SocketAddr,
+    _down: DropGuard,
+    pub(crate) database: Database,
+}
+
+impl World {
+    pub(crate) async fn start() -> Result<Self> {
+        let database = new_database().await?;
+        let url = database.url();
+        Self::start_on(database, &url, ServerOptions::default()).await
+    }
+
+    /// A server that reaches its database through a proxy, and is quick to give up on it.
+    pub(crate) async fn start_behind_proxy() -> Result<(Self, Proxy)> {
+        let database = new_database().await?;
+        let proxy = Proxy::start(database.server().address()).await?;
+        let url = Server::url_at(proxy.address(), database.name());
+        let options = ServerOptions {
+            accept_patience: Duration::from_millis(500),
+            ..ServerOptions::default()
+        };
+        Ok((Self::start_on(database, &url, options).await?, proxy))
+    }
+
+    async fn start_on(database: Database, url: &str, options: ServerOptions) -> Result<Self> {
+        let cell = Cell::connect(url, CellOptions::default()).await?;
+        let token = add_token(&cell, "main").await?;
+        let secret = Secret::from_hex(&Secret::generate())?;
+        let engine = Engine::start(cell, Options::new(secret)).await?;
+
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let down = CancellationToken::new();
+        tokio::spawn(serve(listener, engine.clone(), options, down.clone()));
+        Ok(Self {
+            engine,
+            client: Client::new(&format!("http://{address}"), &token)?,
+            bare: semel_testkit::Client::new(address, 8),
+            token,
+            address,
+            _down: down.drop_guard(),
+            database,
+        })
+    }
+
+    /// A client of another namespace.
+    pub(crate) async fn stranger(&self) -> Result<Client> {
+        let token = add_token(self.engine.cell(), "elsewhere").await?;
+        Ok(Client::new(self.client.base(), &token)?)
+    }
+
+    /// The wait of a run, once the run has come to it.
+    pub(crate) async fn until_waiting(&self, run: RunId) -> Result<Wait> {
+        soon(async || Ok(self.client.list_waits(Some(run)).await?.items.pop())).await
+    }
+
+    /// Pushes, publishes and promotes a flow, all over the API.
+    pub(crate) async fn publish(&self, name: &str, rest: &str) -> Result<FlowName> {
+        let flow: FlowName = name.parse()?;
+        let source = format!("flow: {name}\n{rest}");
+        self.client.push_flow(&flow, &PushFlow { source }).await?;
+        let published = self
+            .client
+            .publish_flow(&flow, &format!("publish {flow}"))
+            .await?;
+        let promote = Promote {
+            release: published.body.release,
+        };
+        let key = format!("promote {flow} {}", promote.release);
+        self.client.promote_flow(&flow, &promote, &key).await?;
+        Ok(flow)
+    }
+}
+
+async fn new_database() -> Result<Database> {
+    Database::new(async |url| {
+        migrate(&Cell::connect(&url, CellOptions::default()).await?).await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn add_token(cell: &Cell, namespace: &str) -> Result<String> {
+    let minted = token::mint()?;
+    let lifetime = Span::from_secs(3_600);
+    tokens::insert(
+        cell,
+        minted.id,
+        &namespace.parse()?,
+        "test",
+        &minted.digest,
+        lifetime,
+    )
+    .await?;
+    Ok(minted.text)
+}
+
+/// The code of an answer that must be no.
+pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Result<Code> {
+    match answer {
+        Err(ClientError::Problem(problem)) => problem.code().context("a known code"),
+        other => anyhow::bail!("not refused: {other:?}"),
+    }
+}
+
+/// Waits for something that has to come soon.
+pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..500 {
+        if let Some(seen) = look().await? {
+            return Ok(seen);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    anyhow::bail!("it did not come")
+}
