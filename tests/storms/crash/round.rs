@@ -38,19 +38,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(15);
 /// How often a round may be set up anew because the machine was too slow for its lease.
 const SETTINGS_MAX: u32 = 4;
 
-/// Deals cells into rounds, at most one unanswered commit to each.
+/// Deals cells into rounds, at most one unanswered commit to each. Runs whose exchange with the
+/// destination is over stand apart from the others: a connection that is free again would be given
+/// to a run that is held while it connects.
 pub(crate) fn deal(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
+    let (early, late): (Vec<Cell>, Vec<Cell>) = cells
+        .into_iter()
+        .partition(|cell| cell.point < Point::Answered);
+    let mut rounds = deal_evenly(early);
+    rounds.extend(deal_evenly(late));
+    rounds
+}
+
+fn deal_evenly(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
     let (last, others): (Vec<Cell>, Vec<Cell>) = cells
         .into_iter()
         .partition(|cell| cell.point.is_unanswered());
-    let count = last.len().max(1);
-    let mut rounds: Vec<Vec<Cell>> = vec![Vec::new(); count];
+    let mut rounds: Vec<Vec<Cell>> = vec![Vec::new(); last.len().max(1)];
+    let count = rounds.len();
     for (index, cell) in others.into_iter().enumerate() {
         rounds[index % count].push(cell);
     }
     for (round, cell) in rounds.iter_mut().zip(last) {
         round.push(cell);
     }
+    rounds.retain(|round| !round.is_empty());
     rounds
 }
 
@@ -59,7 +71,8 @@ pub(crate) struct Placed {
     pub(crate) cell: Cell,
     pub(crate) id: String,
     held: Option<Held>,
-    delivery: JoinHandle<Result<Answer>>,
+    /// The first delivery, until it is answered or lost.
+    delivery: Option<JoinHandle<Result<Answer>>>,
     /// The runs that answers of success named.
     pub(crate) runs: Vec<String>,
 }
@@ -126,7 +139,7 @@ impl Lane {
             cell,
             id,
             held,
-            delivery,
+            delivery: Some(delivery),
             runs: Vec::new(),
         })
     }
@@ -239,16 +252,10 @@ impl Lane {
     /// A sender that got no answer sends again, to a server that is up.
     async fn deliver_again(&self, placed: &mut [Placed]) -> Result<()> {
         for placed in placed {
-            let answered = timeout(LOOK_EVERY, &mut placed.delivery).await;
-            if let Ok(Ok(Ok(answer))) = &answered {
-                placed.runs.push(run_of(answer)?);
-                continue;
-            }
-            let again = deliver(&self.second, placed.cell, &placed.id).await?;
-            placed.runs.push(run_of(&again)?);
-            if answered.is_ok() {
-                // The first delivery is over, and must not be awaited again.
-                placed.delivery = tokio::spawn(async { bail!("it was lost") });
+            placed.hear(LOOK_EVERY).await?;
+            if placed.runs.is_empty() {
+                let again = deliver(&self.second, placed.cell, &placed.id).await?;
+                placed.runs.push(run_of(&again)?);
             }
         }
         Ok(())
@@ -302,19 +309,29 @@ impl Lane {
         }
         let mut findings = Vec::new();
         for mut placed in placed {
-            if placed.runs.is_empty() || self.fault == Fault::Pause {
-                match timeout(STOP_PATIENCE, &mut placed.delivery).await {
-                    Ok(Ok(Ok(answer))) => placed.runs.push(run_of(&answer)?),
-                    // A sender that has its answer from elsewhere does not care.
-                    _ if !placed.runs.is_empty() => {}
-                    other => bail!("{}: no answer: {other:?}", placed.cell),
-                }
-            }
+            placed.hear(STOP_PATIENCE).await?;
+            ensure!(!placed.runs.is_empty(), "{}: the sender has no answer", placed.cell);
             let again = deliver(&self.second, placed.cell, &placed.id).await?;
             placed.runs.push(run_of(&again)?);
             findings.push(self.inspect(placed).await?);
         }
         Ok(findings)
+    }
+}
+
+impl Placed {
+    /// Waits for the answer to the first delivery, which may have been lost with its server.
+    async fn hear(&mut self, within: Duration) -> Result<()> {
+        let Some(delivery) = &mut self.delivery else {
+            return Ok(());
+        };
+        if let Ok(answered) = timeout(within, delivery).await {
+            self.delivery = None;
+            if let Ok(answer) = answered? {
+                self.runs.push(run_of(&answer)?);
+            }
+        }
+        Ok(())
     }
 }
 
