@@ -90,20 +90,20 @@ impl Config {
     pub(crate) fn find(&self, key: Key, flag: Option<&str>) -> Option<Setting> {
         let given = flag.map(|value| (value.to_owned(), Source::Flag));
         let (value, source) = given
-            .or_else(|| self.from_env(key))
-            .or_else(|| self.from_local(key))
+            .or_else(|| self.said_by_env(key))
+            .or_else(|| self.said_locally(key))
             .or_else(|| Some((self.file.find(key)?, Source::File)))
             .or_else(|| Some((key.default()?.to_owned(), Source::Default)))?;
         Some(Setting { value, source })
     }
 
-    fn from_env(&self, key: Key) -> Option<(String, Source)> {
+    fn said_by_env(&self, key: Key) -> Option<(String, Source)> {
         let name = key.env()?;
         let value = self.env.get(name).filter(|value| !value.is_empty())?;
         Some((value.clone(), Source::Env(name)))
     }
 
-    fn from_local(&self, key: Key) -> Option<(String, Source)> {
+    fn said_locally(&self, key: Key) -> Option<(String, Source)> {
         let name = key.local()?;
         let path = self.directory.join(LOCAL_FOLDER).join(name);
         let text = std::fs::read_to_string(path).ok()?;

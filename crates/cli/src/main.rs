@@ -4,6 +4,7 @@ mod access;
 mod answer;
 mod arguments;
 mod cluster;
+mod code;
 mod commands;
 mod config;
 mod context;

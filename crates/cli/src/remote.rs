@@ -5,6 +5,7 @@ use semel_api::{Client, ClientError, Code};
 use sha2::{Digest as _, Sha256};
 
 use crate::answer::{Problem, chain};
+use crate::code;
 use crate::config::Source;
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -17,7 +18,7 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
     let Some(token) = ctx.token() else {
         let problem = Problem::new(
             Outcome::Denied,
-            "token-missing",
+            code::TOKEN_MISSING,
             "no token to show the server",
         );
         return Err(problem.hint(

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 mod answer;
 
-pub use answer::{confirmed, found};
+pub use answer::{confirmed, found, read_result};
 
 use crate::fold::{Current, RunState, Standing};
 use crate::settle::{self, Bench};

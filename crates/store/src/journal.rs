@@ -239,27 +239,26 @@ async fn commit(ready: Ready<'_>, batch: &[&Transition]) -> Result<HashMap<RunId
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
 async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Error> {
-    let mut made = HashMap::new();
-    let mut cancelled = None;
     let fences = flight::Fences::of(batch);
-    let columns;
     let mut flight = Flight::begin(ready);
     flight.fence(&fences);
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
     let unforeseen = kv::unforeseen(batch);
-    if !unforeseen.is_empty() {
-        cancelled = Some(flight.land().await?);
-        for item in unforeseen {
-            made.insert(item.run, kv::perform(ready, item).await?);
-        }
-        flight = Flight::go_on(ready);
+    if unforeseen.is_empty() {
+        let made = HashMap::new();
+        let columns = flight::Columns::of(batch, &made);
+        return Ok((flight.land_with(&fences, &columns).await?, HashMap::new()));
     }
-    columns = flight::Columns::of(batch, &made);
-    flight.write(&fences, &columns);
-    let landed = flight.land().await?;
+    let cancelled = flight.land().await?;
+    let mut made = HashMap::with_capacity(unforeseen.len());
+    for item in unforeseen {
+        made.insert(item.run, kv::perform(ready, item).await?);
+    }
+    let columns = flight::Columns::of(batch, &made);
+    Flight::go_on(ready).land_with(&fences, &columns).await?;
     drop(columns);
-    Ok((cancelled.unwrap_or(landed), made))
+    Ok((cancelled, made))
 }
 
 /// Reads a run's journal.

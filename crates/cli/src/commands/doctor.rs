@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::serve::Database;
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::config::Key;
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -83,7 +84,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         answer
     } else {
         let message = format!("{failed} of {} things are not in order", lines.len());
-        answer.with_fault(Outcome::Failed, "doctor", &message)
+        answer.with_fault(Outcome::Failed, code::NOT_IN_ORDER, &message)
     })
 }
 

@@ -6,6 +6,7 @@ use semel_model::FlowName;
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -67,7 +68,7 @@ fn write_new(ctx: &Context, file: &str, text: &str) -> Result<bool, Problem> {
 
 fn in_the_way(file: &str) -> Problem {
     let message = format!("{file} is there already and says something else; it was left as it is");
-    Problem::new(Outcome::Conflict, "file-exists", message)
+    Problem::new(Outcome::Conflict, code::FILE_EXISTS, message)
         .hint("choose another name, or move the file away first")
         .next(format!("semel check {file}"))
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::serve::Database;
 use crate::access;
 use crate::answer::{Answer, Problem, chain};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -61,7 +62,7 @@ pub(crate) async fn apply(cell: &Cell) -> Result<Vec<&'static str>, Problem> {
             | MigrateError::History(_)
             | MigrateError::Partitions(_) => Outcome::Failed,
         };
-        Problem::new(outcome, "migrate", chain(&error))
+        Problem::new(outcome, code::MIGRATION_FAILED, chain(&error))
             .hint("nothing of the file that failed was kept; `semel doctor` looks closer")
     })
 }

@@ -86,19 +86,6 @@ fn tell(event: &Event) -> String {
             let place = step.as_deref().unwrap_or("result");
             format!("{place}: cannot be worked out: {}", fault.message)
         }
-        Event::ReadFailed { .. }
-        | Event::Intended { .. }
-        | Event::Done { .. }
-        | Event::Failed { .. }
-        | Event::Doubted { .. }
-        | Event::Probed { .. }
-        | Event::Licensed { .. } => tell_attempt(event),
-    }
-}
-
-/// The events that come of calls.
-fn tell_attempt(event: &Event) -> String {
-    match event {
         Event::Intended {
             step,
             attempt,
@@ -114,53 +101,48 @@ fn tell_attempt(event: &Event) -> String {
             external_id,
             status,
             ..
-        } => {
-            let status = status.map_or_else(String::new, |status| format!(" with {status}"));
-            let id = external_id
-                .as_deref()
-                .map_or_else(String::new, |id| format!(", as {id}"));
-            format!("{step}: done{status}{id}, {}", witnessed(*by))
-        }
+        } => tell_done(step, *by, external_id.as_deref(), *status),
         Event::Failed {
             step,
             fault,
             retry_at,
-        } => {
-            format!(
-                "{step}: did not happen: {}{}",
-                fault.message,
-                again(*retry_at)
-            )
-        }
+        } => format!(
+            "{step}: did not happen: {}{}",
+            fault.message,
+            again(*retry_at)
+        ),
         Event::ReadFailed {
             step,
             fault,
             retry_at,
-        } => {
-            format!(
-                "{step}: could not be read: {}{}",
-                fault.message,
-                again(*retry_at)
-            )
-        }
+        } => format!(
+            "{step}: could not be read: {}{}",
+            fault.message,
+            again(*retry_at)
+        ),
         Event::Doubted { step, doubt, plan } => {
             format!("{step}: in doubt: {}; {}", doubt.message, planned(plan))
         }
-        Event::Probed { step, seen } => match seen {
-            Seen::Absent => format!("{step}: a probe found nothing"),
-            Seen::Unclear { fault, retry_at } => {
-                format!(
-                    "{step}: the probe failed: {}{}",
-                    fault.message,
-                    again(*retry_at)
-                )
-            }
-        },
+        Event::Probed { step, seen } => tell_probe(step, seen),
         Event::Licensed { step, reason } => {
             format!("{step}: a person says that it did not happen: {reason}")
         }
-        // The caller sends no other events here.
-        other => format!("{other:?}"),
+    }
+}
+
+fn tell_done(step: &str, by: Witness, external_id: Option<&str>, status: Option<u16>) -> String {
+    let status = status.map_or_else(String::new, |status| format!(" with {status}"));
+    let id = external_id.map_or_else(String::new, |id| format!(", as {id}"));
+    format!("{step}: done{status}{id}, {}", witnessed(by))
+}
+
+fn tell_probe(step: &str, seen: &Seen) -> String {
+    match seen {
+        Seen::Absent => format!("{step}: a probe found nothing"),
+        Seen::Unclear { fault, retry_at } => {
+            let again = again(*retry_at);
+            format!("{step}: the probe failed: {}{again}", fault.message)
+        }
     }
 }
 

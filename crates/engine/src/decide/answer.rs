@@ -4,6 +4,7 @@ use semel_flow::release::{HttpStep, Probe};
 use semel_flow::{Action, EvalError, Scope, Step};
 use semel_model::effect::Witness;
 use semel_model::event::Event;
+use semel_model::{Fault, Receipt};
 use serde_json::Value;
 
 /// What an effect that happened gives, by the destination's answer.
@@ -24,6 +25,16 @@ pub fn confirmed(step: &Step, response: &Value, by: Witness) -> Event {
     };
     let result = http.result_of(&Scope::new().with("response", response));
     done(step, http, by, status, result, response)
+}
+
+/// What a read gives. Nothing happened, so an expression that fails on the answer is a fault.
+pub fn read_result(step: &Step, receipt: &Receipt) -> Result<Value, Fault> {
+    match &step.action {
+        Action::Http(http) => http
+            .result_of(&Scope::new().with("response", &receipt.response))
+            .map_err(|error| Fault::permanent(error.code(), error.to_string())),
+        Action::Function(_) | Action::Kv(_) | Action::Wait(_) => Ok(receipt.response.clone()),
+    }
 }
 
 /// What an effect that a probe found gives.

@@ -125,18 +125,17 @@ impl Turn {
         let name = self.step().id.to_string();
         let event = match outcome {
             Outcome::Done(receipt) => {
-                match decide::confirmed(self.step(), &receipt.response, Witness::Answer) {
-                    Event::Done {
-                        step,
-                        status,
-                        result,
-                        ..
-                    } => Event::Computed {
-                        step,
+                let status = receipt.status;
+                match decide::read_result(self.step(), &receipt) {
+                    Ok(result) => Event::Computed {
+                        step: name,
                         result,
                         status,
                     },
-                    other => other,
+                    Err(fault) => Event::Broken {
+                        step: Some(name),
+                        fault,
+                    },
                 }
             }
             Outcome::Failed(fault) => self.read_failed(name, fault),
@@ -247,7 +246,11 @@ impl Turn {
                     .delay(standing.probes + 1, fault.retry_after)
                     .map(|d| now + d.to_duration())
             }
-            _ => None,
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Broken(_) => None,
         };
         Event::Probed {
             step: name,

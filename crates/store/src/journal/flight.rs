@@ -320,8 +320,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Writes everything that stands behind the fence, and commits.
-    pub(super) fn write(&mut self, fences: &'a Fences, columns: &'a Columns<'a>) {
+    fn write(&mut self, fences: &'a Fences, columns: &'a Columns<'a>) {
         let Fence {
             runs, epochs, seqs, ..
         } = &columns.all;
@@ -381,6 +380,20 @@ impl<'a> Flight<'a> {
             } = fences;
             self.send(waits::CANCEL, vec![&ending.runs, ending_lows, ending_highs]);
         }
+    }
+
+    /// Writes everything that stands behind the fence, commits, and waits for every answer.
+    pub(super) async fn land_with<'b>(
+        self,
+        fences: &'b Fences,
+        columns: &'b Columns<'b>,
+    ) -> Result<HashSet<Uuid>, Error>
+    where
+        'a: 'b,
+    {
+        let mut flight: Flight<'b> = self;
+        flight.write(fences, columns);
+        flight.land().await
     }
 
     /// Waits for every answer; says which runs a person wants to end.

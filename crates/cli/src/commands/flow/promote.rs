@@ -53,7 +53,7 @@ fn latest(found: &FlowDetail) -> Result<i32, Problem> {
         let name = &found.flow.name;
         Problem::new(
             Outcome::NotFound,
-            "release-not-found",
+            semel_api::Code::ReleaseNotFound.as_str(),
             format!("{name} has no release"),
         )
         .hint("publish its draft first")

@@ -41,7 +41,7 @@ fn checked(file: &str, source: &str) -> Result<Flow, Problem> {
     checked.flow.ok_or_else(|| {
         Problem::new(
             Outcome::Failed,
-            "flow-invalid",
+            semel_api::Code::FlowInvalid.as_str(),
             format!("{file} cannot be pushed"),
         )
         .hint("mend what the diagnostics point at")
