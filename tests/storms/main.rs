@@ -1,3 +1,11 @@
 //! What survives crashes.
 
+mod callbacks;
+mod chance;
+mod crash;
+mod crowd;
+mod flood;
 mod ground;
+mod harness;
+mod servers;
+mod three;
