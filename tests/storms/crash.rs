@@ -29,7 +29,11 @@ async fn every_crash_ends_as_the_table_says() -> Result<()> {
     let cells = Cell::all();
     ensure!(cells.len() >= CELLS_MIN, "only {} cells", cells.len());
     let lanes = FAULTS.map(|fault| {
-        let cells: Vec<Cell> = cells.iter().copied().filter(|cell| cell.fault == fault).collect();
+        let cells: Vec<Cell> = cells
+            .iter()
+            .copied()
+            .filter(|cell| cell.fault == fault)
+            .collect();
         play(fault, cells, None)
     });
 
@@ -47,8 +51,11 @@ async fn every_crash_ends_as_the_table_says() -> Result<()> {
     page::keep(&findings)
 }
 
+/// A mistake, the fault that shows it, and the cells that are played.
+type Watchful = (&'static str, Fault, &'static [(Point, Guard)]);
+
 /// The cells that a mistake is looked for in.
-const WATCHFUL: [(&str, Fault, &[(Point, Guard)]); 3] = [
+const WATCHFUL: [Watchful; 3] = [
     (
         "missing-fence",
         Fault::Pause,

@@ -73,7 +73,16 @@ fn a_run_is_what_it_was_yesterday() {
     let run = RunId::derive(claim, 0);
 
     assert_eq!(run.to_string(), "run_d518923525739ba726dcce7666730e92");
-    assert_eq!(RunId::derive(claim, 1).to_string(), "run_d517ee23f2e532c0488ff6363bb8bff6");
-    assert_eq!(EffectId::derive(run, "charge", "", 0).to_string(), "eff_d518923525739ba7560aafa00bc3ea08");
-    assert_eq!(WaitId::derive(run, "answer").to_string(), "wait_d518923525739ba7408f48f0db1f4093");
+    assert_eq!(
+        RunId::derive(claim, 1).to_string(),
+        "run_d517ee23f2e532c0488ff6363bb8bff6"
+    );
+    assert_eq!(
+        EffectId::derive(run, "charge", "", 0).to_string(),
+        "eff_d518923525739ba7560aafa00bc3ea08"
+    );
+    assert_eq!(
+        WaitId::derive(run, "answer").to_string(),
+        "wait_d518923525739ba7408f48f0db1f4093"
+    );
 }

@@ -64,5 +64,8 @@ fn what_canonical_form_would_fold_together_is_refused() {
     }
     let deep = format!("{}{}", "[".repeat(70), "]".repeat(70));
     assert!(parse_strict(deep.as_bytes()).is_err());
-    assert_eq!(parse_strict(b"9007199254740992").unwrap(), json!(9007199254740992i64));
+    assert_eq!(
+        parse_strict(b"9007199254740992").unwrap(),
+        json!(9007199254740992i64)
+    );
 }

@@ -50,7 +50,17 @@ proptest! {
 
 #[test]
 fn mistakes_are_not_spans() {
-    for text in ["", "5", "m", "1h1h", "1m1h", "-1s", "1.5s", "11y", "999999999d"] {
+    for text in [
+        "",
+        "5",
+        "m",
+        "1h1h",
+        "1m1h",
+        "-1s",
+        "1.5s",
+        "11y",
+        "999999999d",
+    ] {
         assert!(text.parse::<Span>().is_err(), "{text}");
     }
 }
