@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{APPEND, EXAMINE, FENCE, FENCE_END, Lease, Transition, WaitChange};
 use crate::link::Ready;
 use crate::runs::Stage;
-use crate::{effects, kv, runs, waits};
+use crate::{effects, evidence, kv, runs, waits};
 
 /// What the journal writer prepares.
 pub(super) const STATEMENTS: &[&str] = &[
@@ -33,6 +33,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     waits::WAKE_EARLY,
     waits::ELAPSE,
     waits::CANCEL,
+    evidence::HEAR,
     runs::UPDATE,
     kv::SET,
     kv::DELETE,
@@ -86,6 +87,7 @@ pub(super) struct Fences {
     dues: Vec<Option<Timestamp>>,
     stages: Vec<&'static str>,
     saw_cancels: Vec<bool>,
+    parked: Vec<Uuid>,
     ending: Fence,
     ending_lows: Vec<Uuid>,
     ending_highs: Vec<Uuid>,
@@ -101,6 +103,7 @@ impl Fences {
             dues: Vec::new(),
             stages: Vec::new(),
             saw_cancels: Vec::new(),
+            parked: Vec::new(),
             ending: Fence::of(batch.iter().filter(ends).copied()),
             ending_lows: Vec::new(),
             ending_highs: Vec::new(),
@@ -125,6 +128,8 @@ impl Fences {
                 self.holds.push(false);
                 self.dues.push(*due_at);
                 self.stages.push(stage.as_str());
+                let parks = *stage == Stage::Parked;
+                self.parked.extend(parks.then_some(*item.run.as_uuid()));
             }
             Lease::End => {
                 let (low, high) = item.run.owned_range();
@@ -335,6 +340,9 @@ impl<'a> Flight<'a> {
             self.send(effects::UPDATE, values);
         }
         self.write_waits(fences, columns);
+        if !fences.parked.is_empty() {
+            self.send(evidence::HEAR, vec![&fences.parked]);
+        }
         if let Some(values) = columns.sets.set_values() {
             self.send(kv::SET, values);
         }
