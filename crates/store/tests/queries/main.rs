@@ -1,5 +1,6 @@
 //! Each public function of the store, and the schema itself, on a real PostgreSQL.
 
 mod accept;
+mod queue;
 mod schema;
 mod world;
