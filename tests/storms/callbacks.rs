@@ -55,7 +55,10 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
         ensure!(answer.status == 202, "{}", answer.text());
     }
     let addresses = until_asleep(&client).await?;
-    println!("{WAITS} runs sleep after {:.1} s", begun.elapsed().as_secs_f64());
+    println!(
+        "{WAITS} runs sleep after {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
 
     let mut calls: Vec<Post> = (0..WAITS * TIMES)
         .map(|index| Post {
@@ -74,13 +77,30 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
         let first = answer.header("idempotency-replayed").is_none();
         *firsts.entry(*id).or_default() += usize::from(first);
     }
-    ensure!(firsts.len() == WAITS, "{} waits were answered", firsts.len());
-    ensure!(firsts.values().all(|count| *count == 1), "a wait has one first callback");
-    let resumed = count(&client, "SELECT count(*) FROM journal WHERE events::text LIKE '%\"wait_ended\"%'");
+    ensure!(
+        firsts.len() == WAITS,
+        "{} waits were answered",
+        firsts.len()
+    );
+    ensure!(
+        firsts.values().all(|count| *count == 1),
+        "a wait has one first callback"
+    );
+    let resumed = count(
+        &client,
+        "SELECT count(*) FROM journal WHERE events::text LIKE '%\"wait_ended\"%'",
+    );
     ensure!(resumed.await? == WAITS, "every wait ended once");
-    let once = count(&client, "SELECT count(*) FROM kv WHERE entry LIKE 'resumed/%' AND value::text = '1'");
+    let once = count(
+        &client,
+        "SELECT count(*) FROM kv WHERE entry LIKE 'resumed/%' AND value::text = '1'",
+    );
     ensure!(once.await? == WAITS, "every run went on once");
-    println!("{} callbacks, all after {:.1} s", answers.len(), begun.elapsed().as_secs_f64());
+    println!(
+        "{} callbacks, all after {:.1} s",
+        answers.len(),
+        begun.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
@@ -92,7 +112,10 @@ async fn until_asleep(client: &Connection) -> Result<Vec<String>> {
         sleep(Duration::from_millis(20)).await;
     }
     let rows = client
-        .query("SELECT entry, value::text FROM kv WHERE entry LIKE 'url/%'", &[])
+        .query(
+            "SELECT entry, value::text FROM kv WHERE entry LIKE 'url/%'",
+            &[],
+        )
         .await?;
     let mut paths = vec![String::new(); WAITS];
     for row in &rows {

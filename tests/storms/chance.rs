@@ -13,7 +13,9 @@ pub(crate) struct Chance {
 impl Chance {
     /// Takes the seed of the environment or a new one, and prints it.
     pub(crate) fn new(storm: &str) -> Self {
-        let given = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+        let given = std::env::var(VARIABLE)
+            .ok()
+            .and_then(|text| text.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         println!("{storm}: {VARIABLE}={seed}");
         Self { state: seed }

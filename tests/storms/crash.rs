@@ -29,7 +29,11 @@ async fn every_crash_ends_as_the_table_says() -> Result<()> {
     let cells = Cell::all();
     ensure!(cells.len() >= CELLS_MIN, "only {} cells", cells.len());
     let lanes = FAULTS.map(|fault| {
-        let cells: Vec<Cell> = cells.iter().copied().filter(|cell| cell.fault == fault).collect();
+        let cells: Vec<Cell> = cells
+            .iter()
+            .copied()
+            .filter(|cell| cell.fault == fault)
+            .collect();
         play(fault, cells, None)
     });
 

@@ -37,11 +37,16 @@ async fn a_flood_of_repeats_makes_one_run_and_one_effect_per_key() -> Result<()>
     let peer = Peer::start().await?;
     let server = serve(Program::semel()?, &home.url(), "10s").await?;
     let post = "steps:\n  - id: act\n    http: { post: 'PEER/keyed/${{ input.id }}', json: { id: '${{ input.id }}' } }\n    guard: key\n";
-    for (name, policy) in [("flood", "reject"), ("lenient", "accept"), ("wary", "quarantine")] {
+    for (name, policy) in [
+        ("flood", "reject"),
+        ("lenient", "accept"),
+        ("wary", "quarantine"),
+    ] {
         let source = format!(
             "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id, mismatch: {policy} }}\n{post}"
         );
-        home.publish(&server, name, &source.replace("PEER", &peer.url(""))).await?;
+        home.publish(&server, name, &source.replace("PEER", &peer.url("")))
+            .await?;
     }
     let client = home.connect().await?;
     let begun = Instant::now();
@@ -53,7 +58,11 @@ async fn a_flood_of_repeats_makes_one_run_and_one_effect_per_key() -> Result<()>
     }
 
     println!("the flood took {:.1} s", begun.elapsed().as_secs_f64());
-    ensure!(begun.elapsed() < PATIENCE, "too slow: {:?}", begun.elapsed());
+    ensure!(
+        begun.elapsed() < PATIENCE,
+        "too slow: {:?}",
+        begun.elapsed()
+    );
     Ok(())
 }
 
@@ -76,11 +85,21 @@ async fn flood(server: &Served, client: &Connection, peer: &Peer) -> Result<()> 
         let known = runs[*key].get_or_insert_with(|| run.clone());
         ensure!(*known == run, "order-{key} has {known} and {run}");
     }
-    ensure!(firsts == KEYS, "{firsts} of {KEYS} answers say that they are the first");
-    ensure!(count_runs(client).await? == KEYS, "{} runs", count_runs(client).await?);
+    ensure!(
+        firsts == KEYS,
+        "{firsts} of {KEYS} answers say that they are the first"
+    );
+    ensure!(
+        count_runs(client).await? == KEYS,
+        "{} runs",
+        count_runs(client).await?
+    );
     let totals = peer.totals().await?;
     let seen = (totals.effects, totals.calls, totals.keys);
-    ensure!(seen == (KEYS as u64, KEYS as u64, KEYS as u64), "{totals:?}");
+    ensure!(
+        seen == (KEYS as u64, KEYS as u64, KEYS as u64),
+        "{totals:?}"
+    );
     println!(
         "{} deliveries in {:.1} s ({:.0}/s), all runs ended after {:.1} s",
         answers.len(),
@@ -93,7 +112,9 @@ async fn flood(server: &Served, client: &Connection, peer: &Peer) -> Result<()> 
 
 async fn same_key_at_once(server: &Served, client: &Connection, peer: &Peer) -> Result<()> {
     let before = count_runs(client).await?;
-    let posts = (0..KEYS).map(|_| delivery("flood", 0, "the-one", 1)).collect();
+    let posts = (0..KEYS)
+        .map(|_| delivery("flood", 0, "the-one", 1))
+        .collect();
 
     let answers = crowd::send(server, SAME_KEY_SENDERS, posts).await?;
     until_succeeded(client, before + 1).await?;
@@ -117,14 +138,19 @@ async fn mismatch(server: &Served, client: &Connection, flow: &str, status: u16)
     let run = run_of(&first[0].1, 202)?;
     let before = count_runs(client).await?;
 
-    let others = (0..MISMATCHES).map(|index| delivery(flow, 0, &key, index + 2)).collect();
+    let others = (0..MISMATCHES)
+        .map(|index| delivery(flow, 0, &key, index + 2))
+        .collect();
     let answers = crowd::send(server, SENDERS, others).await?;
 
     for (_, answer) in &answers {
         let named = run_of(answer, status)?;
         ensure!(named == run, "{flow}: {named} instead of {run}");
     }
-    ensure!(count_runs(client).await? == before, "{flow}: another payload made a run");
+    ensure!(
+        count_runs(client).await? == before,
+        "{flow}: another payload made a run"
+    );
     Ok(())
 }
 
@@ -137,7 +163,12 @@ fn delivery(flow: &str, subject: usize, key: &str, version: usize) -> Post {
 }
 
 fn run_of(answer: &Answer, status: u16) -> Result<String> {
-    ensure!(answer.status == status, "{}: {}", answer.status, answer.text());
+    ensure!(
+        answer.status == status,
+        "{}: {}",
+        answer.status,
+        answer.text()
+    );
     let body: Value = answer.json()?;
     let run = body["run"].as_str();
     Ok(run.with_context(|| format!("a run in {body}"))?.to_owned())
@@ -158,7 +189,10 @@ pub(crate) async fn until_succeeded(client: &Connection, wanted: usize) -> Resul
         if count >= wanted {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "{count} of {wanted} runs succeeded");
+        ensure!(
+            Instant::now() < deadline,
+            "{count} of {wanted} runs succeeded"
+        );
         sleep(Duration::from_millis(20)).await;
     }
 }

@@ -42,9 +42,7 @@ pub(crate) struct Watch {
 
 impl Harness {
     pub(crate) fn start() -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("semel-faults-")
-            .tempdir()?;
+        let folder = tempfile::Builder::new().prefix("semel-faults-").tempdir()?;
         let socket = folder.path().join("points");
         let listener = UnixListener::bind(&socket)?;
         let armed = Arc::default();

@@ -72,7 +72,12 @@ impl Home {
         self.command(server, Method::PUT, &format!("{flow}/draft"), draft)
             .await?;
         let published = self
-            .command(server, Method::POST, &format!("{flow}/publish"), "{}".into())
+            .command(
+                server,
+                Method::POST,
+                &format!("{flow}/publish"),
+                "{}".into(),
+            )
             .await?;
         let published: Value = published.json()?;
         let release = json!({ "release": published["release"] }).to_string();
@@ -148,7 +153,10 @@ fn build() -> Result<PathBuf> {
     }
     // Tests run from `target/PROFILE/deps`.
     let executable = std::env::current_exe()?;
-    let profile = executable.ancestors().nth(2).context("a profile's folder")?;
+    let profile = executable
+        .ancestors()
+        .nth(2)
+        .context("a profile's folder")?;
     let target = profile.parent().context("a target folder")?.join("faults");
     let profile = profile.file_name().context("a profile")?;
     let mut cargo = Command::new(env!("CARGO"));

@@ -90,8 +90,9 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
     let mut chance = Chance::new("three servers");
     let mut orphans = Vec::new();
     let (begun, mut kills) = (Instant::now(), 0);
+    let mut second = tokio::time::interval(KILL_EVERY);
     while begun.elapsed() < STORM {
-        sleep(KILL_EVERY).await;
+        second.tick().await;
         let index = chance.below(servers.len());
         orphans.extend(kill(&mut servers[index], &client).await?);
         kills += 1;
@@ -203,7 +204,10 @@ async fn until_quiet(client: &Connection) -> Result<()> {
 /// where nothing guards it. Tells how many are in doubt.
 async fn check_runs(client: &Connection, accepted: &[Accepted]) -> Result<usize> {
     let rows = client
-        .query("SELECT convert_from(key, 'UTF8'), id::text, state::text FROM runs", &[])
+        .query(
+            "SELECT convert_from(key, 'UTF8'), id::text, state::text FROM runs",
+            &[],
+        )
         .await?;
     let mut runs: HashMap<&str, (String, &str)> = HashMap::new();
     for row in &rows {
@@ -213,7 +217,9 @@ async fn check_runs(client: &Connection, accepted: &[Accepted]) -> Result<usize>
     }
     let mut doubts = 0;
     for Accepted { key, run } in accepted {
-        let (name, state) = runs.get(key.as_str()).with_context(|| format!("{key} is lost"))?;
+        let (name, state) = runs
+            .get(key.as_str())
+            .with_context(|| format!("{key} is lost"))?;
         ensure!(name == run, "{key} was answered {run}, and has {name}");
         match *state {
             "succeeded" => {}
@@ -221,7 +227,12 @@ async fn check_runs(client: &Connection, accepted: &[Accepted]) -> Result<usize>
             other => anyhow::bail!("{key} is {other}"),
         }
     }
-    ensure!(runs.len() == accepted.len(), "{} runs for {} keys", runs.len(), accepted.len());
+    ensure!(
+        runs.len() == accepted.len(),
+        "{} runs for {} keys",
+        runs.len(),
+        accepted.len()
+    );
     Ok(doubts)
 }
 
@@ -229,11 +240,19 @@ async fn check_runs(client: &Connection, accepted: &[Accepted]) -> Result<usize>
 async fn check_effects(client: &Connection, peer: &Peer, accepted: &[Accepted]) -> Result<()> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for effect in peer.effects().await? {
-        let key = effect.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let key = effect
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         *counts.entry(key).or_default() += 1;
     }
     let rows = client
-        .query("SELECT convert_from(key, 'UTF8') FROM runs WHERE state = 'in_doubt'", &[])
+        .query(
+            "SELECT convert_from(key, 'UTF8') FROM runs WHERE state = 'in_doubt'",
+            &[],
+        )
         .await?;
     let doubtful: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
     for Accepted { key, .. } in accepted {
@@ -256,14 +275,19 @@ async fn measure(client: &Connection, orphans: &[Orphan]) -> Result<Vec<f64>> {
         .await?;
     let mut journal: HashMap<String, Vec<(i64, f64)>> = HashMap::new();
     for row in &rows {
-        journal.entry(row.get(0)).or_default().push((row.get(1), row.get(2)));
+        journal
+            .entry(row.get(0))
+            .or_default()
+            .push((row.get(1), row.get(2)));
     }
     let mut latest: HashMap<(&str, u64), f64> = HashMap::new();
     for orphan in orphans {
         let rows = journal.get(&orphan.run).context("an orphan's journal")?;
         let next = rows.iter().find(|(epoch, _)| *epoch > orphan.epoch);
         if let Some((_, at)) = next {
-            let gap = latest.entry((&orphan.run, at.to_bits())).or_insert(f64::MAX);
+            let gap = latest
+                .entry((&orphan.run, at.to_bits()))
+                .or_insert(f64::MAX);
             *gap = gap.min(at - orphan.killed_at_s);
         }
     }

@@ -93,7 +93,9 @@ impl HttpCaller {
             .request(method, &request.url)
             .headers(headers)
             .timeout(request.timeout.to_duration());
-        let begun = Arc::new(AtomicBool::new(request.body.as_ref().is_none_or(String::is_empty)));
+        let begun = Arc::new(AtomicBool::new(
+            request.body.as_ref().is_none_or(String::is_empty),
+        ));
         if let Some(body) = &request.body {
             let subject = key.map(|key| key.to_string()).unwrap_or_default();
             let pieces = body::Pieces::new(body, self.gate.clone(), begun.clone(), subject);

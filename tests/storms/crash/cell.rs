@@ -107,7 +107,12 @@ impl Point {
 
     /// Whether the database committed and the server has not heard of it.
     pub(crate) fn is_unanswered(self) -> bool {
-        [Self::AcceptUnanswered, Self::IntentUnanswered, Self::OutcomeUnanswered].contains(&self)
+        [
+            Self::AcceptUnanswered,
+            Self::IntentUnanswered,
+            Self::OutcomeUnanswered,
+        ]
+        .contains(&self)
     }
 
     /// The fault point that the server is held at. `Sent` is the destination's to hold.
@@ -230,7 +235,9 @@ impl Cell {
     pub(crate) fn all() -> Vec<Self> {
         let places = FAULTS.into_iter().flat_map(|fault| {
             GUARDS.into_iter().flat_map(move |guard| {
-                POINTS.into_iter().map(move |point| Self::new(point, guard, fault))
+                POINTS
+                    .into_iter()
+                    .map(move |point| Self::new(point, guard, fault))
             })
         });
         places

@@ -39,7 +39,9 @@ struct Journal {
 
 impl Journal {
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.events.iter().filter(move |event| event["event"] == name)
+        self.events
+            .iter()
+            .filter(move |event| event["event"] == name)
     }
 }
 
@@ -71,8 +73,10 @@ impl Lane {
 
         let journal = self.read_journal(&run).await?;
         check_journal(&journal, expected.by, &mut objections);
-        self.check_ledger(&run, &state, &journal, &mut objections).await?;
-        self.check_queue(&run, expected.end, &mut objections).await?;
+        self.check_ledger(&run, &state, &journal, &mut objections)
+            .await?;
+        self.check_queue(&run, expected.end, &mut objections)
+            .await?;
         let (effects, calls) = self.count(*cell, id, &journal, &mut objections).await?;
         objections.expect(effects == expected.effects, || {
             format!("{effects} effects instead of {}", expected.effects)
@@ -137,8 +141,13 @@ impl Lane {
         objections.expect((entry == "done") == (done == 1), || {
             format!("the ledger says {entry}, the journal has {done} done")
         });
-        let matching = matches!((state, entry), ("succeeded", "done") | ("in_doubt", "in_doubt"));
-        objections.expect(matching, || format!("the run is {state}, the ledger says {entry}"));
+        let matching = matches!(
+            (state, entry),
+            ("succeeded", "done") | ("in_doubt", "in_doubt")
+        );
+        objections.expect(matching, || {
+            format!("the run is {state}, the ledger says {entry}")
+        });
         let intents = journal.named("intended").count();
         objections.expect(i64::from(attempt) == intents as i64, || {
             format!("attempt {attempt} in the ledger, {intents} intents in the journal")
@@ -161,7 +170,9 @@ impl Lane {
             End::Succeeded => None,
             End::InDoubt => Some(true),
         };
-        objections.expect(rests == wanted, || format!("parked in the queue: {rests:?}"));
+        objections.expect(rests == wanted, || {
+            format!("parked in the queue: {rests:?}")
+        });
         Ok(())
     }
 
@@ -178,7 +189,10 @@ impl Lane {
             let client = self.home.connect().await?;
             let entry = format!("count/{id}");
             let row = client
-                .query_opt("SELECT value::text::int8 FROM kv WHERE entry = $1", &[&entry])
+                .query_opt(
+                    "SELECT value::text::int8 FROM kv WHERE entry = $1",
+                    &[&entry],
+                )
                 .await?;
             let count = row.map_or(0, |row| row.get::<_, i64>(0));
             return Ok((count.unsigned_abs(), 0));
@@ -193,7 +207,10 @@ impl Lane {
         let key = keys.first().copied().unwrap_or_default();
         let keyed = self.peer.count_of_key(key).await?;
         objections.expect(keyed.calls == count.calls, || {
-            format!("{} of {} calls carried the effect's key", keyed.calls, count.calls)
+            format!(
+                "{} of {} calls carried the effect's key",
+                keyed.calls, count.calls
+            )
         });
         Ok((count.effects, count.calls))
     }
@@ -202,14 +219,23 @@ impl Lane {
 /// Rows follow on each other without a gap, under leases that only grow; the effect is done once,
 /// on the word of whom it must be.
 fn check_journal(journal: &Journal, by: Option<&str>, objections: &mut Objections) {
-    let gapless = journal.rows.iter().zip(1..).all(|((seq, _), wanted)| *seq == wanted);
+    let gapless = journal
+        .rows
+        .iter()
+        .zip(1..)
+        .all(|((seq, _), wanted)| *seq == wanted);
     objections.expect(gapless, || format!("rows are numbered {:?}", journal.rows));
     let growing = journal.rows.windows(2).all(|pair| pair[0].1 <= pair[1].1);
     objections.expect(growing, || format!("leases go back: {:?}", journal.rows));
-    let done: Vec<&str> = journal.named("done").filter_map(|event| event["by"].as_str()).collect();
+    let done: Vec<&str> = journal
+        .named("done")
+        .filter_map(|event| event["by"].as_str())
+        .collect();
     objections.expect(done == by.into_iter().collect::<Vec<_>>(), || {
         format!("done by {done:?} instead of {by:?}")
     });
     let ended = journal.named("ended").count();
-    objections.expect(ended == usize::from(by.is_some()), || format!("ended {ended} times"));
+    objections.expect(ended == usize::from(by.is_some()), || {
+        format!("ended {ended} times")
+    });
 }

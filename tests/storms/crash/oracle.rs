@@ -125,5 +125,8 @@ fn an_effect_without_a_guard_never_happens_twice() {
 
     let cells: Vec<Cell> = Cell::all().into_iter().filter(twice).collect();
 
-    assert!(cells.iter().all(|cell| cell.guard == Guard::Repeat), "{cells:?}");
+    assert!(
+        cells.iter().all(|cell| cell.guard == Guard::Repeat),
+        "{cells:?}"
+    );
 }

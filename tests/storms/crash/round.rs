@@ -89,7 +89,11 @@ impl Lane {
                 placed.push(self.place(&harness, &first, *cell).await?);
             }
             if !self.is_set(&placed).await? {
-                println!("{} round {}: too slow, set up again", self.fault.name(), self.rounds);
+                println!(
+                    "{} round {}: too slow, set up again",
+                    self.fault.name(),
+                    self.rounds
+                );
                 first.process.sigkill()?;
                 self.proxy.resume();
                 self.peer.let_go().await?;
@@ -119,10 +123,18 @@ impl Lane {
         }
         // Points on the wire do not know the run's key.
         let subject = (!cell.point.is_on_the_wire()).then_some(id.as_str());
-        let watch = cell.point.fault_point().map(|point| harness.arm(point, subject));
+        let watch = cell
+            .point
+            .fault_point()
+            .map(|point| harness.arm(point, subject));
         let delivery = tokio::spawn(deliver(first, cell, &id));
         let mut held = match watch {
-            Some(watch) => Some(watch.until_held(REACH_PATIENCE).await.context(cell.to_string())?),
+            Some(watch) => Some(
+                watch
+                    .until_held(REACH_PATIENCE)
+                    .await
+                    .context(cell.to_string())?,
+            ),
             None => None,
         };
         if let Some(path) = &path {
@@ -310,7 +322,11 @@ impl Lane {
         let mut findings = Vec::new();
         for mut placed in placed {
             placed.hear(STOP_PATIENCE).await?;
-            ensure!(!placed.runs.is_empty(), "{}: the sender has no answer", placed.cell);
+            ensure!(
+                !placed.runs.is_empty(),
+                "{}: the sender has no answer",
+                placed.cell
+            );
             let again = deliver(&self.second, placed.cell, &placed.id).await?;
             placed.runs.push(run_of(&again)?);
             findings.push(self.inspect(placed).await?);
@@ -348,7 +364,12 @@ fn deliver(
 
 /// The run that an answer names.
 fn run_of(answer: &Answer) -> Result<String> {
-    ensure!(answer.status.is_success(), "{}: {}", answer.status, answer.text());
+    ensure!(
+        answer.status.is_success(),
+        "{}: {}",
+        answer.status,
+        answer.text()
+    );
     let body: Value = answer.json()?;
     let run = body["run"].as_str().context("a run in the answer")?;
     Ok(run.to_owned())
