@@ -7,5 +7,6 @@ mod crowd;
 mod flood;
 mod ground;
 mod harness;
+mod races;
 mod servers;
 mod three;

@@ -166,7 +166,10 @@ async fn one_by_one(
         match commit(ready, std::slice::from_ref(item)).await {
             Ok(written) => answers.extend(written),
             Err(error) if trouble(&error) == Trouble::Fenced => {
-                answers.insert(item.run, Written::Fenced);
+                let judged = examine(ready, std::slice::from_ref(item)).await?;
+                let why = judged.into_values().next();
+                // Who passes the queue's fence still holds the run, and must hand it back.
+                answers.insert(item.run, why.unwrap_or(Written::Overtaken));
             }
             Err(error) => return Err(error),
         }

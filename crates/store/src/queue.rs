@@ -64,6 +64,13 @@ const RECOVER: &str = "
       FROM lost
      WHERE q.run_id = lost.run_id";
 
+/// A write that was under way when its session was closed or swept may have landed after that.
+const RECOVER_STRAYS: &str = "
+    UPDATE queue q
+       SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
+     WHERE q.holder IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)";
+
 const RETURN: &str = "
     UPDATE queue
        SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
@@ -94,7 +101,17 @@ const DEPTH: &str = "
      WHERE holder IS NOT NULL OR due_at <= moment()";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    TAKE, TAKE_ONE, NEXT_DUE, ABOUT, RECOVER, RETURN, SLEEP_ON, CANCEL, WAKE, DEPTH,
+    TAKE,
+    TAKE_ONE,
+    NEXT_DUE,
+    ABOUT,
+    RECOVER,
+    RECOVER_STRAYS,
+    RETURN,
+    SLEEP_ON,
+    CANCEL,
+    WAKE,
+    DEPTH,
 ];
 
 /// The most runs of one take.
@@ -302,6 +319,11 @@ pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
         .await?
         .execute(RECOVER, &[&RECOVER_MAX])
         .await?)
+}
+
+/// Frees runs whose session is not even on record any more.
+pub async fn recover_strays(cell: &Cell) -> Result<u64, ReadError> {
+    Ok(cell.reader().await?.execute(RECOVER_STRAYS, &[]).await?)
 }
 
 /// Hands runs back that a session holds, as if they had not been taken.

@@ -47,6 +47,8 @@ impl Turn {
                 Ok(())
             }
             Ok(Written::Fenced) => Err(Stop::Fenced),
+            // Handed back, so that the next turn finds the callback.
+            Ok(Written::Overtaken) => Err(Stop::Unsure("a callback came first".to_owned())),
             Err(
                 error @ (WriteError::Unavailable(_) | WriteError::Refused(_) | WriteError::Stopped),
             ) => Err(Stop::Unsure(error.to_string())),

@@ -43,6 +43,7 @@ pub(super) struct Fences {
     pub(super) dues: Vec<Option<Timestamp>>,
     pub(super) stages: Vec<&'static str>,
     pub(super) saw_cancels: Vec<bool>,
+    pub(super) parked: Vec<Uuid>,
     pub(super) ending: Fence,
     pub(super) ending_lows: Vec<Uuid>,
     pub(super) ending_highs: Vec<Uuid>,
@@ -58,6 +59,7 @@ impl Fences {
             dues: Vec::new(),
             stages: Vec::new(),
             saw_cancels: Vec::new(),
+            parked: Vec::new(),
             ending: Fence::of(batch.iter().filter(ends).copied()),
             ending_lows: Vec::new(),
             ending_highs: Vec::new(),
@@ -82,6 +84,8 @@ impl Fences {
                 self.holds.push(false);
                 self.dues.push(*due_at);
                 self.stages.push(stage.as_str());
+                let parks = *stage == Stage::Parked;
+                self.parked.extend(parks.then_some(*item.run.as_uuid()));
             }
             Lease::End => {
                 let (low, high) = item.run.owned_range();

@@ -17,7 +17,7 @@ use super::columns::{Columns, Fence, Fences, OpenedWaits, Records};
 use super::mistaken::mistaken;
 use super::{APPEND, EXAMINE, FENCE, FENCE_END};
 use crate::link::Ready;
-use crate::{effects, kv, runs, waits};
+use crate::{effects, evidence, kv, runs, waits};
 
 /// What the journal writer prepares.
 pub(super) const STATEMENTS: &[&str] = &[
@@ -31,6 +31,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     waits::WAKE_EARLY,
     waits::ELAPSE,
     waits::CANCEL,
+    evidence::HEAR,
     runs::UPDATE,
     kv::SET,
     kv::DELETE,
@@ -145,6 +146,9 @@ impl<'a> Flight<'a> {
             self.send(effects::UPDATE, values);
         }
         self.write_waits(fences, columns);
+        if !fences.parked.is_empty() {
+            self.send(evidence::HEAR, vec![&fences.parked]);
+        }
         if let Some(values) = columns.sets.set_values() {
             self.send(kv::SET, values);
         }

@@ -122,6 +122,8 @@ pub enum Written {
     },
     /// The lease is another's: nothing was written.
     Fenced,
+    /// A callback ended the wait whose time was up: nothing was written, and the lease holds.
+    Overtaken,
 }
 
 /// One row of a run's journal.
