@@ -1,3 +1,12 @@
 //! What survives crashes.
 
+mod callbacks;
+mod chance;
+mod crash;
+mod crowd;
+mod flood;
 mod ground;
+mod harness;
+mod races;
+mod servers;
+mod three;

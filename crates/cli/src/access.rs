@@ -24,9 +24,16 @@ pub(crate) async fn make_token(cell: &Cell, name: &str) -> Result<String, Proble
     let minted = token::mint()
         .map_err(|error| Problem::local(format!("the system gives no randomness: {error}")))?;
     let lifetime = Span::from_secs(LIFETIME_DAYS * 86_400);
-    tokens::insert(cell, minted.id, &namespace()?, name, &minted.digest, lifetime)
-        .await
-        .map_err(|error| Problem::local(chain(&error)))?;
+    tokens::insert(
+        cell,
+        minted.id,
+        &namespace()?,
+        name,
+        &minted.digest,
+        lifetime,
+    )
+    .await
+    .map_err(|error| Problem::local(chain(&error)))?;
     Ok(minted.text)
 }
 

@@ -7,6 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::code;
 use crate::outcome::Outcome;
 
 /// The name of the object's form; it changes when a program could stumble over a change.
@@ -132,12 +133,12 @@ impl Problem {
 
     /// The command line cannot be followed.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Outcome::Usage, "usage", message)
+        Self::new(Outcome::Usage, code::USAGE, message)
     }
 
     /// Something on this machine did not work out.
     pub(crate) fn local(message: impl Into<String>) -> Self {
-        Self::new(Outcome::Failed, "local", message)
+        Self::new(Outcome::Failed, code::LOCAL, message)
     }
 
     /// Says what to do about it.
@@ -162,13 +163,6 @@ impl Problem {
     /// The message, for a place that shows it among others.
     pub(crate) fn message(&self) -> &str {
         self.0.fault.as_ref().map_or("", |fault| &fault.message)
-    }
-}
-
-/// Whatever has no better place fails here, with its whole chain of causes.
-impl From<anyhow::Error> for Problem {
-    fn from(error: anyhow::Error) -> Self {
-        Self::local(format!("{error:#}"))
     }
 }
 

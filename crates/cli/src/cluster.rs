@@ -7,6 +7,7 @@
 mod account;
 mod binaries;
 mod home;
+mod stale;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -74,6 +75,7 @@ impl Cluster {
 
     /// Starts the server and waits until it takes connections.
     pub(crate) fn start(&self) -> Result<(), Problem> {
+        stale::clear(self.home.path(), &self.data()).map_err(|error| self.refused(&error))?;
         if self.control(&["status"])?.status.success() {
             return Ok(());
         }
@@ -96,7 +98,10 @@ impl Cluster {
         if stopped.status.success() || !self.control(&["status"])?.status.success() {
             return Ok(());
         }
-        Err(Problem::local(format!("PostgreSQL did not stop: {}", words(&stopped))))
+        Err(Problem::local(format!(
+            "PostgreSQL did not stop: {}",
+            words(&stopped)
+        )))
     }
 
     /// The address of its database.

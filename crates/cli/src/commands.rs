@@ -19,8 +19,11 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod wait;
 
+use std::io::ErrorKind;
+
 use crate::answer::{Answer, Problem};
 use crate::arguments::Command;
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -47,12 +50,13 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
 
 /// Reads a file that was named on the command line.
 fn read_file(file: &str) -> Result<String, Problem> {
-    std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Problem::new(Outcome::NotFound, "file-not-found", format!("there is no file {file}"))
-                .hint("check the path; `semel init NAME` writes a first flow")
+    std::fs::read_to_string(file).map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Problem::local(format!("cannot read {file}: {error}"));
         }
-        _ => Problem::local(format!("cannot read {file}: {error}")),
+        let message = format!("there is no file {file}");
+        Problem::new(Outcome::NotFound, code::FILE_NOT_FOUND, message)
+            .hint("check the path; `semel init NAME` writes a first flow")
     })
 }
 

@@ -63,8 +63,9 @@ impl fmt::Display for Source {
 impl Config {
     /// Reads the environment and the working directory.
     pub(crate) fn read() -> Result<Self, Problem> {
-        let directory = std::env::current_dir()
-            .map_err(|error| Problem::local(format!("cannot tell the working directory: {error}")))?;
+        let directory = std::env::current_dir().map_err(|error| {
+            Problem::local(format!("cannot tell the working directory: {error}"))
+        })?;
         let env = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -89,20 +90,20 @@ impl Config {
     pub(crate) fn find(&self, key: Key, flag: Option<&str>) -> Option<Setting> {
         let given = flag.map(|value| (value.to_owned(), Source::Flag));
         let (value, source) = given
-            .or_else(|| self.from_env(key))
-            .or_else(|| self.from_local(key))
+            .or_else(|| self.said_by_env(key))
+            .or_else(|| self.said_locally(key))
             .or_else(|| Some((self.file.find(key)?, Source::File)))
             .or_else(|| Some((key.default()?.to_owned(), Source::Default)))?;
         Some(Setting { value, source })
     }
 
-    fn from_env(&self, key: Key) -> Option<(String, Source)> {
+    fn said_by_env(&self, key: Key) -> Option<(String, Source)> {
         let name = key.env()?;
         let value = self.env.get(name).filter(|value| !value.is_empty())?;
         Some((value.clone(), Source::Env(name)))
     }
 
-    fn from_local(&self, key: Key) -> Option<(String, Source)> {
+    fn said_locally(&self, key: Key) -> Option<(String, Source)> {
         let name = key.local()?;
         let path = self.directory.join(LOCAL_FOLDER).join(name);
         let text = std::fs::read_to_string(path).ok()?;
@@ -139,7 +140,10 @@ mod tests {
         assert_eq!(source(&[], None).source, Source::File);
         write(place, ".semel/url", "http://local\n");
         assert_eq!(source(&[], None).value, "http://local");
-        assert_eq!(source(&[("SEMEL_URL", "http://env")], None).value, "http://env");
+        assert_eq!(
+            source(&[("SEMEL_URL", "http://env")], None).value,
+            "http://env"
+        );
         let flagged = source(&[("SEMEL_URL", "http://env")], Some("http://flag"));
         assert_eq!(flagged.value, "http://flag");
         assert_eq!(flagged.source, Source::Flag);

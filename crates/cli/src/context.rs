@@ -26,13 +26,25 @@ impl Context {
         })
     }
 
+    /// The value of a key, flags that every command takes included.
+    pub(crate) fn find(&self, key: Key) -> Option<Setting> {
+        let flag = if key == Key::Url {
+            self.global.url.as_deref()
+        } else if key == Key::Token {
+            self.global.token.as_deref()
+        } else {
+            None
+        };
+        self.config.find(key, flag)
+    }
+
     /// The server that client commands speak to.
     pub(crate) fn url(&self) -> Option<Setting> {
-        self.config.find(Key::Url, self.global.url.as_deref())
+        self.find(Key::Url)
     }
 
     /// The token that they show.
     pub(crate) fn token(&self) -> Option<Setting> {
-        self.config.find(Key::Token, self.global.token.as_deref())
+        self.find(Key::Token)
     }
 }

@@ -3,8 +3,8 @@
 //! The example payload has a value at every path of `input` that the flow reads, so that the run
 //! it starts finds what it looks for.
 
+use semel_flow::release::{HttpGuard, KvVerb};
 use semel_flow::{Action, Expr, Flow, Path};
-use semel_flow::release::{KvVerb, HttpGuard};
 use serde_json::{Map, Value, json};
 
 use crate::text::shell_word;
@@ -18,7 +18,11 @@ const OTHER_EXAMPLE: &str = "example";
 /// The line that delivers an example to a flow's hook, where it has one.
 pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
     let webhook = flow.trigger.webhook.as_ref()?;
-    let address = format!("{}/hooks/{namespace}/{}", url.trim_end_matches('/'), webhook.path);
+    let address = format!(
+        "{}/hooks/{namespace}/{}",
+        url.trim_end_matches('/'),
+        webhook.path
+    );
     let payload = payload(flow).to_string();
     Some(format!(
         "curl -sS {} -H 'content-type: application/json' -d {}",
@@ -126,7 +130,10 @@ mod tests {
 
     #[test]
     fn the_deeper_path_wins_whatever_the_order() {
-        assert_eq!(payload(&flow("input.id", "input.id.part")), json!({"id": {"part": "example"}}));
+        assert_eq!(
+            payload(&flow("input.id", "input.id.part")),
+            json!({"id": {"part": "example"}})
+        );
         assert_eq!(
             payload(&flow("input.id.part", "input.id")),
             json!({"id": {"part": "example-1"}}),

@@ -148,6 +148,9 @@ steps:
         let table = table(&of(&checked.flow.unwrap()), Style::PLAIN);
 
         assert_eq!(table.lines().count(), 4, "{table}");
-        assert!(table.contains("seen      kv    derived  transaction  safe"), "{table}");
+        assert!(
+            table.contains("seen      kv    derived  transaction  safe"),
+            "{table}"
+        );
     }
 }

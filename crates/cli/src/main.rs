@@ -4,6 +4,7 @@ mod access;
 mod answer;
 mod arguments;
 mod cluster;
+mod code;
 mod commands;
 mod config;
 mod context;
@@ -73,7 +74,11 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !wants_json {
         // Help goes to stdout, complaints to stderr, both in clap's own style.
         let _ = error.print();
-        return ExitCode::from(if help { 0 } else { outcome::Outcome::Usage.exit_code() });
+        return ExitCode::from(if help {
+            0
+        } else {
+            outcome::Outcome::Usage.exit_code()
+        });
     }
     let text = error.to_string();
     let answer = if help {

@@ -5,15 +5,22 @@ use semel_api::{Client, ClientError, Code};
 use sha2::{Digest as _, Sha256};
 
 use crate::answer::{Problem, chain};
+use crate::code;
 use crate::config::Source;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
 /// The client of the configured server.
 pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
-    let url = ctx.url().ok_or_else(|| Problem::usage("no server is named"))?;
+    let url = ctx
+        .url()
+        .ok_or_else(|| Problem::usage("no server is named"))?;
     let Some(token) = ctx.token() else {
-        let problem = Problem::new(Outcome::Denied, "token-missing", "no token to show the server");
+        let problem = Problem::new(
+            Outcome::Denied,
+            code::TOKEN_MISSING,
+            "no token to show the server",
+        );
         return Err(problem.hint(
             "pass --token or set SEMEL_TOKEN; `semel migrate` prints the first token, and \
              `semel dev` leaves one in .semel/token",

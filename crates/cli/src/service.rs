@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Problem, chain};
+use crate::code;
 use crate::outcome::Outcome;
 
 /// How much of the time for stopping is the server's; the rest is the engine's.
@@ -69,7 +70,9 @@ impl Service {
         let drain = bound.mul_f64(DRAIN_SHARE);
         let drained = tokio::time::timeout(drain, self.server).await.is_ok();
         let rest = bound - drain;
-        let returned = tokio::time::timeout(rest, self.engine.shutdown()).await.is_ok();
+        let returned = tokio::time::timeout(rest, self.engine.shutdown())
+            .await
+            .is_ok();
         if drained && returned {
             return Ok(());
         }
@@ -87,10 +90,12 @@ pub(crate) async fn connect(address: &str, options: CellOptions) -> Result<Cell,
                 .hint("e.g. postgresql://user:password@host/database?sslmode=require"),
             ConnectError::InTheClear { .. } => Problem::usage(message),
             ConnectError::Tls(_) => Problem::local(message),
-            ConnectError::Unreachable(_) => {
-                Problem::new(Outcome::Unreachable, "database-unavailable", message)
-                    .hint("check the address and that PostgreSQL runs there")
-            }
+            ConnectError::Unreachable(_) => Problem::new(
+                Outcome::Unreachable,
+                semel_api::Code::DatabaseUnavailable.as_str(),
+                message,
+            )
+            .hint("check the address and that PostgreSQL runs there"),
             ConnectError::Unsafe { .. } => Problem::local(message)
                 .hint("--accept-unsafe uses it all the same, where losing data is no harm"),
         }
@@ -101,13 +106,11 @@ pub(crate) async fn connect(address: &str, options: CellOptions) -> Result<Cell,
 pub(crate) async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Problem> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot listen on {address}: {error}");
-        match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                Problem::new(Outcome::Conflict, "address-in-use", message)
-                    .hint("another program listens there; choose another address")
-            }
-            _ => Problem::local(message).hint("an address is HOST:PORT, e.g. 127.0.0.1:7171"),
+        if error.kind() == std::io::ErrorKind::AddrInUse {
+            return Problem::new(Outcome::Conflict, code::ADDRESS_IN_USE, message)
+                .hint("another program listens there; choose another address");
         }
+        Problem::local(message).hint("an address is HOST:PORT, e.g. 127.0.0.1:7171")
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let local = listener.local_addr().map_err(failed)?;

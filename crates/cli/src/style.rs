@@ -96,7 +96,9 @@ impl Style {
         } else {
             table.force_no_tty();
         }
-        let cells = header.iter().map(|name| Cell::new(name).fg(Color::DarkGrey));
+        let cells = header
+            .iter()
+            .map(|name| Cell::new(name).fg(Color::DarkGrey));
         table.set_header(cells.collect::<Vec<_>>());
         table
     }
@@ -122,7 +124,12 @@ pub(crate) fn toned_cell(tone: Tone, text: impl AsRef<str>) -> Cell {
 pub(crate) fn render(table: &Table) -> String {
     let lines: Vec<String> = table
         .lines()
-        .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
+        .map(|line| {
+            line.strip_prefix(' ')
+                .unwrap_or(&line)
+                .trim_end()
+                .to_owned()
+        })
         .collect();
     lines.join("\n")
 }

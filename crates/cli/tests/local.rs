@@ -1,4 +1,5 @@
 //! Commands that need no server, as a person or a program meets them.
+#![expect(clippy::expect_used, reason = "a test that cannot begin has failed")]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -45,7 +46,10 @@ fn a_first_flow_is_written_once_and_passes_its_check() {
     assert_eq!(stdout(&first), "greet.flow.yaml\n");
     assert!(checked.status.success(), "{}", stderr(&checked));
     let table = stdout(&checked);
-    assert!(table.contains("remember  kv    derived  transaction  safe"), "{table}");
+    assert!(
+        table.contains("remember  kv    derived  transaction  safe"),
+        "{table}"
+    );
     assert!(!table.contains('\u{1b}'), "no colour behind a pipe");
 }
 
@@ -72,7 +76,11 @@ fn a_broken_flow_fails_its_check_and_points_at_the_place() {
     let program = semel(place.path(), &["check", "a.flow.yaml", "--json"]);
 
     assert_eq!(people.status.code(), Some(1));
-    assert!(stderr(&people).contains("a.flow.yaml:2:1"), "{}", stderr(&people));
+    assert!(
+        stderr(&people).contains("a.flow.yaml:2:1"),
+        "{}",
+        stderr(&people)
+    );
     assert_eq!(program.status.code(), Some(1));
     let read = object(&program);
     assert_eq!(read["ok"], false);
@@ -128,7 +136,15 @@ fn people_read_what_was_wrong_on_stderr() {
 #[test]
 fn a_server_that_is_not_there_is_unreachable() {
     let place = directory();
-    let words = ["--url", "http://127.0.0.1:1", "--token", "t", "run", "list", "--json"];
+    let words = [
+        "--url",
+        "http://127.0.0.1:1",
+        "--token",
+        "t",
+        "run",
+        "list",
+        "--json",
+    ];
 
     let unreachable = semel(place.path(), &words);
 
@@ -161,8 +177,11 @@ fn every_shell_gets_its_completions() {
 #[test]
 fn a_configured_value_says_where_it_came_from_and_secrets_stay_secret() {
     let place = directory();
-    std::fs::write(place.path().join("semel.toml"), "url = 'http://a.example'\ntoken = 'hush'\n")
-        .expect("a file");
+    std::fs::write(
+        place.path().join("semel.toml"),
+        "url = 'http://a.example'\ntoken = 'hush'\n",
+    )
+    .expect("a file");
 
     let shown = semel(place.path(), &["config", "show", "--json"]);
 
@@ -179,7 +198,10 @@ fn serving_without_a_database_says_what_to_set() {
     std::fs::write(&secret, "00".repeat(32)).expect("a file");
     let secret = secret.to_string_lossy().into_owned();
 
-    let refused = semel(place.path(), &["serve", "--secret-key-file", &secret, "--json"]);
+    let refused = semel(
+        place.path(),
+        &["serve", "--secret-key-file", &secret, "--json"],
+    );
 
     assert_eq!(refused.status.code(), Some(2));
     let hint = object(&refused)["error"]["hint"].to_string();

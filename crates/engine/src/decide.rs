@@ -5,7 +5,7 @@
 //! turn writes them down and then acts.
 
 use jiff::Timestamp;
-use semel_flow::release::{HttpGuard, HttpStep, Probe, Wait};
+use semel_flow::release::{HttpGuard, Probe, Wait};
 use semel_flow::{Action, EvalError, Flow, Scope, Step};
 use semel_model::effect::{Entry, Licence, Witness};
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
@@ -14,6 +14,10 @@ use semel_model::request::{Call, HttpRequest};
 use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, WaitId};
 use serde_json::Value;
+
+mod answer;
+
+pub use answer::{confirmed, found, read_result};
 
 use crate::fold::{Current, RunState, Standing};
 use crate::settle::{self, Bench};
@@ -340,68 +344,6 @@ fn sleep(until: Timestamp, retrying: bool) -> Next {
         until: Some(until),
         retrying,
     })
-}
-
-/// What an effect that happened gives, by the destination's answer.
-pub fn confirmed(step: &Step, response: &Value, by: Witness) -> Event {
-    let status = response
-        .get("status")
-        .and_then(Value::as_u64)
-        .and_then(|s| u16::try_from(s).ok());
-    let Action::Http(http) = &step.action else {
-        let (step, result) = (step.id.to_string(), response.clone());
-        return Event::Done {
-            step,
-            by,
-            external_id: None,
-            status,
-            result,
-        };
-    };
-    let result = http.result_of(&Scope::new().with("response", response));
-    done(step, http, by, status, result, response)
-}
-
-/// What an effect that a probe found gives.
-pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
-    let Action::Http(http) = &step.action else {
-        unreachable!("only http steps are probed")
-    };
-    let scope = Scope::new().with("probe", response);
-    let result = match &probe.result {
-        Some(expr) => expr.eval(&scope),
-        None => Ok(response.get("json").cloned().unwrap_or_default()),
-    };
-    done(step, http, Witness::Probe, None, result, response)
-}
-
-/// The effect happened whatever the author's expressions make of the answer: where they fail, the
-/// raw answer is kept as the result.
-fn done(
-    step: &Step,
-    http: &HttpStep,
-    by: Witness,
-    status: Option<u16>,
-    result: Result<Value, EvalError>,
-    response: &Value,
-) -> Event {
-    let result = result.unwrap_or_else(|_| response.clone());
-    let external_id = http
-        .external_id
-        .as_ref()
-        .and_then(|expr| expr.eval(&Scope::new().with("result", &result)).ok())
-        .and_then(|value| match value {
-            Value::String(text) => Some(text),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        });
-    Event::Done {
-        step: step.id.to_string(),
-        by,
-        external_id,
-        status,
-        result,
-    }
 }
 
 /// What the current attempt is judged by.

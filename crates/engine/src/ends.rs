@@ -112,7 +112,9 @@ impl Watch {
     /// Whether this process carries the run, so that its end will be told.
     pub(crate) fn is_carried(&self) -> bool {
         let entries = self.ends.lock();
-        entries.get(&self.run).is_some_and(|entry| entry.carriers > 0)
+        entries
+            .get(&self.run)
+            .is_some_and(|entry| entry.carriers > 0)
     }
 
     /// Waits until something is told; nothing when the run was let go without an end.

@@ -1,5 +1,6 @@
 //! The engine: what a process holds, and how it starts and stops.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -112,8 +113,8 @@ pub enum StartError {
     #[error(transparent)]
     Database(#[from] ReadError),
     /// The HTTP client could not be set up.
-    #[error("cannot set up the HTTP client")]
-    Http(#[source] reqwest::Error),
+    #[error(transparent)]
+    Http(#[from] semel_steps::SetupError),
 }
 
 /// Moves runs forward. Clones share one engine.
@@ -192,19 +193,23 @@ impl Engine {
     }
 
     /// Waits until a run has ended or is parked, and says how it stands then, or after `patience`.
-    pub async fn await_end(&self, run: RunId, patience: Duration) -> Result<Standing, ReadError> {
+    /// Nothing when there is no such run.
+    pub async fn await_end(
+        &self,
+        run: RunId,
+        patience: Duration,
+    ) -> Result<Option<Standing>, ReadError> {
         let deadline = Instant::now() + patience;
+        // Before the record is read, so that an end in between is not missed.
         let mut watch = self.inner.ends.watch(run);
+        let over = |standing: &Standing| standing.state != State::Active;
         let mut look = !watch.is_carried();
         loop {
             let now = Instant::now();
             if look || now >= deadline {
                 let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
-                match standing {
-                    Some(standing) if standing.state != State::Active || now >= deadline => {
-                        return Ok(standing);
-                    }
-                    Some(_) | None => {}
+                if now >= deadline || standing.as_ref().is_some_and(over) {
+                    return Ok(standing);
                 }
             }
             let pause = match watch.is_carried() {
@@ -212,7 +217,7 @@ impl Engine {
                 false => LOOK_EVERY,
             };
             match timeout_at(deadline.min(now + pause), watch.told()).await {
-                Ok(Some(standing)) if standing.state != State::Active => return Ok(standing),
+                Ok(Some(standing)) if over(&standing) => return Ok(Some(standing)),
                 Ok(_) | Err(_) => look = true,
             }
         }
@@ -313,8 +318,9 @@ impl Inner {
     }
 }
 
-/// A fraction from 0 to 1, for jitter.
+/// A fraction from 0 to 1, for jitter. Cheap, because every decision is offered one: the standard
+/// library's hasher keys itself anew each time without asking the system.
 pub(crate) fn chance() -> f64 {
-    let random = getrandom::u64().unwrap_or(u64::MAX / 2);
+    let random = RandomState::new().hash_one(());
     random as f64 / u64::MAX as f64
 }

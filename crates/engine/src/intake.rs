@@ -8,23 +8,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use semel_flow::{Expr, Scope};
-use semel_model::event::Event;
+use semel_flow::Scope;
 use semel_model::run::State;
 use semel_model::{
     ClaimId, DeliveryId, Fingerprint, FlowName, Key, Mismatch, NamespaceName, RunId, TriggerKind,
-    Verdict, json,
+    Verdict,
 };
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};
 use semel_store::refusals;
-use semel_store::writer::WriteError;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
-use crate::fold::RunState;
 use crate::turn::{Fresh, Turn};
+
+mod error;
+mod reading;
+
+pub use error::IntakeError;
+use reading::{first_row, first_state, read_payload, tell, to_object};
 
 /// The most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -99,61 +102,6 @@ pub struct Accepted {
     pub fault: Option<String>,
     /// When the first delivery was accepted.
     pub accepted_at: Timestamp,
-}
-
-/// Why an arrival has no run.
-#[derive(Debug, thiserror::Error)]
-pub enum IntakeError {
-    /// No live flow has this hook.
-    #[error("no live flow has this hook")]
-    UnknownHook,
-    /// There is no live flow of this name.
-    #[error("there is no live flow of this name")]
-    UnknownFlow,
-    /// The flow cannot be started in this way.
-    #[error("the flow has no {kind} trigger")]
-    NoTrigger {
-        /// In which way it was to be started.
-        kind: TriggerKind,
-    },
-    /// The payload is not JSON that can be fingerprinted.
-    #[error("the payload cannot be read: {0}")]
-    NotJson(String),
-    /// The payload is too large.
-    #[error("the payload has more than {PAYLOAD_BYTES_MAX} bytes")]
-    TooLarge,
-    /// Neither the caller nor the trigger names a key.
-    #[error("the start has no key")]
-    NoKey,
-    /// The trigger's expression gives no key for this payload. It is on record.
-    #[error("the key cannot be told: {0}")]
-    KeyFailed(String),
-    /// The key is known with another payload.
-    #[error("the key belongs to {run}, which came with another payload")]
-    Mismatch {
-        /// The run that the key belongs to.
-        run: RunId,
-    },
-    /// The database did not answer in time: sending again is safe.
-    #[error("the delivery could not be written down: {0}")]
-    Unavailable(String),
-}
-
-impl IntakeError {
-    /// The stable word for this error.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownHook => "hook-not-found",
-            Self::UnknownFlow => "flow-not-found",
-            Self::NoTrigger { .. } => "trigger-not-declared",
-            Self::NotJson(_) => "body-not-json",
-            Self::TooLarge => "body-too-large",
-            Self::NoKey => "key-missing",
-            Self::KeyFailed(_) => "key-failed",
-            Self::Mismatch { .. } => "payload-mismatch",
-            Self::Unavailable(_) => "database-unavailable",
-        }
-    }
 }
 
 /// A delivery on its way through intake.
@@ -289,7 +237,16 @@ impl Engine {
             holder: permit.as_ref().map(|_| tenure.session),
         };
         semel_steps::fault::point("accept.before", &inbound.key.text()).await;
-        let met = inner.accept.write(delivery).await.map_err(unavailable)?;
+        let met = match inner.accept.write(delivery).await {
+            Ok(met) => met,
+            Err(error) => {
+                // It may be committed in this process's hands: then it must not stay there.
+                if permit.is_some() {
+                    inner.hand_back(RunId::derive(claim, 0), tenure.session);
+                }
+                return Err(IntakeError::Unavailable(error.to_string()));
+            }
+        };
         semel_steps::fault::point("accept.after", &inbound.key.text()).await;
         match met.verdict {
             Verdict::New => {
@@ -358,52 +315,6 @@ impl Engine {
     }
 }
 
-fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
-    if body.len() > PAYLOAD_BYTES_MAX {
-        return Err(IntakeError::TooLarge);
-    }
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok((Value::Null, "null".to_owned()));
-    }
-    let input =
-        json::parse_strict(&body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
-    let text = String::from_utf8(body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
-    Ok((input, text))
-}
-
-fn to_object(pairs: Vec<(String, String)>, unseen: &[&str]) -> Value {
-    let mut map = Map::new();
-    for (name, value) in pairs {
-        if !unseen.contains(&name.as_str()) {
-            map.insert(name, Value::String(value));
-        }
-    }
-    Value::Object(map)
-}
-
-/// The key of a payload; nothing when the trigger lets it pass by.
-fn tell(when: Option<&Expr>, key: &Expr, scope: &Scope<'_>) -> Result<Option<Key>, String> {
-    if let Some(when) = when
-        && !when
-            .eval_bool(scope)
-            .map_err(|error| format!("`when`: {error}"))?
-    {
-        return Ok(None);
-    }
-    let text = match key.eval(scope).map_err(|error| error.to_string())? {
-        Value::String(text) => text,
-        Value::Number(number) => number.to_string(),
-        Value::Null => return Err("the key is null".to_owned()),
-        Value::Bool(_) => return Err("the key is true or false".to_owned()),
-        Value::Array(_) | Value::Object(_) => {
-            return Err("the key is a list or a map: use fingerprint(…)".to_owned());
-        }
-    };
-    Key::new(text.into_bytes())
-        .map(Some)
-        .map_err(|error| error.to_string())
-}
-
 /// A delivery whose key cannot be told is refused, and the refusal is on record.
 async fn refuse(inner: &Inner, release: &Release, reason: String) -> IntakeError {
     inner.metrics.refused.add_one();
@@ -421,41 +332,6 @@ async fn refuse(inner: &Inner, release: &Release, reason: String) -> IntakeError
         tracing::warn!(%error, flow, "a refusal could not be written down");
     }
     error
-}
-
-/// The journal's first row. The payload goes in as it came.
-fn first_row(inbound: &Inbound) -> String {
-    let Inbound {
-        trigger,
-        text,
-        headers,
-        query,
-        release,
-        ..
-    } = inbound;
-    let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
-    if release.reads_headers && !headers.is_null() {
-        row.push_str(&format!(r#","headers":{headers}"#));
-    }
-    if release.reads_query && !query.is_null() {
-        row.push_str(&format!(r#","query":{query}"#));
-    }
-    row.push_str("}]");
-    row
-}
-
-/// What folding the journal's first row would give.
-fn first_state(run: RunId, inbound: &Inbound, at: Timestamp) -> RunState {
-    let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
-    let accepted = Event::Accepted {
-        trigger: inbound.trigger,
-        input: inbound.input.clone(),
-        headers: kept(inbound.release.reads_headers, &inbound.headers),
-        query: kept(inbound.release.reads_query, &inbound.query),
-    };
-    let mut state = RunState::new(run);
-    state.apply(&accepted, None, at);
-    state
 }
 
 fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
@@ -488,8 +364,4 @@ fn stopped(
         payload: (kind != Kind::Repeat).then(|| inbound.text.clone()),
         at: inner.clock.now(),
     }
-}
-
-fn unavailable(error: WriteError) -> IntakeError {
-    IntakeError::Unavailable(error.to_string())
 }

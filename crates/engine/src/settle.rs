@@ -129,7 +129,7 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         },
         Guard::Key => match repeat(Licence::Key) {
             Plan::Repeat { at, .. } if !bench.key_is_remembered(at) => Plan::Review,
-            plan => plan,
+            plan @ (Plan::Repeat { .. } | Plan::Probe { .. } | Plan::Review) => plan,
         },
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),

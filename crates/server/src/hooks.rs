@@ -42,7 +42,8 @@ pub(crate) async fn receive(
         headers: read_headers(&headers),
         query: read_query(&uri)?,
     };
-    let taken = app.engine.deliver(arrival).await;
+    let engine = app.engine.clone();
+    let taken = intake::take_in(&app, async move { engine.deliver(arrival).await }).await;
     app.meters.hooks.observe(began.elapsed().as_secs_f64());
     match taken? {
         Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),

@@ -4,12 +4,13 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Standing;
-use semel_engine::{Accepted, IntakeError};
+use semel_engine::{Accepted, Intake, IntakeError};
 use semel_model::RunId;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::answer::{self, Answered};
+use crate::app::App;
 use crate::refusal::Refusal;
 
 /// The run that answers for a key: what [`semel_api::types::Started`] is to its reader. JSON that
@@ -32,6 +33,21 @@ struct Receipt<'a> {
 fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
     let raw: Option<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok());
     raw.serialize(serializer)
+}
+
+/// Has a delivery taken in, within the patience of its sender.
+///
+/// The work is a task of its own. A sender who hangs up, or is told to come again, must not stop
+/// it half way: its run may be committed and in this process's hands, with nobody to move it.
+pub(crate) async fn take_in<F>(app: &App, work: F) -> Result<Intake, Refusal>
+where
+    F: Future<Output = Result<Intake, IntakeError>> + Send + 'static,
+{
+    match tokio::time::timeout(app.options.accept_patience, tokio::spawn(work)).await {
+        Ok(Ok(taken)) => Ok(taken?),
+        Ok(Err(_)) => Err(Refusal::internal("a delivery broke off")),
+        Err(_) => Err(Refusal::unavailable()),
+    }
 }
 
 /// Answers with the run that a delivery made or met.

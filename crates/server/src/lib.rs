@@ -3,11 +3,11 @@
 //! Reads go through the store, writes through the engine; nothing is decided here. A request is
 //! answered 2xx only after what it asked for is committed. In reading order:
 //!
-//! - [`serve`] accepts connections and [`routes`] sends each request to its module.
-//! - [`hooks`], [`starts`] and [`callbacks`] are where the outside comes in.
-//! - [`access`] tells who asks, by [`token`]; [`commands`] makes a command asked twice happen once.
-//! - [`runs`], [`effects`], [`duplicates`], [`keys`], [`waits`] and [`flows`] are the API's nouns.
-//! - [`refusal`] is every answer that is no.
+//! - `serve` accepts connections and `routes` sends each request to its module.
+//! - `hooks`, `starts` and `callbacks` are where the outside comes in.
+//! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
+//! - `runs`, `effects`, `duplicates`, `keys`, `waits` and `flows` are the API's nouns.
+//! - `refusal` is every answer that is no.
 
 mod access;
 mod answer;

@@ -164,7 +164,7 @@ pub(crate) async fn await_end(
     app: &App,
     run: RunId,
     patience: Duration,
-) -> Result<runs::Standing, ReadError> {
+) -> Result<Option<runs::Standing>, ReadError> {
     tokio::select! {
         standing = app.engine.await_end(run, patience) => standing,
         () = app.shutdown.cancelled() => app.engine.await_end(run, Duration::ZERO).await,

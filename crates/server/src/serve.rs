@@ -40,6 +40,9 @@ pub struct ServerOptions {
     pub body_bytes_max: usize,
     /// How long the next head on a connection may take to arrive.
     pub header_patience: Duration,
+    /// How long a delivery may take to be committed before its sender is told to come again.
+    /// Below the ten seconds that common senders wait.
+    pub accept_patience: Duration,
     /// How long a request may wait for a run's end.
     pub wait_max: Duration,
     /// How many connections are served at once; further ones wait to be accepted.
@@ -54,6 +57,7 @@ impl Default for ServerOptions {
             header_bytes_max: 16 * 1024,
             body_bytes_max: 1024 * 1024,
             header_patience: Duration::from_secs(10),
+            accept_patience: Duration::from_secs(8),
             wait_max: Duration::from_secs(60),
             connections_max: 8192,
             drain_patience: Duration::from_secs(15),

@@ -67,7 +67,8 @@ pub(crate) async fn start(
             .to_vec(),
         key: agree_on_key(&headers, asked.key.as_deref())?,
     };
-    match app.engine.start_run(start).await? {
+    let engine = app.engine.clone();
+    match intake::take_in(&app, async move { engine.start_run(start).await }).await? {
         Intake::Accepted(mut accepted) => {
             follow(&app, &mut accepted, wait).await?;
             intake::receipt(status(&accepted), &accepted, false)
@@ -91,10 +92,11 @@ async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Resul
     if patience.is_zero() || accepted.state.is_ended() {
         return Ok(());
     }
-    let standing = runs::await_end(app, accepted.run, patience).await?;
-    accepted.state = standing.state;
-    accepted.result = standing.result;
-    accepted.fault = standing.fault;
+    if let Some(standing) = runs::await_end(app, accepted.run, patience).await? {
+        accepted.state = standing.state;
+        accepted.result = standing.result;
+        accepted.fault = standing.fault;
+    }
     Ok(())
 }
 

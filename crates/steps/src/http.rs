@@ -5,6 +5,7 @@
 //! answer came back, or a 5xx, behind which anything may have happened.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::fault;
 use crate::gate::SendGate;
 
+mod body;
 mod connect;
 
 /// How long a connection may take to stand.
@@ -39,6 +41,11 @@ pub enum Pooling {
     Fresh,
 }
 
+/// The HTTP client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up the HTTP client")]
+pub struct SetupError(#[from] reqwest::Error);
+
 /// Makes HTTP calls.
 #[derive(Clone)]
 pub struct HttpCaller {
@@ -49,7 +56,7 @@ pub struct HttpCaller {
 
 impl HttpCaller {
     /// A caller that sends only while the gate is open.
-    pub fn new(gate: Arc<dyn SendGate>) -> Result<Self, reqwest::Error> {
+    pub fn new(gate: Arc<dyn SendGate>) -> Result<Self, SetupError> {
         let build = |idle_max: usize| {
             Client::builder()
                 .no_proxy()
@@ -77,10 +84,7 @@ impl HttpCaller {
         pooling: Pooling,
     ) -> Outcome {
         if !self.gate.is_open() {
-            return Outcome::Failed(Fault::passing(
-                "lease-lost",
-                "the lease ran out before sending",
-            ));
+            return Outcome::Failed(lease_lost());
         }
         let client = match pooling {
             Pooling::Shared => &self.shared,
@@ -94,8 +98,13 @@ impl HttpCaller {
             .request(method, &request.url)
             .headers(headers)
             .timeout(request.timeout.to_duration());
+        let begun = Arc::new(AtomicBool::new(
+            request.body.as_ref().is_none_or(String::is_empty),
+        ));
         if let Some(body) = &request.body {
-            call = call.body(outgoing(body, key));
+            let subject = key.map(|key| key.to_string()).unwrap_or_default();
+            let pieces = body::Pieces::new(body, self.gate.clone(), begun.clone(), subject);
+            call = call.body(Body::wrap(pieces));
         }
         match call.send().await {
             Ok(response) => read_answer(response).await,
@@ -105,10 +114,18 @@ impl HttpCaller {
             Err(error) if error.is_connect() => {
                 Outcome::Failed(Fault::passing("no-connection", describe(&error)))
             }
+            // The gate closed before the first piece: the head is still in our hands, too.
+            Err(_) if !begun.load(Ordering::Acquire) && !self.gate.is_open() => {
+                Outcome::Failed(lease_lost())
+            }
             // The request may have left before this broke: nobody can say that nothing happened.
             Err(error) => Outcome::InDoubt(Doubt::new("no-answer", describe(&error))),
         }
     }
+}
+
+fn lease_lost() -> Fault {
+    Fault::passing("lease-lost", "the lease ran out before sending")
 }
 
 fn read_head(request: &HttpRequest, key: Option<EffectId>) -> Result<(Method, HeaderMap), Fault> {
@@ -131,36 +148,6 @@ fn read_head(request: &HttpRequest, key: Option<EffectId>) -> Result<(Method, He
         headers.insert("idempotency-key", value);
     }
     Ok((method, headers))
-}
-
-#[cfg(not(feature = "faults"))]
-fn outgoing(body: &str, _key: Option<EffectId>) -> Body {
-    Body::from(body.to_owned())
-}
-
-/// In the test build the body leaves in two halves, with a fault point between and after them.
-#[cfg(feature = "faults")]
-fn outgoing(body: &str, key: Option<EffectId>) -> Body {
-    let bytes = Bytes::copy_from_slice(body.as_bytes());
-    let (first, second) = (
-        bytes.slice(..bytes.len() / 2),
-        bytes.slice(bytes.len() / 2..),
-    );
-    let subject = key.map(|key| key.to_string()).unwrap_or_default();
-    let halves = futures_util::stream::unfold(0, move |part| {
-        let (first, second, subject) = (first.clone(), second.clone(), subject.clone());
-        async move {
-            match part {
-                0 => Some((Ok::<_, std::convert::Infallible>(first), 1)),
-                1 => {
-                    fault::point("send.half", &subject).await;
-                    Some((Ok(second), 2))
-                }
-                _ => None,
-            }
-        }
-    });
-    Body::wrap_stream(halves)
 }
 
 async fn read_answer(response: Response) -> Outcome {

@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::link::{Link, Ready, Trouble, trouble};
-use crate::writer::{Batch, Writer};
 use crate::runs;
+use crate::writer::{Batch, Writer};
 
 /// Claims what is free, and makes run, queue entry and first journal row of each fresh claim: one
 /// statement, which is its own transaction.

@@ -15,14 +15,26 @@ pub(crate) const LOAD: &str = "
       FROM unnest($1::uuid[]) AS t (run_id)
       JOIN evidence e ON e.run_id = t.run_id";
 
+/// Touches the run's row whatever its state, so that it waits for a worker that is parking the run
+/// at this moment, or is waited for: one of the two sees the other.
 const HAND_IN: &str = "
     WITH kept AS (
         INSERT INTO evidence (run_id, effect_id, attempt, epoch, response)
         VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT DO NOTHING)
-    UPDATE queue SET due_at = moment() WHERE run_id = $1 AND holder IS NULL AND stage = 'parked'";
+    UPDATE queue
+       SET due_at = CASE WHEN holder IS NULL AND stage = 'parked' THEN moment() ELSE due_at END
+     WHERE run_id = $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN];
+/// Wakes runs that are being parked while a late answer is already there.
+pub(crate) const HEAR: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment())
+      FROM evidence e
+     WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND q.holder IS NULL
+       AND q.stage = 'parked'";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR];
 
 /// A late answer.
 #[derive(Clone, Debug)]

@@ -14,34 +14,38 @@
 
 use std::collections::{HashMap, HashSet};
 
-use jiff::Timestamp;
 use jiff::civil::Date;
+use semel_model::RunId;
 use semel_model::event::Event;
-use semel_model::run::State;
-use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
 use serde_json::Value;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
-use crate::kv::{self, Write};
+use crate::kv;
 use crate::link::{Link, Ready, Trouble, trouble};
-use crate::runs::Stage;
 use crate::writer::{Batch, Writer};
 
+mod columns;
 mod flight;
+#[cfg(feature = "faults")]
+mod mistaken;
+mod transition;
 
 use flight::Flight;
+pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
 
 const FENCE: &str = "
     WITH fenced AS (
         UPDATE queue q
            SET seq = q.seq + 1, takes = 0, stage = t.stage::queue_stage,
                holder = CASE WHEN t.hold THEN q.holder END,
-               due_at = CASE WHEN t.hold THEN q.due_at ELSE coalesce(t.due_at, 'infinity') END
+               due_at = CASE WHEN t.hold THEN q.due_at
+                             WHEN q.cancel AND NOT t.saw_cancel THEN (SELECT moment())
+                             ELSE coalesce(t.due_at, 'infinity') END
           FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::bool[],
-                      $6::timestamptz[], $7::text[])
-            AS t (run_id, epoch, seq, holder, hold, due_at, stage)
+                      $6::timestamptz[], $7::text[], $9::bool[])
+            AS t (run_id, epoch, seq, holder, hold, due_at, stage, saw_cancel)
          WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
      RETURNING q.run_id, q.cancel)
     SELECT all_or_nothing(count(*), $8), array_agg(run_id) FILTER (WHERE cancel) FROM fenced";
@@ -85,165 +89,7 @@ const READ: &str = "
      WHERE born = $1 AND run_id = $2
      ORDER BY seq";
 
-/// The fence with a hole in it, for the test that shows that the crash tests would notice.
-#[cfg(feature = "faults")]
-const NO_FENCE: &str = "
-    WITH passed AS (
-        UPDATE queue q
-           SET seq = q.seq + 1, stage = t.stage::queue_stage,
-               holder = CASE WHEN t.hold THEN q.holder END,
-               due_at = CASE WHEN t.hold THEN q.due_at ELSE coalesce(t.due_at, 'infinity') END
-          FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::bool[],
-                      $6::timestamptz[], $7::text[])
-            AS t (run_id, epoch, seq, holder, hold, due_at, stage)
-         WHERE q.run_id = t.run_id AND t.epoch > 0 AND t.seq > 0 AND t.holder IS NOT NULL
-     RETURNING q.run_id, q.cancel)
-    SELECT $8::int8, array_agg(run_id) FILTER (WHERE cancel) FROM passed";
-
-#[cfg(feature = "faults")]
-const NO_FENCE_END: &str = "
-    WITH passed AS (
-        DELETE FROM queue q
-         USING unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[])
-            AS t (run_id, epoch, seq, holder)
-         WHERE q.run_id = t.run_id AND t.epoch > 0 AND t.seq > 0 AND t.holder IS NOT NULL
-     RETURNING 1)
-    SELECT $5::int8, count(*) FROM passed";
-
-#[cfg(feature = "faults")]
-const APPEND_ANYWHERE: &str = "
-    INSERT INTO journal (born, run_id, seq, epoch, at, events)
-    SELECT t.born, t.run_id,
-           1 + greatest(t.seq, (SELECT max(j.seq) FROM journal j
-                                 WHERE j.born = t.born AND j.run_id = t.run_id)),
-           t.epoch, (SELECT moment()), t.events::json
-      FROM unnest($1::date[], $2::uuid[], $3::int4[], $4::int8[], $5::text[])
-        AS t (born, run_id, seq, epoch, events)";
-
 pub(crate) const STATEMENTS: &[&str] = &[FENCE, FENCE_END, APPEND, EXAMINE, LOAD, READ];
-
-/// One step forward of one run.
-#[derive(Clone, Debug)]
-pub struct Transition {
-    /// The run.
-    pub run: RunId,
-    /// The partition of its journal and effects.
-    pub born: Date,
-    /// Whose it is.
-    pub namespace_id: i32,
-    /// The session that believes to hold it.
-    pub holder: SessionId,
-    /// The lease under which it writes.
-    pub epoch: i64,
-    /// The number of the journal row that this one follows on.
-    pub seq: i32,
-    /// What happened.
-    pub events: Vec<Event>,
-    /// What the ledger says from now on.
-    pub effects: Vec<EffectChange>,
-    /// Waits that open or run out.
-    pub waits: Vec<WaitChange>,
-    /// The shared entry that is written in the same commit.
-    pub kv: Option<Write>,
-    /// What the record says from now on, where that changes.
-    pub record: Option<RecordChange>,
-    /// What becomes of the lease.
-    pub lease: Lease,
-}
-
-/// What a transition makes of the lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lease {
-    /// The worker goes on.
-    Keep,
-    /// The run sleeps: until an instant, or until a person or a callback wakes it.
-    Return {
-        /// When it is due again.
-        due_at: Option<Timestamp>,
-        /// Why it sleeps.
-        stage: Stage,
-    },
-    /// The run has ended.
-    End,
-}
-
-/// What the ledger says of an effect from now on.
-#[derive(Clone, Debug)]
-pub struct EffectChange {
-    /// The effect.
-    pub effect: EffectId,
-    /// The step's path.
-    pub step: String,
-    /// The kind of step.
-    pub kind: &'static str,
-    /// How it is made safe.
-    pub guard: Guard,
-    /// Its state.
-    pub state: effect::State,
-    /// The number of its latest attempt.
-    pub attempt: u32,
-    /// Whether the ledger has no row of it yet.
-    pub first: bool,
-    /// The destination's identity for what was made.
-    pub external_id: Option<String>,
-    /// What was seen, where it did not simply succeed.
-    pub note: Option<String>,
-}
-
-/// What becomes of a wait.
-#[derive(Clone, Debug)]
-pub enum WaitChange {
-    /// The run came to it.
-    Open {
-        /// The wait.
-        wait: WaitId,
-        /// The step's path.
-        step: String,
-        /// When it ends by itself.
-        until: Option<Timestamp>,
-    },
-    /// Its time came, and no callback did.
-    Elapse {
-        /// The wait.
-        wait: WaitId,
-    },
-}
-
-/// What the record says of a run from now on.
-#[derive(Clone, Debug)]
-pub struct RecordChange {
-    /// Its state.
-    pub state: State,
-    /// Its result, as JSON text.
-    pub result: Option<String>,
-    /// Its fault, as JSON text.
-    pub fault: Option<String>,
-}
-
-/// What a transition came to.
-#[derive(Clone, Debug)]
-pub enum Written {
-    /// It is committed.
-    Committed {
-        /// Whether a person asks for the run's end.
-        cancel: bool,
-        /// The event that the write itself made, where it was not known before.
-        made: Option<Event>,
-    },
-    /// The lease is another's: nothing was written.
-    Fenced,
-}
-
-/// One row of a run's journal.
-#[derive(Clone, Debug)]
-pub struct Line {
-    /// Its number.
-    pub seq: i32,
-    /// When it was written.
-    pub at: Timestamp,
-    /// Its events, as JSON text.
-    pub events: String,
-}
 
 /// The batch of one commit of transitions.
 pub struct Record;
@@ -320,7 +166,10 @@ async fn one_by_one(
         match commit(ready, std::slice::from_ref(item)).await {
             Ok(written) => answers.extend(written),
             Err(error) if trouble(&error) == Trouble::Fenced => {
-                answers.insert(item.run, Written::Fenced);
+                let judged = examine(ready, std::slice::from_ref(item)).await?;
+                let why = judged.into_values().next();
+                // Who passes the queue's fence still holds the run, and must hand it back.
+                answers.insert(item.run, why.unwrap_or(Written::Overtaken));
             }
             Err(error) => return Err(error),
         }
@@ -333,7 +182,7 @@ async fn examine(
     ready: Ready<'_>,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
-    let fence = flight::Fence::of(batch.iter().copied());
+    let fence = columns::Fence::of(batch.iter().copied());
     let born: Vec<Date> = batch.iter().map(|item| item.born).collect();
     let rows = ready
         .client
@@ -394,27 +243,26 @@ async fn commit(ready: Ready<'_>, batch: &[&Transition]) -> Result<HashMap<RunId
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
 async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Error> {
-    let mut made = HashMap::new();
-    let mut cancelled = None;
-    let fences = flight::Fences::of(batch);
-    let columns;
+    let fences = columns::Fences::of(batch);
     let mut flight = Flight::begin(ready);
     flight.fence(&fences);
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
     let unforeseen = kv::unforeseen(batch);
-    if !unforeseen.is_empty() {
-        cancelled = Some(flight.land().await?);
-        for item in unforeseen {
-            made.insert(item.run, kv::perform(ready, item).await?);
-        }
-        flight = Flight::go_on(ready);
+    if unforeseen.is_empty() {
+        let made = HashMap::new();
+        let columns = columns::Columns::of(batch, &made);
+        return Ok((flight.land_with(&fences, &columns).await?, HashMap::new()));
     }
-    columns = flight::Columns::of(batch, &made);
-    flight.write(&fences, &columns);
-    let landed = flight.land().await?;
+    let cancelled = flight.land().await?;
+    let mut made = HashMap::with_capacity(unforeseen.len());
+    for item in unforeseen {
+        made.insert(item.run, kv::perform(ready, item).await?);
+    }
+    let columns = columns::Columns::of(batch, &made);
+    Flight::go_on(ready).land_with(&fences, &columns).await?;
     drop(columns);
-    Ok((cancelled.unwrap_or(landed), made))
+    Ok((cancelled, made))
 }
 
 /// Reads a run's journal.

@@ -65,6 +65,13 @@ const RECOVER: &str = "
       FROM lost
      WHERE q.run_id = lost.run_id";
 
+/// A write that was under way when its session was closed or swept may have landed after that.
+const RECOVER_STRAYS: &str = "
+    UPDATE queue q
+       SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
+     WHERE q.holder IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)";
+
 const RETURN: &str = "
     UPDATE queue
        SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
@@ -73,8 +80,9 @@ const RETURN: &str = "
 /// Nothing happened, so nothing is written to the journal.
 const SLEEP_ON: &str = "
     UPDATE queue
-       SET holder = NULL, due_at = coalesce($4::timestamptz, 'infinity'),
-           stage = $5::text::queue_stage, takes = 0
+       SET holder = NULL, stage = $5::text::queue_stage, takes = 0,
+           due_at = CASE WHEN cancel AND NOT $6 THEN moment()
+                         ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder = $3";
 
 const CANCEL: &str = "
@@ -94,7 +102,17 @@ const DEPTH: &str = "
      WHERE holder IS NOT NULL OR due_at <= moment()";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    TAKE, TAKE_ONE, NEXT_DUE, ABOUT, RECOVER, RETURN, SLEEP_ON, CANCEL, WAKE, DEPTH,
+    TAKE,
+    TAKE_ONE,
+    NEXT_DUE,
+    ABOUT,
+    RECOVER,
+    RECOVER_STRAYS,
+    RETURN,
+    SLEEP_ON,
+    CANCEL,
+    WAKE,
+    DEPTH,
 ];
 
 /// The most runs of one take.
@@ -305,6 +323,11 @@ pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
         .await?)
 }
 
+/// Frees runs whose session is not even on record any more.
+pub async fn recover_strays(cell: &Cell) -> Result<u64, ReadError> {
+    Ok(cell.reader().await?.execute(RECOVER_STRAYS, &[]).await?)
+}
+
 /// Hands runs back that a session holds, as if they had not been taken.
 pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Result<u64, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
@@ -321,12 +344,18 @@ pub async fn sleep_on(
     run: RunId,
     epoch: i64,
     session: SessionId,
-    due_at: Option<Timestamp>,
-    stage: Stage,
+    (due_at, stage): (Option<Timestamp>, Stage),
+    saw_cancel: bool,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
-    let values: [&(dyn ToSql + Sync); 5] =
-        [run.as_uuid(), &epoch, session.as_uuid(), &due_at, &stage];
+    let values: [&(dyn ToSql + Sync); 6] = [
+        run.as_uuid(),
+        &epoch,
+        session.as_uuid(),
+        &due_at,
+        &stage,
+        &saw_cancel,
+    ];
     Ok(cell.reader().await?.execute(SLEEP_ON, &values).await? == 1)
 }
 

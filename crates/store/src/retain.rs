@@ -64,14 +64,16 @@ pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
     Ok((forgotten.unsigned_abs(), seen == FORGET_MAX))
 }
 
-/// Removes command answers older than a day, and entries past their time.
+/// Removes command answers older than a day, entries past their time, and sessions that are long
+/// over; frees runs that a session left behind which is not on record.
 pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
     let entries = client.execute(ENTRIES, &[&FORGET_MAX]).await?;
     drop(client);
     let sessions = crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
-    Ok(commands + entries + sessions)
+    let strays = crate::queue::recover_strays(cell).await?;
+    Ok(commands + entries + sessions + strays)
 }
 
 /// Makes the partitions of this month and the next two, so that no row waits for one.

@@ -19,6 +19,9 @@ use tokio_postgres::NoTls;
 use self::postmaster::Postmaster;
 use crate::watchdog::Watchdog;
 
+/// A connection to a test's database.
+pub type Connection = tokio_postgres::Client;
+
 /// The superuser of every test cluster.
 pub const USER: &str = "postgres";
 
@@ -163,7 +166,7 @@ impl Server {
     }
 
     /// Opens a connection to a database, driven by a task of the current runtime.
-    pub async fn connect(&self, database: &str) -> Result<tokio_postgres::Client> {
+    pub async fn connect(&self, database: &str) -> Result<Connection> {
         let (client, connection) = tokio_postgres::connect(&self.socket_url(database), NoTls)
             .await
             .with_context(|| format!("cannot connect to database {database}"))?;

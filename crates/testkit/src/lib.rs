@@ -32,7 +32,7 @@ pub mod proxy;
 mod watchdog;
 
 pub use client::Client;
-pub use cluster::{Cluster, Options, Server};
+pub use cluster::{Cluster, Connection, Options, Server};
 pub use database::Database;
 pub use peer::Peer;
 pub use program::{Process, Program};

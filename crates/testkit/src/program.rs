@@ -57,6 +57,11 @@ impl Program {
         Self { command }
     }
 
+    /// Where the executable lies.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(self.command.get_program())
+    }
+
     /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);

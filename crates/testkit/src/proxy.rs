@@ -5,7 +5,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,6 +18,9 @@ use tokio::time::{sleep, timeout};
 
 /// How many bytes are carried at a time.
 const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What a client of PostgreSQL sends to end a transaction.
+const COMMIT: &[u8] = b"COMMIT\0";
 
 /// A proxy in front of one address.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ enum Answers {
 struct State {
     refusing: bool,
     answers: Answers,
+    // Whether a wire that a commit goes over keeps its answers from then on.
+    commits_held: bool,
     delay: Duration,
     // Wires remember the count they started under, and end when it moves on.
     cuts: u64,
@@ -72,6 +77,7 @@ impl Proxy {
         let state = State {
             refusing: false,
             answers: Answers::Carried,
+            commits_held: false,
             delay: Duration::ZERO,
             cuts: 0,
             cut: Cut::Reset,
@@ -122,6 +128,13 @@ impl Proxy {
         self.change(|state| state.answers = Answers::Held);
     }
 
+    /// Keeps the answers to commits: a wire that one goes over answers nothing from then on, while
+    /// all others are carried. For PostgreSQL, whose clients spell out `COMMIT`.
+    pub fn hold_commits(&self) {
+        self.wires.held.send_replace(0);
+        self.change(|state| state.commits_held = true);
+    }
+
     /// Throws away what the server answers. The wires are of no use afterwards: cut them.
     pub fn swallow_answers(&self) {
         self.wires.held.send_replace(0);
@@ -155,6 +168,7 @@ impl Proxy {
         self.change(|state| {
             state.refusing = false;
             state.answers = Answers::Carried;
+            state.commits_held = false;
             state.delay = Duration::ZERO;
             state.request_budget_bytes = None;
         });
@@ -193,11 +207,12 @@ async fn carry(wires: Arc<Wires>, mut client: TcpStream) {
     };
     client.set_nodelay(true).ok();
     server.set_nodelay(true).ok();
+    let committed = AtomicBool::new(false);
     let severed = {
         let (client_reader, client_writer) = client.split();
         let (server_reader, server_writer) = server.split();
-        let requests = carry_requests(&wires, client_reader, server_writer);
-        let answers = carry_answers(&wires, server_reader, client_writer);
+        let requests = carry_requests(&wires, &committed, client_reader, server_writer);
+        let answers = carry_answers(&wires, &committed, server_reader, client_writer);
         tokio::select! {
             ends = async { tokio::try_join!(requests, answers) } => ends.is_err(),
             _ = state.wait_for(|state| state.cuts != cuts) => true,
@@ -214,6 +229,7 @@ struct Severed;
 
 async fn carry_requests(
     wires: &Wires,
+    committed: &AtomicBool,
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
 ) -> Result<(), Severed> {
@@ -225,6 +241,10 @@ async fn carry_requests(
         }
         wires.await_delay().await;
         let allowed = wires.spend_budget(read);
+        // Before the server can answer it.
+        if wires.state.borrow().commits_held && has_commit(&chunk[..allowed]) {
+            committed.store(true, Ordering::SeqCst);
+        }
         to.write_all(&chunk[..allowed]).await.map_err(|_| Severed)?;
         if allowed < read {
             return Err(Severed);
@@ -234,6 +254,7 @@ async fn carry_requests(
 
 async fn carry_answers(
     wires: &Wires,
+    committed: &AtomicBool,
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
 ) -> Result<(), Severed> {
@@ -244,13 +265,29 @@ async fn carry_answers(
             return to.shutdown().await.map_err(|_| Severed);
         }
         wires.await_delay().await;
+        if committed.load(Ordering::SeqCst) {
+            wires.await_commits().await;
+            committed.store(false, Ordering::SeqCst);
+        }
         if wires.may_answer().await {
             to.write_all(&chunk[..read]).await.map_err(|_| Severed)?;
         }
     }
 }
 
+fn has_commit(bytes: &[u8]) -> bool {
+    bytes.windows(COMMIT.len()).any(|part| part == COMMIT)
+}
+
 impl Wires {
+    /// Waits while answers to commits are held.
+    async fn await_commits(&self) {
+        self.held.send_modify(|held| *held += 1);
+        let mut state = self.state.subscribe();
+        // A proxy that is gone has cut this wire.
+        state.wait_for(|state| !state.commits_held).await.ok();
+    }
+
     async fn await_delay(&self) {
         let delay = self.state.borrow().delay;
         if !delay.is_zero() {

@@ -30,7 +30,10 @@ pub(super) fn unprivileged() -> Result<Option<Account>, Problem> {
 
 /// Who owns what the server writes.
 pub(super) fn owner(account: Option<Account>) -> u32 {
-    account.map_or_else(|| rustix::process::geteuid().as_raw(), |account| account.uid)
+    account.map_or_else(
+        || rustix::process::geteuid().as_raw(),
+        |account| account.uid,
+    )
 }
 
 /// Makes a file the user's.
@@ -60,7 +63,10 @@ mod tests {
     fn an_account_is_found_by_its_whole_name() {
         let users = "root:x:0:0::/:/bin/sh\npostgres2:x:7:8:::\npostgres:x:101:104:::\n";
 
-        assert_eq!(find(users, "postgres"), Some(Account { uid: 101, gid: 104 }));
+        assert_eq!(
+            find(users, "postgres"),
+            Some(Account { uid: 101, gid: 104 })
+        );
         assert_eq!(find(users, "nobody"), None);
     }
 }

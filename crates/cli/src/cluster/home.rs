@@ -36,7 +36,10 @@ impl Home {
     ) -> Result<Self, Problem> {
         let path = folder.join("pg");
         let failed = |path: &Path, error: &io::Error| {
-            Problem::local(format!("cannot use {} for PostgreSQL: {error}", path.display()))
+            Problem::local(format!(
+                "cannot use {} for PostgreSQL: {error}",
+                path.display()
+            ))
         };
         prepare(&path, account).map_err(|error| failed(&path, &error))?;
         let reason = if path.as_os_str().len() > SOCKET_FOLDER_BYTES_MAX {
@@ -63,7 +66,10 @@ impl Home {
     /// What a person should know.
     pub(super) fn note(&self) -> Option<String> {
         let reason = self.reason?;
-        Some(format!("the database lies in {}: {reason}", self.path.display()))
+        Some(format!(
+            "the database lies in {}: {reason}",
+            self.path.display()
+        ))
     }
 }
 
@@ -111,7 +117,10 @@ mod tests {
 
     #[test]
     fn another_folder_gets_another_place() {
-        assert_ne!(elsewhere(Path::new("/a/.semel")), elsewhere(Path::new("/b/.semel")));
+        assert_ne!(
+            elsewhere(Path::new("/a/.semel")),
+            elsewhere(Path::new("/b/.semel"))
+        );
         assert!(elsewhere(Path::new("/a/.semel")).starts_with(ELSEWHERE));
     }
 

@@ -50,7 +50,11 @@ pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Proble
     answer.notes = notes;
     if wrong > 0 {
         let message = format!("{wrong} of {} files cannot be published", found.len());
-        answer = answer.with_fault(Outcome::Failed, "flow-invalid", &message);
+        answer = answer.with_fault(
+            Outcome::Failed,
+            semel_api::Code::FlowInvalid.as_str(),
+            &message,
+        );
     }
     Ok(answer)
 }

@@ -7,7 +7,9 @@ use crate::answer::{Answer, Problem};
 
 /// Write a completion script for a shell.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel completions bash > ~/.local/share/bash-completion/completions/semel")]
+#[command(
+    after_help = "Example:\n  semel completions bash > ~/.local/share/bash-completion/completions/semel"
+)]
 pub(crate) struct Arguments {
     /// The shell.
     shell: clap_complete::Shell,

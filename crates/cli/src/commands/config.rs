@@ -31,11 +31,7 @@ pub(crate) fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
 
 fn show(ctx: &Context) -> Answer {
     let shown = Key::ALL.map(|key| {
-        let setting = match key {
-            Key::Url => ctx.url(),
-            Key::Token => ctx.token(),
-            other => ctx.config.find(other, None),
-        };
+        let setting = ctx.find(key);
         Shown {
             name: key.name(),
             value: setting.as_ref().map(|setting| key.shown(&setting.value)),

@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    logs::start(Format::Text, "warn");
+    // The pool complains when its PostgreSQL is stopped, which is what we do.
+    logs::start(Format::Text, "warn,deadpool.postgres=error");
     let folder = Folder::take(ctx.config.directory())?;
     let place = folder.path().to_owned();
     let progress = Progress::begin(ctx.reader, "starting PostgreSQL …");

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::serve::Database;
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::config::Key;
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -74,13 +75,16 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     lines.extend(database::look(ctx, &arguments.database).await);
     lines.extend(server::look(ctx).await);
     lines.push(disk(ctx));
-    let failed = lines.iter().filter(|line| line.state == State::Fail).count();
+    let failed = lines
+        .iter()
+        .filter(|line| line.state == State::Fail)
+        .count();
     let answer = Answer::done(&lines, table(&lines, ctx.style));
     Ok(if failed == 0 {
         answer
     } else {
         let message = format!("{failed} of {} things are not in order", lines.len());
-        answer.with_fault(Outcome::Failed, "doctor", &message)
+        answer.with_fault(Outcome::Failed, code::NOT_IN_ORDER, &message)
     })
 }
 
@@ -90,7 +94,10 @@ fn configuration(ctx: &Context) -> Line {
         .filter_map(|key| ctx.config.find(*key, None))
         .filter(|setting| setting.source != crate::config::Source::Default)
         .count();
-    Line::ok("config", format!("{given} values given; `semel config show` lists them"))
+    Line::ok(
+        "config",
+        format!("{given} values given; `semel config show` lists them"),
+    )
 }
 
 fn disk(ctx: &Context) -> Line {
@@ -100,7 +107,11 @@ fn disk(ctx: &Context) -> Line {
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let found = format!("{} MiB free in the working directory", free >> 20);
     if free < FREE_BYTES_MIN {
-        Line::warn("disk", found, "make room: PostgreSQL stops when its disk is full")
+        Line::warn(
+            "disk",
+            found,
+            "make room: PostgreSQL stops when its disk is full",
+        )
     } else {
         Line::ok("disk", found)
     }

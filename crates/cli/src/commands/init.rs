@@ -6,6 +6,7 @@ use semel_model::FlowName;
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -33,10 +34,13 @@ pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Proble
     } else {
         format!("{file} was there already, just like this.")
     };
-    Ok(Answer::done(json!({"file": file, "flow": name, "made": made}), file.clone())
-        .note(note)
-        .next(format!("semel check {file}"))
-        .next("semel dev"))
+    Ok(Answer::done(
+        json!({"file": file, "flow": name, "made": made}),
+        file.clone(),
+    )
+    .note(note)
+    .next(format!("semel check {file}"))
+    .next("semel dev"))
 }
 
 /// Writes a file that must not be there, unless it says the same. Tells whether it was made.
@@ -44,13 +48,19 @@ fn write_new(ctx: &Context, file: &str, text: &str) -> Result<bool, Problem> {
     let path = ctx.config.directory().join(file);
     match std::fs::File::create_new(&path) {
         Ok(mut made) => {
-            let written = made.write_all(text.as_bytes()).and_then(|()| made.sync_all());
+            let written = made
+                .write_all(text.as_bytes())
+                .and_then(|()| made.sync_all());
             written.map_err(|error| Problem::local(format!("cannot write {file}: {error}")))?;
             Ok(true)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let there = std::fs::read_to_string(&path).unwrap_or_default();
-            if there == text { Ok(false) } else { Err(in_the_way(file)) }
+            if there == text {
+                Ok(false)
+            } else {
+                Err(in_the_way(file))
+            }
         }
         Err(error) => Err(Problem::local(format!("cannot write {file}: {error}"))),
     }
@@ -58,7 +68,7 @@ fn write_new(ctx: &Context, file: &str, text: &str) -> Result<bool, Problem> {
 
 fn in_the_way(file: &str) -> Problem {
     let message = format!("{file} is there already and says something else; it was left as it is");
-    Problem::new(Outcome::Conflict, "file-exists", message)
+    Problem::new(Outcome::Conflict, code::FILE_EXISTS, message)
         .hint("choose another name, or move the file away first")
         .next(format!("semel check {file}"))
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::serve::Database;
 use crate::access;
 use crate::answer::{Answer, Problem, chain};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -14,7 +15,9 @@ use crate::outcome::Outcome;
 /// Safe to repeat, and safe while servers run. Where no token works yet, the first one is made
 /// and shown: once, because only its digest is kept.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate")]
+#[command(
+    after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: Database,
@@ -59,7 +62,7 @@ pub(crate) async fn apply(cell: &Cell) -> Result<Vec<&'static str>, Problem> {
             | MigrateError::History(_)
             | MigrateError::Partitions(_) => Outcome::Failed,
         };
-        Problem::new(outcome, "migrate", chain(&error))
+        Problem::new(outcome, code::MIGRATION_FAILED, chain(&error))
             .hint("nothing of the file that failed was kept; `semel doctor` looks closer")
     })
 }

@@ -7,8 +7,10 @@ mod start;
 mod watch;
 
 use semel_api::types::Run;
+use semel_model::run::State;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
@@ -38,29 +40,35 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
 
 /// An answer that stands or falls with a run: its outcome, and what to do about it.
 fn judged(answer: Answer, run: &Run) -> Answer {
-    let outcome = Outcome::of_run(run.state.state());
-    let id = run.id;
-    let answer = match outcome {
-        Outcome::Running => answer.next(format!("semel run watch {id}")),
-        Outcome::InDoubt => answer.next("semel doubt list"),
-        _ => answer,
-    };
-    let answer = answer.next(format!("semel run show {id}"));
-    match outcome {
-        Outcome::Done => answer,
-        Outcome::Running => answer.with_fault(outcome, "run-not-ended", "the run has not ended"),
-        Outcome::InDoubt => {
+    let show = format!("semel run show {}", run.id);
+    let state = run.state.state();
+    let outcome = Outcome::of_run(state);
+    match state {
+        State::Succeeded => answer.next(show),
+        State::Active => answer
+            .next(format!("semel run watch {}", run.id))
+            .with_fault(outcome, code::RUN_UNDER_WAY, "the run has not ended"),
+        State::InDoubt => {
             let message = "nobody can say whether an effect of the run happened";
-            answer.with_fault(outcome, "run-in-doubt", message)
+            answer.next("semel doubt list").next(show).with_fault(
+                outcome,
+                code::RUN_IN_DOUBT,
+                message,
+            )
         }
-        _ => answer.with_fault(outcome, "run-failed", &failure(run)),
+        State::NeedsReview | State::Quarantined | State::Failed | State::Cancelled => answer
+            .next(show)
+            .with_fault(outcome, code::RUN_FAILED, &failure(run)),
     }
 }
 
 fn failure(run: &Run) -> String {
     let state = run.state;
     match &run.fault {
-        Some(fault) => format!("the run is {state}: {}", crate::views::run::fault_text(fault)),
+        Some(fault) => format!(
+            "the run is {state}: {}",
+            crate::views::run::fault_text(fault)
+        ),
         None => format!("the run is {state}"),
     }
 }

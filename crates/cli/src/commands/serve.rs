@@ -9,9 +9,11 @@ use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::config::Key;
 use crate::context::Context;
 use crate::logs::{self, Format};
+use crate::outcome::Outcome;
 use crate::service::{self, Service, Signals};
 
 /// How long a stop may take.
@@ -142,17 +144,23 @@ fn read<T: FromStr<Err: std::fmt::Display>>(
     };
     setting.value.parse().map(Some).map_err(|error: T::Err| {
         let (name, source) = (key.name(), setting.source);
-        Problem::usage(format!("{name} is `{}` (from {source}): {error}", setting.value))
+        Problem::usage(format!(
+            "{name} is `{}` (from {source}): {error}",
+            setting.value
+        ))
     })
 }
 
 fn secret(ctx: &Context, arguments: &Arguments) -> Result<Secret, Problem> {
     let file = arguments.secret_key_file.as_deref();
     // A flag is nearer than the environment, also where they name different keys.
-    let direct = ctx.config.find(Key::SecretKey, None).filter(|_| file.is_none());
+    let direct = ctx
+        .config
+        .find(Key::Secret, None)
+        .filter(|_| file.is_none());
     let text = match direct {
         Some(setting) => setting.value,
-        None => match ctx.config.find(Key::SecretKeyFile, file) {
+        None => match ctx.config.find(Key::SecretFile, file) {
             Some(setting) => super::read_file(&setting.value)?,
             None => {
                 return Err(Problem::usage("no secret key is given").hint(
@@ -174,7 +182,9 @@ async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!("the database lacks {}", pending.join(", "));
-    Err(Problem::local(message)
-        .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
-        .next("semel migrate"))
+    Err(
+        Problem::new(Outcome::Failed, code::MIGRATIONS_PENDING, message)
+            .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
+            .next("semel migrate"),
+    )
 }

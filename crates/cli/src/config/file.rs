@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::key::Key;
 use crate::answer::Problem;
+use crate::code;
 use crate::outcome::Outcome;
 
 /// The file's name.
@@ -56,8 +57,8 @@ impl File {
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
             // A key that opens every callback does not belong beside the flows.
-            Key::SecretKey => None,
-            Key::SecretKeyFile => self.serve.secret_key_file.clone(),
+            Key::Secret => None,
+            Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),
@@ -68,6 +69,6 @@ impl File {
 
 fn broken(why: &str) -> Problem {
     let message = format!("{NAME} cannot be read: {why}");
-    Problem::new(Outcome::Usage, "config", message.trim_end())
+    Problem::new(Outcome::Usage, code::CONFIG, message.trim_end())
         .hint("mend the file; `semel config show` tells each value and where it came from")
 }

@@ -14,9 +14,9 @@ pub(crate) enum Key {
     /// The address that the world knows `serve` by.
     PublicUrl,
     /// The key that callback addresses are signed with, as 64 hex digits.
-    SecretKey,
+    Secret,
     /// A file that holds it.
-    SecretKeyFile,
+    SecretFile,
     /// How long a worker's lease holds without renewal.
     Lease,
     /// How many runs one process holds at once.
@@ -35,8 +35,8 @@ impl Key {
         Self::Database,
         Self::Listen,
         Self::PublicUrl,
-        Self::SecretKey,
-        Self::SecretKeyFile,
+        Self::Secret,
+        Self::SecretFile,
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
@@ -51,8 +51,8 @@ impl Key {
             Self::Database => "serve.database",
             Self::Listen => "serve.listen",
             Self::PublicUrl => "serve.public_url",
-            Self::SecretKey => "serve.secret_key",
-            Self::SecretKeyFile => "serve.secret_key_file",
+            Self::Secret => "serve.secret_key",
+            Self::SecretFile => "serve.secret_key_file",
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
@@ -68,8 +68,8 @@ impl Key {
             Self::Database => "DATABASE_URL",
             Self::Listen => "SEMEL_LISTEN",
             Self::PublicUrl => "SEMEL_PUBLIC_URL",
-            Self::SecretKey => "SEMEL_SECRET_KEY",
-            Self::SecretKeyFile => "SEMEL_SECRET_KEY_FILE",
+            Self::Secret => "SEMEL_SECRET_KEY",
+            Self::SecretFile => "SEMEL_SECRET_KEY_FILE",
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
@@ -85,8 +85,8 @@ impl Key {
             Self::Database => Some("database"),
             Self::Listen
             | Self::PublicUrl
-            | Self::SecretKey
-            | Self::SecretKeyFile
+            | Self::Secret
+            | Self::SecretFile
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
@@ -103,23 +103,21 @@ impl Key {
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
             Self::LogFormat => Some("json"),
-            Self::Token
-            | Self::Database
-            | Self::PublicUrl
-            | Self::SecretKey
-            | Self::SecretKeyFile => None,
+            Self::Token | Self::Database | Self::PublicUrl | Self::Secret | Self::SecretFile => {
+                None
+            }
         }
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::SecretKey => "(kept secret)".to_owned(),
+            Self::Token | Self::Secret => "(kept secret)".to_owned(),
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen
             | Self::PublicUrl
-            | Self::SecretKeyFile
+            | Self::SecretFile
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
@@ -156,7 +154,15 @@ mod tests {
         let shown = Key::Database.shown("postgresql://semel:hunter2@db.example/semel");
 
         assert_eq!(shown, "postgresql://semel:***@db.example/semel");
-        assert!(!Key::Database.shown("host=x password=hunter2").contains("hunter2"));
-        assert!(!Key::Database.shown("postgresql://h/d?password=hunter2").contains("hunter2"));
+        assert!(
+            !Key::Database
+                .shown("host=x password=hunter2")
+                .contains("hunter2")
+        );
+        assert!(
+            !Key::Database
+                .shown("postgresql://h/d?password=hunter2")
+                .contains("hunter2")
+        );
     }
 }

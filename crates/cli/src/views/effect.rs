@@ -18,7 +18,9 @@ const fn tone(state: State) -> Tone {
 
 /// Effects of any runs.
 pub(crate) fn table(effects: &[Effect], style: Style) -> String {
-    let header = ["EFFECT", "INTENDED", "STEP", "KIND", "GUARD", "STATE", "ATTEMPTS", "RUN"];
+    let header = [
+        "EFFECT", "INTENDED", "STEP", "KIND", "GUARD", "STATE", "ATTEMPTS", "RUN",
+    ];
     let mut table = style.table(&header);
     for effect in effects {
         table.add_row([
@@ -37,7 +39,15 @@ pub(crate) fn table(effects: &[Effect], style: Style) -> String {
 
 /// The effects of one run. An effect's identity is the key that the destination is sent.
 pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
-    let header = ["STEP", "KEY", "GUARD", "STATE", "ATTEMPTS", "EXTERNAL ID", "NOTE"];
+    let header = [
+        "STEP",
+        "KEY",
+        "GUARD",
+        "STATE",
+        "ATTEMPTS",
+        "EXTERNAL ID",
+        "NOTE",
+    ];
     let mut table = style.table(&header);
     for effect in effects {
         table.add_row([
@@ -59,10 +69,18 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
     let mut lines = vec![
         format!("{}  {state}", style.bold(&effect.id.to_string())),
         format!("  run       {}", effect.run),
-        format!("  step      {} ({})", printable(&effect.step), printable(&effect.kind)),
+        format!(
+            "  step      {} ({})",
+            printable(&effect.step),
+            printable(&effect.kind)
+        ),
         format!("  guard     {}", printable(&effect.guard)),
         format!("  attempts  {}", effect.attempt),
-        format!("  intended  {} ({})", effect.intended_at, ago(effect.intended_at)),
+        format!(
+            "  intended  {} ({})",
+            effect.intended_at,
+            ago(effect.intended_at)
+        ),
     ];
     if let Some(settled_at) = effect.settled_at {
         lines.push(format!("  settled   {settled_at} ({})", ago(settled_at)));

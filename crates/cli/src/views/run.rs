@@ -86,7 +86,10 @@ fn state(run: &Run, style: Style) -> String {
     } else {
         ""
     };
-    format!("{}{asked}", style.toned(tone(run.state), run.state.as_str()))
+    format!(
+        "{}{asked}",
+        style.toned(tone(run.state), run.state.as_str())
+    )
 }
 
 /// A fault as its code and message, or whatever it is.

@@ -77,53 +77,72 @@ fn tell(event: &Event) -> String {
             WaitEnd::TimedOut => format!("{step}: nobody answered in time"),
             WaitEnd::Answered { payload } => format!("{step}: answered with {}", value(payload)),
         },
-        Event::Ended { state, result, fault } => tell_end(*state, result, fault.as_ref()),
+        Event::Ended {
+            state,
+            result,
+            fault,
+        } => tell_end(*state, result, fault.as_ref()),
         Event::Broken { step, fault } => {
             let place = step.as_deref().unwrap_or("result");
             format!("{place}: cannot be worked out: {}", fault.message)
         }
-        Event::ReadFailed { .. }
-        | Event::Intended { .. }
-        | Event::Done { .. }
-        | Event::Failed { .. }
-        | Event::Doubted { .. }
-        | Event::Probed { .. }
-        | Event::Licensed { .. } => tell_attempt(event),
-    }
-}
-
-/// The events that come of calls.
-fn tell_attempt(event: &Event) -> String {
-    match event {
-        Event::Intended { step, attempt, licence, .. } => {
+        Event::Intended {
+            step,
+            attempt,
+            licence,
+            ..
+        } => {
             let licence = licence.map_or("", licensed);
             format!("{step}: attempt {attempt} is about to be made{licence}")
         }
-        Event::Done { step, by, external_id, status, .. } => {
-            let status = status.map_or_else(String::new, |status| format!(" with {status}"));
-            let id = external_id.as_deref().map_or_else(String::new, |id| format!(", as {id}"));
-            format!("{step}: done{status}{id}, {}", witnessed(*by))
-        }
-        Event::Failed { step, fault, retry_at } => {
-            format!("{step}: did not happen: {}{}", fault.message, again(*retry_at))
-        }
-        Event::ReadFailed { step, fault, retry_at } => {
-            format!("{step}: could not be read: {}{}", fault.message, again(*retry_at))
-        }
+        Event::Done {
+            step,
+            by,
+            external_id,
+            status,
+            ..
+        } => tell_done(step, *by, external_id.as_deref(), *status),
+        Event::Failed {
+            step,
+            fault,
+            retry_at,
+        } => format!(
+            "{step}: did not happen: {}{}",
+            fault.message,
+            again(*retry_at)
+        ),
+        Event::ReadFailed {
+            step,
+            fault,
+            retry_at,
+        } => format!(
+            "{step}: could not be read: {}{}",
+            fault.message,
+            again(*retry_at)
+        ),
         Event::Doubted { step, doubt, plan } => {
             format!("{step}: in doubt: {}; {}", doubt.message, planned(plan))
         }
-        Event::Probed { step, seen } => match seen {
-            Seen::Absent => format!("{step}: a probe found nothing"),
-            Seen::Unclear { fault, retry_at } => {
-                format!("{step}: the probe failed: {}{}", fault.message, again(*retry_at))
-            }
-        },
+        Event::Probed { step, seen } => tell_probe(step, seen),
         Event::Licensed { step, reason } => {
             format!("{step}: a person says that it did not happen: {reason}")
         }
-        // The caller sends no other events here.
-        other => format!("{other:?}"),
+    }
+}
+
+fn tell_done(step: &str, by: Witness, external_id: Option<&str>, status: Option<u16>) -> String {
+    let status = status.map_or_else(String::new, |status| format!(" with {status}"));
+    let id = external_id.map_or_else(String::new, |id| format!(", as {id}"));
+    format!("{step}: done{status}{id}, {}", witnessed(by))
+}
+
+fn tell_probe(step: &str, seen: &Seen) -> String {
+    match seen {
+        Seen::Absent => format!("{step}: a probe found nothing"),
+        Seen::Unclear { fault, retry_at } => {
+            let again = again(*retry_at);
+            format!("{step}: the probe failed: {}{again}", fault.message)
+        }
     }
 }
 
@@ -184,7 +203,11 @@ mod tests {
     fn told(event: Value) -> String {
         let start = Timestamp::from_second(0).unwrap();
         let at = Timestamp::from_millisecond(12).unwrap();
-        let line = JournalLine { seq: 1, at, events: vec![event] };
+        let line = JournalLine {
+            seq: 1,
+            at,
+            events: vec![event],
+        };
         lines(&[line], start, Style::PLAIN).join("\n")
     }
 
@@ -193,12 +216,18 @@ mod tests {
         let line = told(json!({"event": "done", "step": "invoice", "by": "answer",
             "external_id": "inv_1", "status": 201, "result": {}}));
 
-        assert_eq!(line, "    +0.012s  invoice: done with 201, as inv_1, says the answer");
+        assert_eq!(
+            line,
+            "    +0.012s  invoice: done with 201, as inv_1, says the answer"
+        );
     }
 
     #[test]
     fn an_event_of_a_newer_server_is_shown_by_its_name() {
-        assert_eq!(told(json!({"event": "teleported"})), "    +0.012s  teleported");
+        assert_eq!(
+            told(json!({"event": "teleported"})),
+            "    +0.012s  teleported"
+        );
     }
 
     #[test]

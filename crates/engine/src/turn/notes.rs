@@ -23,6 +23,7 @@ pub(super) struct Identity {
     pub(super) holder: SessionId,
     pub(super) epoch: i64,
     pub(super) seq: i32,
+    pub(super) saw_cancel: bool,
 }
 
 /// What happened since the last write.
@@ -209,6 +210,7 @@ impl Notes {
             holder,
             epoch,
             seq,
+            saw_cancel,
         } = identity;
         Transition {
             run,
@@ -222,6 +224,7 @@ impl Notes {
             waits: std::mem::take(&mut self.waits),
             kv: self.kv.take(),
             record: self.record.take(),
+            saw_cancel,
             lease,
         }
     }

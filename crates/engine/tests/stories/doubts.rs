@@ -1,6 +1,6 @@
 //! Doubt: settled by the guard, or kept for a person.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
 use semel_model::run::State;
 use semel_store::{clock, effects};
@@ -55,7 +55,8 @@ async fn a_person_says_that_it_happened() -> Result<()> {
     let end = world
         .engine
         .await_end(accepted.run, Duration::from_secs(5))
-        .await?;
+        .await?
+        .context("there is such a run")?;
 
     assert_eq!(end.state, State::Succeeded);
     assert_eq!(
@@ -100,7 +101,8 @@ async fn a_person_may_not_say_too_soon_that_it_did_not_happen() -> Result<()> {
     let end = world
         .engine
         .await_end(accepted.run, Duration::from_secs(10))
-        .await?;
+        .await?
+        .context("there is such a run")?;
 
     assert!(matches!(soon, Err(SettleError::TooSoon { .. })), "{soon:?}");
     later?;

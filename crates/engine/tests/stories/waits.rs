@@ -41,7 +41,8 @@ async fn a_callback_resumes_once_and_a_repeat_is_told_the_same() -> Result<()> {
     let end = world
         .engine
         .await_end(accepted.run, Duration::from_secs(10))
-        .await?;
+        .await?
+        .context("there is such a run")?;
 
     assert!(!first.replayed && again.replayed);
     assert_eq!(end.state, State::Succeeded);
@@ -63,7 +64,8 @@ async fn a_callback_before_its_wait_is_kept() -> Result<()> {
     let end = world
         .engine
         .await_end(accepted.run, Duration::from_secs(10))
-        .await?;
+        .await?
+        .context("there is such a run")?;
 
     assert_eq!(end.result.as_deref(), Some(r#""early""#), "{end:?}");
     Ok(())
@@ -89,7 +91,8 @@ async fn a_wait_that_nobody_answers_fails_its_run_and_refuses_latecomers() -> Re
     let end = world
         .engine
         .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+        .await?
+        .context("there is such a run")?;
     let late = world.engine.call_back(&token, b"{}").await;
 
     assert_eq!(waiting.len(), 1);

@@ -74,7 +74,7 @@ impl World {
     pub(crate) async fn deliver(&self, payload: &str) -> Result<Accepted> {
         match self.try_deliver(payload).await? {
             Intake::Accepted(accepted) => Ok(accepted),
-            other => bail!("not accepted: {other:?}"),
+            other @ (Intake::Ignored | Intake::Quarantined(_)) => bail!("not accepted: {other:?}"),
         }
     }
 
@@ -95,7 +95,11 @@ impl World {
     /// Delivers a payload and waits until its run has ended or is parked.
     pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, Standing)> {
         let accepted = self.deliver(payload).await?;
-        let standing = self.engine.await_end(accepted.run, PATIENCE).await?;
+        let standing = self
+            .engine
+            .await_end(accepted.run, PATIENCE)
+            .await?
+            .context("a run")?;
         Ok((accepted, standing))
     }
 

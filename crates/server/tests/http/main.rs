@@ -3,7 +3,9 @@
 mod access;
 mod callbacks;
 mod commands;
+mod doubts;
 mod hooks;
 mod limits;
+mod outages;
 mod starts;
 mod world;

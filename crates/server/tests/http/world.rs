@@ -1,5 +1,6 @@
 //! A server on a database of its own, with a client that has a token and one that has none.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use semel_engine::{Engine, Options, Secret};
 use semel_model::{FlowName, RunId, Span};
 use semel_server::{ServerOptions, serve, token};
 use semel_store::{Cell, CellOptions, migrate, tokens};
-use semel_testkit::Database;
+use semel_testkit::{Database, Proxy, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -22,37 +23,46 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) bare: semel_testkit::Client,
     pub(crate) token: String,
+    pub(crate) address: SocketAddr,
     _down: DropGuard,
     pub(crate) database: Database,
 }
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
-        let database = Database::new(async |url| {
-            migrate(&Cell::connect(&url, CellOptions::default()).await?).await?;
-            Ok(())
-        })
-        .await?;
-        let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
+        let database = new_database().await?;
+        let url = database.url();
+        Self::start_on(database, &url, ServerOptions::default()).await
+    }
+
+    /// A server that reaches its database through a proxy, and is quick to give up on it.
+    pub(crate) async fn start_behind_proxy() -> Result<(Self, Proxy)> {
+        let database = new_database().await?;
+        let proxy = Proxy::start(database.server().address()).await?;
+        let url = Server::url_at(proxy.address(), database.name());
+        let options = ServerOptions {
+            accept_patience: Duration::from_millis(500),
+            ..ServerOptions::default()
+        };
+        Ok((Self::start_on(database, &url, options).await?, proxy))
+    }
+
+    async fn start_on(database: Database, url: &str, options: ServerOptions) -> Result<Self> {
+        let cell = Cell::connect(url, CellOptions::default()).await?;
         let token = add_token(&cell, "main").await?;
-        let options = Options::new(Secret::from_hex(&Secret::generate())?);
-        let engine = Engine::start(cell, options).await?;
+        let secret = Secret::from_hex(&Secret::generate())?;
+        let engine = Engine::start(cell, Options::new(secret)).await?;
 
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let down = CancellationToken::new();
-        let served = serve(
-            listener,
-            engine.clone(),
-            ServerOptions::default(),
-            down.clone(),
-        );
-        tokio::spawn(served);
+        tokio::spawn(serve(listener, engine.clone(), options, down.clone()));
         Ok(Self {
             engine,
             client: Client::new(&format!("http://{address}"), &token)?,
             bare: semel_testkit::Client::new(address, 8),
             token,
+            address,
             _down: down.drop_guard(),
             database,
         })
@@ -85,6 +95,14 @@ impl World {
         self.client.promote_flow(&flow, &promote, &key).await?;
         Ok(flow)
     }
+}
+
+async fn new_database() -> Result<Database> {
+    Database::new(async |url| {
+        migrate(&Cell::connect(&url, CellOptions::default()).await?).await?;
+        Ok(())
+    })
+    .await
 }
 
 async fn add_token(cell: &Cell, namespace: &str) -> Result<String> {

@@ -1,5 +1,7 @@
 //! Each public function of the store, and the schema itself, on a real PostgreSQL.
 
 mod accept;
+mod queue;
+mod retain;
 mod schema;
 mod world;

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::answer::Problem;
+use crate::code;
 use crate::config::LOCAL_FOLDER;
 use crate::outcome::Outcome;
 
@@ -22,7 +23,10 @@ impl Folder {
     pub(super) fn take(directory: &Path) -> Result<Self, Problem> {
         let path = directory.join(LOCAL_FOLDER);
         let failed = |error: io::Error| {
-            Problem::local(format!("cannot keep anything in {}: {error}", path.display()))
+            Problem::local(format!(
+                "cannot keep anything in {}: {error}",
+                path.display()
+            ))
         };
         fs::create_dir_all(&path).map_err(failed)?;
         // What is kept here is secret, and belongs to this machine.
@@ -50,15 +54,14 @@ impl Folder {
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Problem> {
         let path = self.path.join(name);
         let fresh = self.path.join(format!("{name}.new"));
-        let written = fs::remove_file(&fresh)
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-            .and_then(|()| {
-                let mut file = File::options();
-                file.write(true).create_new(true).mode(0o600).open(&fresh)
-            })
+        // Left over from a start that was cut off.
+        let _ = fs::remove_file(&fresh);
+        let mut options = File::options();
+        let written = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&fresh)
             .and_then(|mut file| {
                 writeln!(file, "{text}")?;
                 file.sync_all()
@@ -82,7 +85,7 @@ fn taken(path: &Path) -> Problem {
         url => format!(", at {url}"),
     };
     let message = format!("a `semel dev` is running in this directory{place}");
-    Problem::new(Outcome::Conflict, "already-running", message)
+    Problem::new(Outcome::Conflict, code::ALREADY_RUNNING, message)
         .hint("use that one, or stop it first")
         .next("semel run list")
 }
@@ -114,7 +117,10 @@ mod tests {
         folder.write("token", "one").unwrap();
         folder.write("token", "other").unwrap();
 
-        let mode = fs::metadata(folder.path().join("token")).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.path().join("token"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(folder.read("token").as_deref(), Some("other"));
     }

@@ -12,18 +12,20 @@ use crate::curl;
 use crate::style::Style;
 
 /// The greeting, for people and for programs.
-pub(super) fn of(
-    url: &str,
-    folder: &Path,
-    flows: &BTreeMap<String, Live>,
-    style: Style,
-) -> Answer {
-    let mut lines = vec![format!("semel is ready at {}", style.bold(url)), String::new()];
+pub(super) fn of(url: &str, folder: &Path, flows: &BTreeMap<String, Live>, style: Style) -> Answer {
+    let mut lines = vec![
+        format!("semel is ready at {}", style.bold(url)),
+        String::new(),
+    ];
     let mut data = Vec::new();
     for (file, live) in flows {
         let name = &live.flow.name;
         let line = curl::line(&live.flow, url, NAMESPACE);
-        lines.push(format!("{} r{} is live ({file})", style.bold(name.as_str()), live.release));
+        lines.push(format!(
+            "{} r{} is live ({file})",
+            style.bold(name.as_str()),
+            live.release
+        ));
         if let Some(line) = &line {
             lines.extend([format!("  {line}"), String::new()]);
         }

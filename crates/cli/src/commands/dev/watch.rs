@@ -67,7 +67,10 @@ impl Watch {
     }
 
     fn list(&self) -> BTreeMap<String, Stamp> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
         entries
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;

@@ -32,7 +32,10 @@ pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
             return vec![Line::fail("database", problem.message(), mend)];
         }
     };
-    let mut lines = vec![Line::ok("database", "reachable, and keeps what it acknowledges")];
+    let mut lines = vec![Line::ok(
+        "database",
+        "reachable, and keeps what it acknowledges",
+    )];
     lines.push(migrations(&cell).await);
     match health::read(&cell).await {
         Ok(health) => lines.extend([version(&health), clock(&health), snapshots(&health)]),
@@ -69,7 +72,11 @@ fn clock(health: &Health) -> Line {
     let skew = health.now.as_millisecond() - text::now().as_millisecond();
     let found = format!("the database is {skew} ms from this machine");
     if skew.abs() > SKEW_MS_MAX {
-        Line::warn("clock", found, "let NTP set both clocks; the database's is the one that counts")
+        Line::warn(
+            "clock",
+            found,
+            "let NTP set both clocks; the database's is the one that counts",
+        )
     } else {
         Line::ok("clock", found)
     }

@@ -54,5 +54,8 @@ fn tell(duplicate: &Duplicate, style: Style) -> String {
     };
     let count = style.bold(&format!("×{}", duplicate.count));
     let verdict = printable(&duplicate.verdict);
-    format!("{count:<6}  {payload}  ({verdict}, last {})", ago(duplicate.last_at))
+    format!(
+        "{count:<6}  {payload}  ({verdict}, last {})",
+        ago(duplicate.last_at)
+    )
 }

@@ -27,7 +27,9 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     }
     let answer = Answer::done(&page, render(&table));
     Ok(if page.items.is_empty() {
-        answer.note("there is no flow yet").next("semel flow push FILE")
+        answer
+            .note("there is no flow yet")
+            .next("semel flow push FILE")
     } else {
         answer
     })

@@ -36,9 +36,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     // Promoting r1, r2 and r1 again are three commands, so what is live now goes into the key.
     let live = found.flow.live.unwrap_or_default().to_string();
-    let key = arguments
-        .repeat
-        .key_or(&["flow promote", flow.as_str(), &release.to_string(), &live]);
+    let key =
+        arguments
+            .repeat
+            .key_or(&["flow promote", flow.as_str(), &release.to_string(), &live]);
     let promoted = client
         .promote_flow(flow, &Promote { release }, &key)
         .await?
@@ -50,9 +51,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
 fn latest(found: &FlowDetail) -> Result<i32, Problem> {
     found.flow.latest.ok_or_else(|| {
         let name = &found.flow.name;
-        Problem::new(Outcome::NotFound, "release-not-found", format!("{name} has no release"))
-            .hint("publish its draft first")
-            .next(format!("semel flow publish {name}"))
+        Problem::new(
+            Outcome::NotFound,
+            semel_api::Code::ReleaseNotFound.as_str(),
+            format!("{name} has no release"),
+        )
+        .hint("publish its draft first")
+        .next(format!("semel flow publish {name}"))
     })
 }
 

@@ -39,8 +39,12 @@ fn checked(file: &str, source: &str) -> Result<Flow, Problem> {
         output::note(&checked.render(Style::of_stderr().is_colored()));
     }
     checked.flow.ok_or_else(|| {
-        Problem::new(Outcome::Failed, "flow-invalid", format!("{file} cannot be pushed"))
-            .hint("mend what the diagnostics point at")
-            .next(format!("semel check {}", shell_word(file)))
+        Problem::new(
+            Outcome::Failed,
+            semel_api::Code::FlowInvalid.as_str(),
+            format!("{file} cannot be pushed"),
+        )
+        .hint("mend what the diagnostics point at")
+        .next(format!("semel check {}", shell_word(file)))
     })
 }

@@ -41,6 +41,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .drop_key(flow, name, &DropKey { reason }, &key)
         .await?
         .body;
-    let text = format!("{} is free; {} keeps its record", printable(name), dropped.run);
+    let text = format!(
+        "{} is free; {} keeps its record",
+        printable(name),
+        dropped.run
+    );
     Ok(Answer::done(&dropped, text).next(format!("semel run show {}", dropped.run)))
 }

@@ -27,7 +27,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         format!("  run          {} ({state})", found.run),
         format!("  claim        {}", found.claim),
         format!("  fingerprint  {}", printable(&found.fingerprint)),
-        format!("  kept until   {} ({})", found.expires_at, ago(found.expires_at)),
+        format!(
+            "  kept until   {} ({})",
+            found.expires_at,
+            ago(found.expires_at)
+        ),
     ];
     Ok(Answer::done(&found, lines.join("\n")).next(format!("semel run show {}", found.run)))
 }

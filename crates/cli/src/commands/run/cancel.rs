@@ -31,6 +31,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .cancel_run(run, &Cancel { reason }, &key)
         .await?
         .body;
-    let text = format!("{run} ends at its next commit");
+    let text = format!("the end of {run} is asked for; it comes with its next commit");
     Ok(Answer::done(&cancelled, text).next(format!("semel run watch {run}")))
 }

@@ -106,9 +106,9 @@ async fn start(
 fn refusal(error: &ClientError) -> Option<Code> {
     match error {
         ClientError::Problem(problem) => problem.code(),
-        ClientError::Address(_)
-        | ClientError::Unreachable(_)
-        | ClientError::Malformed { .. } => None,
+        ClientError::Address(_) | ClientError::Unreachable(_) | ClientError::Malformed { .. } => {
+            None
+        }
     }
 }
 
@@ -122,7 +122,9 @@ async fn wait_for(
     loop {
         let left = span.to_duration().saturating_sub(begun.elapsed());
         let left = Span::from_millis(left.as_millis() as u64);
-        let found = client.await_run(run, left.min(Span::from_secs(WAIT_SECS_MAX))).await?;
+        let found = client
+            .await_run(run, left.min(Span::from_secs(WAIT_SECS_MAX)))
+            .await?;
         let over = begun.elapsed() >= span.to_duration();
         if over || found.state.state() != semel_model::run::State::Active {
             return Ok(found);

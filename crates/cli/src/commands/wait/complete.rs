@@ -10,7 +10,9 @@ use crate::remote;
 
 /// End a wait in the place of its callback.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel wait complete wait_0123… --payload '{\"approved\":true}'")]
+#[command(
+    after_help = "Example:\n  semel wait complete wait_0123… --payload '{\"approved\":true}'"
+)]
 pub(crate) struct Arguments {
     /// The wait.
     wait: WaitId,

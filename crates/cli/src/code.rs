@@ -1,0 +1,69 @@
+//! The codes of errors that arise here and not at a server: stable words, each with a page
+//! `docs/errors/<code>.md`. What a server refuses comes with the API's own codes.
+
+/// The command line makes no sense.
+pub(crate) const USAGE: &str = "usage";
+/// Something on this machine did not work out.
+pub(crate) const LOCAL: &str = "local";
+/// The configuration file cannot be read.
+pub(crate) const CONFIG: &str = "config";
+/// A file is in the way.
+pub(crate) const FILE_EXISTS: &str = "file-exists";
+/// A file is missing.
+pub(crate) const FILE_NOT_FOUND: &str = "file-not-found";
+/// There is no token to show.
+pub(crate) const TOKEN_MISSING: &str = "token-missing";
+/// A `semel dev` runs in this directory.
+pub(crate) const ALREADY_RUNNING: &str = "already-running";
+/// Another program listens there.
+pub(crate) const ADDRESS_IN_USE: &str = "address-in-use";
+/// The schema is older than the binary.
+pub(crate) const MIGRATIONS_PENDING: &str = "migrations-pending";
+/// The schema could not be brought up to date.
+pub(crate) const MIGRATION_FAILED: &str = "migration-failed";
+/// `semel doctor` found something.
+pub(crate) const NOT_IN_ORDER: &str = "not-in-order";
+/// The run has not ended yet.
+pub(crate) const RUN_UNDER_WAY: &str = "run-under-way";
+/// The run is in doubt.
+pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
+/// The run failed, was cancelled, or needs a person.
+pub(crate) const RUN_FAILED: &str = "run-failed";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_page_and_no_second_meaning() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let codes = [
+            USAGE,
+            LOCAL,
+            CONFIG,
+            FILE_EXISTS,
+            FILE_NOT_FOUND,
+            TOKEN_MISSING,
+            ALREADY_RUNNING,
+            ADDRESS_IN_USE,
+            MIGRATIONS_PENDING,
+            MIGRATION_FAILED,
+            NOT_IN_ORDER,
+            RUN_UNDER_WAY,
+            RUN_IN_DOUBT,
+            RUN_FAILED,
+        ];
+        for code in codes {
+            let page = root.join(format!("docs/errors/{code}.md"));
+            let page = std::fs::read_to_string(page).unwrap_or_default();
+
+            assert!(
+                page.starts_with(&format!("# {code}\n")),
+                "{code} has a page"
+            );
+            assert!(code.parse::<semel_api::Code>().is_err(), "{code} is ours");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Why an arrival has no run.
+
+use semel_model::{RunId, TriggerKind};
+
+use super::PAYLOAD_BYTES_MAX;
+
+/// Why an arrival has no run.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// No live flow has this hook.
+    #[error("no live flow has this hook")]
+    UnknownHook,
+    /// There is no live flow of this name.
+    #[error("there is no live flow of this name")]
+    UnknownFlow,
+    /// The flow cannot be started in this way.
+    #[error("the flow has no {kind} trigger")]
+    NoTrigger {
+        /// In which way it was to be started.
+        kind: TriggerKind,
+    },
+    /// The payload is not JSON that can be fingerprinted.
+    #[error("the payload cannot be read: {0}")]
+    NotJson(String),
+    /// The payload is too large.
+    #[error("the payload has more than {PAYLOAD_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Neither the caller nor the trigger names a key.
+    #[error("the start has no key")]
+    NoKey,
+    /// The trigger's expression gives no key for this payload. It is on record.
+    #[error("the key cannot be told: {0}")]
+    KeyFailed(String),
+    /// The key is known with another payload.
+    #[error("the key belongs to {run}, which came with another payload")]
+    Mismatch {
+        /// The run that the key belongs to.
+        run: RunId,
+    },
+    /// The database did not answer in time: sending again is safe.
+    #[error("the delivery could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl IntakeError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownHook => "hook-not-found",
+            Self::UnknownFlow => "flow-not-found",
+            Self::NoTrigger { .. } => "trigger-not-declared",
+            Self::NotJson(_) => "body-not-json",
+            Self::TooLarge => "body-too-large",
+            Self::NoKey => "key-missing",
+            Self::KeyFailed(_) => "key-failed",
+            Self::Mismatch { .. } => "payload-mismatch",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Where a turn meets the journal: everything that happened since the last write, in one commit.
+
+use semel_model::Guard;
+use semel_model::event::Event;
+use semel_model::run::State;
+use semel_steps::fault;
+use semel_store::evidence;
+use semel_store::journal::{Lease, RecordChange, Written};
+use semel_store::queue;
+use semel_store::runs::Standing;
+use semel_store::writer::WriteError;
+
+use super::{Stop, Turn, notes};
+use crate::lease;
+
+impl Turn {
+    /// An effect's outcome is written before anything slow is built on it.
+    pub(super) async fn commit_what_matters(&mut self) -> Result<(), Stop> {
+        if self.notes.must_be_written() {
+            self.commit(Lease::Keep).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes what happened since the last write.
+    pub(crate) async fn commit(&mut self, lease: Lease) -> Result<(), Stop> {
+        if self.notes.is_empty() {
+            return self.commit_nothing(lease).await;
+        }
+        let (before, after) = self.notes.fault_points();
+        if self.recorded_parked && !self.state.parked && lease != Lease::End {
+            self.notes.unpark();
+        }
+        let transition = self.notes.take(self.identity(), lease.clone());
+        let end = transition.record.clone();
+        fault::point(before, &self.key.text()).await;
+        let written = self.inner.record.write(transition).await;
+        fault::point(after, &self.key.text()).await;
+        match written {
+            Ok(Written::Committed { cancel, made }) => {
+                self.inner.metrics.transitions.add_one();
+                self.seq += 1;
+                self.cancel |= cancel;
+                self.unrecorded = None;
+                self.recorded_parked = self.state.parked;
+                self.learn(made)?;
+                self.after_commit(&lease, end);
+                Ok(())
+            }
+            Ok(Written::Fenced) => Err(Stop::Fenced),
+            // Handed back, so that the next turn finds the callback.
+            Ok(Written::Overtaken) => Err(Stop::Unsure("a callback came first".to_owned())),
+            Err(
+                error @ (WriteError::Unavailable(_) | WriteError::Refused(_) | WriteError::Stopped),
+            ) => Err(Stop::Unsure(error.to_string())),
+        }
+    }
+
+    /// Takes in the event that a write made itself.
+    fn learn(&mut self, made: Option<Event>) -> Result<(), Stop> {
+        match (self.notes.take_expectation(), made) {
+            (true, Some(event)) => {
+                let guard = Some(Guard::Transaction);
+                self.state.apply(&event, guard, self.inner.clock.now());
+                Ok(())
+            }
+            // The write took effect before its answer was lost: only the journal knows the result.
+            (true, None) => Err(Stop::Unsure(
+                "the result of a write must be read back".to_owned(),
+            )),
+            (false, _) => Ok(()),
+        }
+    }
+
+    fn after_commit(&mut self, lease: &Lease, end: Option<RecordChange>) {
+        match lease {
+            Lease::Keep => return,
+            Lease::Return {
+                due_at: Some(due_at),
+                ..
+            } => lease::expect(&self.inner, *due_at),
+            Lease::Return { due_at: None, .. } => {}
+            Lease::End => {
+                let metrics = &self.inner.metrics;
+                match end.as_ref().map(|record| record.state) {
+                    Some(State::Succeeded) => metrics.runs_succeeded.add_one(),
+                    Some(State::Cancelled) => metrics.runs_cancelled.add_one(),
+                    _ => metrics.runs_failed.add_one(),
+                }
+            }
+        }
+        self.settled = true;
+        if let Some(record) = end {
+            self.carried.tell(Standing {
+                run: self.run,
+                state: record.state,
+                result: record.result,
+                fault: record.fault,
+            });
+        }
+    }
+
+    /// The run was woken for nothing: it sleeps on, and the journal stays as it is.
+    async fn commit_nothing(&mut self, lease: Lease) -> Result<(), Stop> {
+        let Lease::Return { due_at, stage } = lease else {
+            return Ok(());
+        };
+        let session = self.tenure.session;
+        let rest = (due_at, stage);
+        let (cell, run) = (&self.inner.cell, self.run);
+        match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel).await {
+            Ok(true) => {
+                self.settled = true;
+                Ok(())
+            }
+            Ok(false) => Err(Stop::Fenced),
+            Err(error) => Err(Stop::Unsure(error.to_string())),
+        }
+    }
+
+    pub(super) async fn stopped(&mut self, stop: Stop) {
+        match stop {
+            Stop::Fenced => {
+                self.inner.metrics.fenced.add_one();
+                self.settled = true;
+                tracing::warn!(run.id = %self.run, key = %self.key, "the lease of a run was lost");
+                self.hand_in_evidence().await;
+            }
+            Stop::Unsure(reason) => {
+                tracing::info!(run.id = %self.run, key = %self.key, reason, "a run is handed back");
+            }
+        }
+    }
+
+    /// What the destination answered is known here and nowhere else.
+    async fn hand_in_evidence(&mut self) {
+        let Some(late) = self.unrecorded.take() else {
+            return;
+        };
+        if let Err(error) = evidence::hand_in(&self.inner.cell, self.run, self.epoch, &late).await {
+            tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
+                "a late answer could not be handed in");
+        }
+        self.inner.wake.notify_one();
+    }
+
+    fn identity(&self) -> notes::Identity {
+        notes::Identity {
+            run: self.run,
+            born: self.born,
+            namespace_id: self.release.namespace_id,
+            holder: self.tenure.session,
+            epoch: self.epoch,
+            seq: self.seq,
+            saw_cancel: self.cancel,
+        }
+    }
+}

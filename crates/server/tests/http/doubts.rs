@@ -1,0 +1,87 @@
+//! Doubts: a person settles over the API what nobody else can know.
+
+use anyhow::{Context, Result};
+use semel_api::Code;
+use semel_api::types::{Effect, Settle, Standing, StartRun, Verdict};
+use semel_model::{RunId, Span};
+use semel_testkit::Peer;
+use semel_testkit::peer::Behaviour;
+use serde_json::json;
+
+use crate::world::{PATIENCE_SECS, World, refused};
+
+/// A run whose one call lost its answer.
+async fn doubt(world: &World, bank: &Peer) -> Result<(RunId, Effect)> {
+    let steps = format!(
+        "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
+         http: {{ post: '{}', json: {{ n: 1 }}, timeout: 1s }}\nresult: steps.charge.result\n",
+        bank.url("/plain/charges")
+    );
+    let flow = world.publish("charging", &steps).await?;
+    bank.next("/plain/", Behaviour::CloseWithoutAnswer).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let started = world.client.start_run(&flow, &start, patience).await?;
+    anyhow::ensure!(started.body.state == Standing::InDoubt, "{started:?}");
+    let mut doubts = world.client.list_doubts().await?.items;
+    Ok((started.body.run, doubts.pop().context("a doubt")?))
+}
+
+fn said(verdict: Verdict) -> Settle {
+    Settle {
+        verdict,
+        external_id: None,
+        result: None,
+        reason: Some("looked it up".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_doubt_is_settled_once_and_its_run_goes_on() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let (run, effect) = doubt(&world, &bank).await?;
+    let settle = Settle {
+        external_id: Some("ch_1".to_owned()),
+        result: Some(json!({"id": "ch_1"})),
+        ..said(Verdict::Happened)
+    };
+
+    let first = world.client.settle_effect(effect.id, &settle, "s").await?;
+    let again = world.client.settle_effect(effect.id, &settle, "s").await?;
+    let anew = world.client.settle_effect(effect.id, &settle, "t").await;
+    let end = world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
+
+    assert!(!first.replayed && again.replayed);
+    assert_eq!(refused(anew)?, Code::NotInDoubt);
+    assert_eq!(end.state, Standing::Succeeded);
+    assert_eq!(
+        bank.count("/plain/").await?.effects,
+        1,
+        "nothing is sent again"
+    );
+    let settled = world.client.get_effect(effect.id).await?;
+    assert_eq!(settled.external_id.as_deref(), Some("ch_1"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_too_soon_to_say_that_it_did_not_happen() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let (_, effect) = doubt(&world, &bank).await?;
+
+    let soon = said(Verdict::DidNotHappen);
+    let soon = world.client.settle_effect(effect.id, &soon, "s").await;
+    // The refusal was not kept: the same key can carry another word.
+    let fail = said(Verdict::Fail);
+    let fail = world.client.settle_effect(effect.id, &fail, "s").await?;
+
+    assert_eq!(refused(soon)?, Code::SettleTooSoon);
+    assert!(!fail.replayed);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A database that is away: nothing is acknowledged, and everything goes on when it is back.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hyper::Method;
+use semel_api::types::Started;
+use semel_api::{Code, Problem};
+use semel_testkit::Cut;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::world::{World, refused, soon};
+
+const ORDERS: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
+    steps:\n  - id: note\n    kv: { add: orders }\n";
+
+#[tokio::test]
+async fn a_delivery_is_not_acknowledged_while_the_database_is_away() -> Result<()> {
+    let (world, proxy) = World::start_behind_proxy().await?;
+    world.publish("orders", ORDERS).await?;
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+
+    let away = world
+        .bare
+        .post("/hooks/main/orders", r#"{"id":"1"}"#)
+        .await?;
+    let read = refused(world.client.list_runs(&Default::default()).await);
+    let ready = world.client.is_ready().await?;
+    proxy.resume();
+    let back = soon(async || {
+        let again = world
+            .bare
+            .post("/hooks/main/orders", r#"{"id":"1"}"#)
+            .await?;
+        Ok(again.status.is_success().then_some(again))
+    })
+    .await?;
+
+    assert_eq!(away.status, 503);
+    assert_eq!(away.header("retry-after"), Some("1"));
+    assert_eq!(away.json::<Problem>()?.code, "database-unavailable");
+    assert_eq!((read?, ready), (Code::DatabaseUnavailable, false));
+    assert_eq!(back.json::<Started>()?.key, "1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_who_hangs_up_does_not_strand_its_run() -> Result<()> {
+    let (world, proxy) = World::start_behind_proxy().await?;
+    world.publish("orders", ORDERS).await?;
+    proxy.hold_answers();
+    let body = r#"{"id":"1"}"#;
+    let request = format!(
+        "POST /hooks/main/orders HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+
+    let mut sender = TcpStream::connect(world.address).await?;
+    sender.write_all(request.as_bytes()).await?;
+    proxy.until_held(1, Duration::from_secs(10)).await?;
+    drop(sender);
+    // The server sees the end of the connection while the commit is in flight.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    proxy.resume();
+
+    soon(async || {
+        let runs = world.client.list_runs(&Default::default()).await;
+        let ended = |run: &semel_api::types::Run| run.state.is_ended();
+        Ok(runs
+            .ok()
+            .filter(|runs| runs.items.first().is_some_and(ended)))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stranger_who_sends_nothing_is_not_waited_for_by_others() -> Result<()> {
+    let world = World::start().await?;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(TcpStream::connect(world.address).await?);
+    }
+
+    let answer = world.bare.send(Method::GET, "/healthz", &[], "".into());
+    let answer = answer.await?;
+
+    assert_eq!(answer.status, 200);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What one step forward of one run writes, and what it comes to.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use semel_model::event::Event;
+use semel_model::run::State;
+use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
+
+use crate::kv::Write;
+use crate::runs::Stage;
+
+/// One step forward of one run.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    /// The run.
+    pub run: RunId,
+    /// The partition of its journal and effects.
+    pub born: Date,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The session that believes to hold it.
+    pub holder: SessionId,
+    /// The lease under which it writes.
+    pub epoch: i64,
+    /// The number of the journal row that this one follows on.
+    pub seq: i32,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// What the ledger says from now on.
+    pub effects: Vec<EffectChange>,
+    /// Waits that open or run out.
+    pub waits: Vec<WaitChange>,
+    /// The shared entry that is written in the same commit.
+    pub kv: Option<Write>,
+    /// What the record says from now on, where that changes.
+    pub record: Option<RecordChange>,
+    /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
+    /// that falls asleep is due at once.
+    pub saw_cancel: bool,
+    /// What becomes of the lease.
+    pub lease: Lease,
+}
+
+/// What a transition makes of the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// The worker goes on.
+    Keep,
+    /// The run sleeps: until an instant, or until a person or a callback wakes it.
+    Return {
+        /// When it is due again.
+        due_at: Option<Timestamp>,
+        /// Why it sleeps.
+        stage: Stage,
+    },
+    /// The run has ended.
+    End,
+}
+
+/// What the ledger says of an effect from now on.
+#[derive(Clone, Debug)]
+pub struct EffectChange {
+    /// The effect.
+    pub effect: EffectId,
+    /// The step's path.
+    pub step: String,
+    /// The kind of step.
+    pub kind: &'static str,
+    /// How it is made safe.
+    pub guard: Guard,
+    /// Its state.
+    pub state: effect::State,
+    /// The number of its latest attempt.
+    pub attempt: u32,
+    /// Whether the ledger has no row of it yet.
+    pub first: bool,
+    /// The destination's identity for what was made.
+    pub external_id: Option<String>,
+    /// What was seen, where it did not simply succeed.
+    pub note: Option<String>,
+}
+
+/// What becomes of a wait.
+#[derive(Clone, Debug)]
+pub enum WaitChange {
+    /// The run came to it.
+    Open {
+        /// The wait.
+        wait: WaitId,
+        /// The step's path.
+        step: String,
+        /// When it ends by itself.
+        until: Option<Timestamp>,
+    },
+    /// Its time came, and no callback did.
+    Elapse {
+        /// The wait.
+        wait: WaitId,
+    },
+}
+
+/// What the record says of a run from now on.
+#[derive(Clone, Debug)]
+pub struct RecordChange {
+    /// Its state.
+    pub state: State,
+    /// Its result, as JSON text.
+    pub result: Option<String>,
+    /// Its fault, as JSON text.
+    pub fault: Option<String>,
+}
+
+/// What a transition came to.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// It is committed.
+    Committed {
+        /// Whether a person asks for the run's end.
+        cancel: bool,
+        /// The event that the write itself made, where it was not known before.
+        made: Option<Event>,
+    },
+    /// The lease is another's: nothing was written.
+    Fenced,
+    /// A callback ended the wait whose time was up: nothing was written, and the lease holds.
+    Overtaken,
+}
+
+/// One row of a run's journal.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its number.
+    pub seq: i32,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Its events, as JSON text.
+    pub events: String,
+}

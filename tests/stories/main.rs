@@ -1,0 +1,3 @@
+//! What users see, told through the real binary.
+
+mod first_minutes;

@@ -1,0 +1,134 @@
+//! Sleepers and their callbacks: each wait ends once, however often it is called back.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Program};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::crowd::{self, Post};
+use crate::flood::until_succeeded;
+use crate::servers::{Home, serve};
+
+/// How many runs sleep.
+const WAITS: usize = 10_000;
+
+/// How often each is called back.
+const TIMES: usize = 10;
+
+/// How many senders call back.
+const SENDERS: usize = 64;
+
+/// How long the runs may take to fall asleep.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FLOW: &str = "flow: sleeper
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: tell
+    kv: { set: 'url/${{ input.id }}', value: '${{ waits.answer.url }}' }
+  - id: answer
+    wait: { callback: true, within: 1h }
+  - id: resumed
+    kv: { add: 'resumed/${{ input.id }}' }
+result: steps.answer.result
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
+    let cluster = Cluster::start(Options::durable()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let server = serve(Program::semel()?, &home.url(), "10s").await?;
+    home.publish(&server, "sleeper", FLOW).await?;
+    let client = home.connect().await?;
+    let begun = Instant::now();
+    let deliveries = (0..WAITS).map(|id| Post {
+        subject: id,
+        path: "/hooks/default/sleeper".to_owned(),
+        body: format!(r#"{{"id":"{id}"}}"#),
+    });
+    for (_, answer) in crowd::send(&server, SENDERS, deliveries.collect()).await? {
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+    let addresses = until_asleep(&client).await?;
+    println!(
+        "{WAITS} runs sleep after {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+
+    let mut calls: Vec<Post> = (0..WAITS * TIMES)
+        .map(|index| Post {
+            subject: index % WAITS,
+            path: addresses[index % WAITS].clone(),
+            body: format!(r#"{{"call":{}}}"#, index / WAITS),
+        })
+        .collect();
+    Chance::new("callbacks").shuffle(&mut calls);
+    let answers = crowd::send(&server, SENDERS, calls).await?;
+    until_succeeded(&client, WAITS).await?;
+
+    let mut firsts: HashMap<usize, usize> = HashMap::new();
+    for (id, answer) in &answers {
+        ensure!(answer.status == 200, "{}: {}", answer.status, answer.text());
+        let first = answer.header("idempotency-replayed").is_none();
+        *firsts.entry(*id).or_default() += usize::from(first);
+    }
+    ensure!(
+        firsts.len() == WAITS,
+        "{} waits were answered",
+        firsts.len()
+    );
+    ensure!(
+        firsts.values().all(|count| *count == 1),
+        "a wait has one first callback"
+    );
+    let resumed = count(
+        &client,
+        "SELECT count(*) FROM journal WHERE events::text LIKE '%\"wait_ended\"%'",
+    );
+    ensure!(resumed.await? == WAITS, "every wait ended once");
+    let once = count(
+        &client,
+        "SELECT count(*) FROM kv WHERE entry LIKE 'resumed/%' AND value::text = '1'",
+    );
+    ensure!(once.await? == WAITS, "every run went on once");
+    println!(
+        "{} callbacks, all after {:.1} s",
+        answers.len(),
+        begun.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Waits until all runs sleep, and gives the path of each one's callback.
+async fn until_asleep(client: &Connection) -> Result<Vec<String>> {
+    let deadline = Instant::now() + PATIENCE;
+    while count(client, "SELECT count(*) FROM waits WHERE state = 'open'").await? < WAITS {
+        ensure!(Instant::now() < deadline, "not all runs fell asleep");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let rows = client
+        .query(
+            "SELECT entry, value::text FROM kv WHERE entry LIKE 'url/%'",
+            &[],
+        )
+        .await?;
+    let mut paths = vec![String::new(); WAITS];
+    for row in &rows {
+        let id: usize = row.get::<_, &str>(0).trim_start_matches("url/").parse()?;
+        let url: Value = serde_json::from_str(row.get(1))?;
+        let url = url.as_str().context("an address")?;
+        let at = url.find("/callbacks/").context("a callback's address")?;
+        url[at..].clone_into(&mut paths[id]);
+    }
+    Ok(paths)
+}
+
+async fn count(client: &Connection, sql: &str) -> Result<usize> {
+    let row = client.query_one(sql, &[]).await?;
+    Ok(row.get::<_, i64>(0).unsigned_abs() as usize)
+}

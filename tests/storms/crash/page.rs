@@ -1,0 +1,123 @@
+//! The page that readers get: what was found, which is what was expected.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::cell::{Cell, FAULTS, GUARDS, Guard, POINTS};
+use super::inspect::Finding;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/crash-table.md");
+
+const OPENING: &str = "# The crash table
+
+One effect, one fault, at every point of the effect's life. Each cell was played with real
+processes: a server with a run in its hands is struck at that very point, another server is there to
+take over, the sender sends again when it got no answer, and the destination counts.
+
+A cell reads *end of the run · effects that the destination counted · requests that it saw*, probes
+aside. *In doubt* means that nobody can know, and that a person is asked instead of the request
+being sent again.
+
+The faults:
+
+- **server killed**: SIGKILL. Another server takes the run over once the lease is past.
+- **server paused past its lease**: SIGSTOP; another server takes the run over; then SIGCONT. The
+  paused server wakes up in the middle of what it was doing. It may neither send nor write any
+  more; an answer that it holds is evidence.
+- **database connections cut**: every connection of the server to PostgreSQL is reset, and new ones
+  are refused for a moment. The server keeps its lease.
+- **PostgreSQL killed**: all of its processes at one moment, then started again.
+
+*Its answer lost or late* means that PostgreSQL committed and the server does not know: the answer is
+held back, and then lost with the wire, or let through after the pause.
+
+In every cell there is one run for the key, all answers to the sender name it, a further delivery
+names it again, the journal has no gap and its leases only grow, the ledger says what the journal
+says, and all requests of an effect carry the same `Idempotency-Key`.
+";
+
+const CLOSING: &str = "
+## How to reproduce
+
+    cargo nextest run -p semel-tests --test storms every_crash
+
+The test works out what each cell must come to from the design (`tests/storms/crash/oracle.rs`),
+plays all of them, and writes this page. `seeded_mistakes_turn_cells_red` shows that it can fail: a
+server without its fence, one that records before it sends, and one that sends a new key with every
+attempt each turn cells red.
+";
+
+/// Writes the page, and objects when it was not up to date.
+pub(crate) fn keep(findings: &[Finding]) -> Result<()> {
+    let mut page = OPENING.to_owned();
+    writeln!(page, "\n{} cells.", findings.len())?;
+    for guard in GUARDS {
+        write_guard(&mut page, guard, findings)?;
+    }
+    page.push_str(CLOSING);
+    if fs::read_to_string(PAGE).is_ok_and(|kept| kept == page) {
+        return Ok(());
+    }
+    fs::write(Path::new(PAGE), page)?;
+    ensure!(
+        std::env::var_os("SEMEL_ACCEPT_PAGE").is_some(),
+        "docs/crash-table.md was out of date and is written anew: look at it and commit it"
+    );
+    Ok(())
+}
+
+fn write_guard(page: &mut String, guard: Guard, findings: &[Finding]) -> Result<()> {
+    writeln!(page, "\n## `{}`\n\n{}\n", guard.name(), about(guard))?;
+    let heads: Vec<&str> = FAULTS.iter().map(|fault| fault.about()).collect();
+    writeln!(page, "| when | {} |", heads.join(" | "))?;
+    writeln!(page, "|---|{}", "---|".repeat(heads.len()))?;
+    for point in POINTS {
+        let cells = FAULTS.map(|fault| {
+            let cell = Cell::new(point, guard, fault);
+            findings.iter().find(|finding| finding.cell == cell)
+        });
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let texts = cells.map(|finding| finding.map_or("–".to_owned(), describe));
+        writeln!(page, "| {} | {} |", point.about(), texts.join(" | "))?;
+    }
+    Ok(())
+}
+
+fn describe(finding: &Finding) -> String {
+    let state = finding.state.replace('_', " ");
+    let state = match state.as_str() {
+        "in doubt" => "**in doubt**".to_owned(),
+        _ => state,
+    };
+    match finding.cell.guard {
+        Guard::Transaction => format!("{state} · {}", finding.effects),
+        _ => format!("{state} · {} · {}", finding.effects, finding.calls),
+    }
+}
+
+fn about(guard: Guard) -> &'static str {
+    match guard {
+        Guard::Transaction => {
+            "A counter in the engine's own database: effect and marker commit together. It sends \
+             nothing, so the points on the wire do not exist."
+        }
+        Guard::Key => "A `POST` to a destination that honours the key.",
+        Guard::Natural => "A `PUT` to an address: setting twice is setting once.",
+        Guard::Probe => {
+            "A `POST` to a destination that ignores the key; a read tells whether it happened."
+        }
+        Guard::Review => {
+            "A `POST` to a destination that ignores the key, and nothing that could tell: the \
+             engine sends at most once."
+        }
+        Guard::Repeat => {
+            "A `POST` that the author declared additive: it is repeated where its outcome is not \
+             known."
+        }
+    }
+}

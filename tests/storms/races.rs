@@ -1,0 +1,118 @@
+//! Two that meet at the same run at the same moment, with the order of their commits chosen.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Peer};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::harness::Harness;
+use crate::servers::{Home, Served, faults, serve};
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+const WAITING: &str = "flow: waiting
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: tell
+    kv: { set: url, value: '${{ waits.answer.url }}' }
+  - id: answer
+    wait: { callback: true, within: 1s }
+result: steps.answer.result
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let server = start(&home, &harness, "10s").await?;
+    home.publish(&server, "waiting", WAITING).await?;
+    let client = home.connect().await?;
+
+    // The worker has seen no callback, and is about to write that the time is up.
+    let timeout = harness.arm("other.before", Some("one"));
+    deliver(&server, "waiting").await?;
+    let timeout = timeout.until_held(PATIENCE).await?;
+    let url: Value = serde_json::from_str(&one(&client, "SELECT value::text FROM kv").await?)?;
+    let url = url.as_str().context("an address")?;
+    let path = &url[url.find("/callbacks/").context("a callback's address")?..];
+    let called = server.client.post(path, r#"{"ok":true}"#).await?;
+    timeout.let_go().await;
+
+    ensure!(called.status == 200, "{}", called.text());
+    until(&client, "SELECT state::text FROM runs", "succeeded").await?;
+    let result = one(&client, "SELECT result::text FROM runs").await?;
+    ensure!(result == r#"{"ok":true}"#, "the result is {result}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let (early, late) = (Harness::start()?, Harness::start()?);
+    let first = start(&home, &early, "2s").await?;
+    let flow = format!(
+        "flow: charge\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: act\n    \
+         http: {{ post: '{}', json: {{ id: 1 }}, timeout: 60s }}\n    guard: review\n",
+        peer.url("/plain/charges")
+    );
+    home.publish(&first, "charge", &flow).await?;
+    let _second = start(&home, &late, "2s").await?;
+    let client = home.connect().await?;
+
+    // The first server holds the answer when it is paused; the second finds the intent without an
+    // outcome, and is about to write that the run is kept for a person.
+    let answered = early.arm("outcome.before", Some("one"));
+    deliver(&first, "charge").await?;
+    let answered = answered.until_held(PATIENCE).await?;
+    let parking = late.arm("outcome.before", Some("one"));
+    first.process.sigstop()?;
+    let parking = parking.until_held(PATIENCE).await?;
+    answered.let_go().await;
+    first.process.sigcont()?;
+    until(&client, "SELECT count(*)::text FROM evidence", "1").await?;
+    parking.let_go().await;
+
+    until(&client, "SELECT state::text FROM runs", "succeeded").await?;
+    ensure!(peer.count("/plain/").await?.calls == 1, "it is sent once");
+    Ok(())
+}
+
+async fn start(home: &Home, harness: &Harness, lease: &str) -> Result<Served> {
+    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
+    serve(program, &home.url(), lease).await
+}
+
+async fn deliver(server: &Served, flow: &str) -> Result<()> {
+    let path = format!("/hooks/default/{flow}");
+    let answer = server.client.post(&path, r#"{"id":"one"}"#).await?;
+    ensure!(answer.status == 202, "{}", answer.text());
+    Ok(())
+}
+
+/// The one text that a query gives.
+async fn one(client: &Connection, sql: &str) -> Result<String> {
+    Ok(client.query_one(sql, &[]).await?.get(0))
+}
+
+/// Waits until a query gives what is wanted.
+async fn until(client: &Connection, sql: &str, wanted: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = one(client, sql).await?;
+        if found == wanted {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{sql}: {found} instead of {wanted}"
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+}
