@@ -18,8 +18,7 @@ use crate::meters::Meters;
 /// How long a process may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The flow that deliveries are accepted for: its runs sleep at once, so that what is measured is
-/// the accept.
+/// The flow that deliveries are accepted for: its runs sleep as soon as somebody moves them.
 const ACCEPT_FLOW: &str = "
 flow: accept
 trigger:
@@ -68,6 +67,8 @@ pub(crate) struct Ground {
     pub(crate) meters: Meters,
     /// The product.
     pub(crate) semel: Semel,
+    /// The product again, as a process that takes deliveries in and leaves their runs to others.
+    pub(crate) front: Semel,
     /// The plain server.
     pub(crate) plain: Plain,
     /// The batched writer.
@@ -94,15 +95,20 @@ impl Ground {
         let desk = Desk::start(client).await?;
         let plain = Plain::start(&bare_url).await?;
         let peer = Peer::start().await?;
-        let semel = Semel::start(&server.url("semel")).await?;
+        let url = server.url("semel");
+        let token = migrate(&url).await?;
+        let semel = Semel::start(&url, &token, "1024").await?;
         semel.publish("accept", ACCEPT_FLOW).await?;
         semel.publish("orders", KV_FLOW).await?;
         let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
         semel.publish("calls", &calls).await?;
+        // Started last, so that it knows the flows from the first moment.
+        let front = Semel::start(&url, &token, "0").await?;
         let meters = Meters::new(admin, cluster.home())?;
         Ok(Self {
             meters,
             semel,
+            front,
             plain,
             desk,
             peer,
@@ -124,26 +130,31 @@ impl Ground {
     }
 }
 
+/// Brings the schema up to date; says the first token.
+async fn migrate(url: &str) -> Result<String> {
+    let migrated = Program::semel()?
+        .args(["migrate", "--json"])
+        .env("DATABASE_URL", url)
+        .run(START_PATIENCE)
+        .await?;
+    ensure!(migrated.status.success(), "migrate: {}", migrated.stderr);
+    let answer: Value = serde_json::from_str(&migrated.stdout)?;
+    let token = answer["data"]["token"].as_str().context("a token")?;
+    Ok(token.to_owned())
+}
+
 /// `semel serve` and what it takes to speak to it.
 pub(crate) struct Semel {
-    /// The process.
-    pub(crate) process: Process,
+    process: Process,
     address: SocketAddr,
     token: String,
 }
 
 impl Semel {
-    async fn start(url: &str) -> Result<Self> {
-        let migrated = Program::semel()?
-            .args(["migrate", "--json"])
-            .env("DATABASE_URL", url)
-            .run(START_PATIENCE)
-            .await?;
-        ensure!(migrated.status.success(), "migrate: {}", migrated.stderr);
-        let answer: Value = serde_json::from_str(&migrated.stdout)?;
-        let token = answer["data"]["token"].as_str().context("a token")?;
+    async fn start(url: &str, token: &str, capacity: &str) -> Result<Self> {
         let process = Program::semel()?
             .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
+            .args(["--capacity", capacity])
             .env("DATABASE_URL", url)
             .env("SEMEL_SECRET_KEY", "0b".repeat(32))
             .start()?;
@@ -202,6 +213,7 @@ impl Semel {
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
         Arc::new(Target {
+            process: self.process.id(),
             address: self.address,
             path: "/hooks/default/accept".to_owned(),
             headers: String::new(),
@@ -214,6 +226,7 @@ impl Semel {
     /// Where runs are started whose end is waited for.
     pub(crate) fn runs_of(&self, flow: &str) -> Arc<Target> {
         Arc::new(Target {
+            process: self.process.id(),
             address: self.address,
             path: format!("/v1/flows/{flow}/runs?wait=30s"),
             headers: format!("authorization: Bearer {}\r\n", self.token),
@@ -226,8 +239,7 @@ impl Semel {
 
 /// The plain server.
 pub(crate) struct Plain {
-    /// The process.
-    pub(crate) process: Process,
+    process: Process,
     address: SocketAddr,
 }
 
@@ -244,6 +256,7 @@ impl Plain {
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
         Arc::new(Target {
+            process: self.process.id(),
             address: self.address,
             path: "/hooks/default/accept".to_owned(),
             headers: String::new(),

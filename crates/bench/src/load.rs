@@ -77,6 +77,8 @@ async fn go_round(mut sender: impl Sender, deadline: Instant) -> Result<Vec<u32>
 /// Where and what a sender posts, and which answers are right.
 #[derive(Debug)]
 pub(crate) struct Target {
+    /// The server's process.
+    pub(crate) process: u32,
     /// The server.
     pub(crate) address: SocketAddr,
     /// The path and query.

@@ -46,6 +46,9 @@ struct Arguments {
     /// How many rounds count; one more comes before, to warm up.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Measure F1 and F2 on the process that moves the runs as well.
+    #[arg(long)]
+    moving: bool,
     /// Where to write everything as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -121,6 +124,7 @@ async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
         let mut course = Course {
             ground: &ground,
             pace,
+            moving: arguments.moving,
             report,
         };
         let done = course.run(&wanted).await;

@@ -12,7 +12,7 @@ use crate::bare;
 use crate::bare::merged::Merged;
 use crate::bare::runner::Runner;
 use crate::goal::Goal;
-use crate::ground::Ground;
+use crate::ground::{Ground, Semel};
 use crate::load::{self, Keys, Poster, Sender, Slice, Target};
 use crate::meters::Reading;
 use crate::report::{Report, Side};
@@ -43,6 +43,8 @@ pub(crate) struct Course<'a> {
     pub(crate) ground: &'a Ground,
     /// How long and how often.
     pub(crate) pace: Pace,
+    /// Whether the process that accepts moves the runs as well.
+    pub(crate) moving: bool,
     /// Where results go.
     pub(crate) report: &'a mut Report,
 }
@@ -72,8 +74,16 @@ impl Course<'_> {
         Ok(())
     }
 
+    /// Accepting alone is measured where nobody moves the runs, unless that is asked for.
+    fn accepting(&self) -> &Semel {
+        match self.moving {
+            true => &self.ground.semel,
+            false => &self.ground.front,
+        }
+    }
+
     async fn accepts(&mut self) -> Result<()> {
-        let (plain, semel) = (self.ground.plain.hook(), self.ground.semel.hook());
+        let (plain, semel) = (self.ground.plain.hook(), self.accepting().hook());
         let keys = Keys::Unique;
         for round in 0..=self.pace.rounds {
             let bare = self.post(&plain, 32, keys, &format!("a{round}")).await?;
@@ -84,7 +94,7 @@ impl Course<'_> {
     }
 
     async fn duplicates(&mut self) -> Result<()> {
-        let (plain, semel) = (self.ground.plain.hook(), self.ground.semel.hook());
+        let (plain, semel) = (self.ground.plain.hook(), self.accepting().hook());
         let keys = Keys::Repeated(REPEATED_KEYS);
         // The first round, which does not count, brings every key for the first time.
         for round in 0..=self.pace.rounds {
@@ -156,11 +166,7 @@ impl Course<'_> {
         tag: &str,
     ) -> Result<Measured> {
         let crowd = Poster::crowd(target, count, keys, tag).await?;
-        let server = match target.address == self.ground.plain.hook().address {
-            true => self.ground.plain.process.id(),
-            false => self.ground.semel.process.id(),
-        };
-        self.slice(crowd, Some(server)).await
+        self.slice(crowd, Some(target.process)).await
     }
 
     async fn slice<S: Sender>(&self, crowd: Vec<S>, server: Option<u32>) -> Result<Measured> {
