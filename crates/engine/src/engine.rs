@@ -108,8 +108,8 @@ pub enum StartError {
     #[error(transparent)]
     Database(#[from] ReadError),
     /// The HTTP client could not be set up.
-    #[error("cannot set up the HTTP client")]
-    Http(#[source] reqwest::Error),
+    #[error(transparent)]
+    Http(#[from] semel_steps::SetupError),
 }
 
 /// Moves runs forward. Clones share one engine.

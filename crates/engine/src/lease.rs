@@ -59,7 +59,7 @@ impl Tenure {
             lost: AtomicBool::new(false),
         });
         gate.renewed(begun, lease);
-        let caller = HttpCaller::new(gate.clone()).map_err(StartError::Http)?;
+        let caller = HttpCaller::new(gate.clone())?;
         Ok(Self {
             session,
             caller,

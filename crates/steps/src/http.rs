@@ -41,6 +41,11 @@ pub enum Pooling {
     Fresh,
 }
 
+/// The HTTP client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up the HTTP client")]
+pub struct SetupError(#[from] reqwest::Error);
+
 /// Makes HTTP calls.
 #[derive(Clone)]
 pub struct HttpCaller {
@@ -51,7 +56,7 @@ pub struct HttpCaller {
 
 impl HttpCaller {
     /// A caller that sends only while the gate is open.
-    pub fn new(gate: Arc<dyn SendGate>) -> Result<Self, reqwest::Error> {
+    pub fn new(gate: Arc<dyn SendGate>) -> Result<Self, SetupError> {
         let build = |idle_max: usize| {
             Client::builder()
                 .no_proxy()

@@ -9,4 +9,4 @@ pub mod gate;
 pub mod http;
 
 pub use gate::SendGate;
-pub use http::{HttpCaller, Pooling};
+pub use http::{HttpCaller, Pooling, SetupError};

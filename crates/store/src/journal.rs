@@ -26,6 +26,7 @@ use crate::kv;
 use crate::link::{Link, Ready, Trouble, trouble};
 use crate::writer::{Batch, Writer};
 
+mod columns;
 mod flight;
 #[cfg(feature = "faults")]
 mod mistaken;
@@ -181,7 +182,7 @@ async fn examine(
     ready: Ready<'_>,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
-    let fence = flight::Fence::of(batch.iter().copied());
+    let fence = columns::Fence::of(batch.iter().copied());
     let born: Vec<Date> = batch.iter().map(|item| item.born).collect();
     let rows = ready
         .client
@@ -242,7 +243,7 @@ async fn commit(ready: Ready<'_>, batch: &[&Transition]) -> Result<HashMap<RunId
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
 async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Error> {
-    let fences = flight::Fences::of(batch);
+    let fences = columns::Fences::of(batch);
     let mut flight = Flight::begin(ready);
     flight.fence(&fences);
     // An entry whose new value depends on the old one must be read before its event can be
@@ -250,7 +251,7 @@ async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Er
     let unforeseen = kv::unforeseen(batch);
     if unforeseen.is_empty() {
         let made = HashMap::new();
-        let columns = flight::Columns::of(batch, &made);
+        let columns = columns::Columns::of(batch, &made);
         return Ok((flight.land_with(&fences, &columns).await?, HashMap::new()));
     }
     let cancelled = flight.land().await?;
@@ -258,7 +259,7 @@ async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Er
     for item in unforeseen {
         made.insert(item.run, kv::perform(ready, item).await?);
     }
-    let columns = flight::Columns::of(batch, &made);
+    let columns = columns::Columns::of(batch, &made);
     Flight::go_on(ready).land_with(&fences, &columns).await?;
     drop(columns);
     Ok((cancelled, made))

@@ -74,7 +74,7 @@ impl World {
     pub(crate) async fn deliver(&self, payload: &str) -> Result<Accepted> {
         match self.try_deliver(payload).await? {
             Intake::Accepted(accepted) => Ok(accepted),
-            other => bail!("not accepted: {other:?}"),
+            other @ (Intake::Ignored | Intake::Quarantined(_)) => bail!("not accepted: {other:?}"),
         }
     }
 

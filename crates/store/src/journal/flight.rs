@@ -3,22 +3,20 @@
 //! The server works through them in order. When one fails, the transaction is aborted, all that
 //! follow are refused, and the `COMMIT` at the end rolls back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::future::join_all;
-use jiff::Timestamp;
-use jiff::civil::Date;
-use semel_model::RunId;
-use semel_model::event::Event;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::{APPEND, EXAMINE, FENCE, FENCE_END, Lease, Transition, WaitChange};
+use super::columns::{Columns, Fence, Fences, OpenedWaits, Records};
+#[cfg(feature = "faults")]
+use super::mistaken::mistaken;
+use super::{APPEND, EXAMINE, FENCE, FENCE_END};
 use crate::link::Ready;
-use crate::runs::Stage;
 use crate::{effects, evidence, kv, runs, waits};
 
 /// What the journal writer prepares.
@@ -48,201 +46,9 @@ pub(super) const STATEMENTS: &[&str] = &[
     super::mistaken::APPEND_ANYWHERE,
 ];
 
-#[cfg(feature = "faults")]
-use super::mistaken::mistaken;
-
 #[cfg(not(feature = "faults"))]
 fn mistaken(text: &'static str) -> &'static str {
     text
-}
-
-/// The part of each transition that its fence looks at.
-#[derive(Default)]
-pub(super) struct Fence {
-    pub(super) runs: Vec<Uuid>,
-    pub(super) epochs: Vec<i64>,
-    pub(super) seqs: Vec<i32>,
-    pub(super) holders: Vec<Uuid>,
-    count: i64,
-}
-
-impl Fence {
-    pub(super) fn of<'a>(batch: impl Iterator<Item = &'a Transition>) -> Self {
-        let mut fence = Self::default();
-        for item in batch {
-            fence.runs.push(*item.run.as_uuid());
-            fence.epochs.push(item.epoch);
-            fence.seqs.push(item.seq);
-            fence.holders.push(*item.holder.as_uuid());
-            fence.count += 1;
-        }
-        fence
-    }
-}
-
-/// The fences of a batch: of transitions that go on, and of those that end their run.
-pub(super) struct Fences {
-    going_on: Fence,
-    holds: Vec<bool>,
-    dues: Vec<Option<Timestamp>>,
-    stages: Vec<&'static str>,
-    saw_cancels: Vec<bool>,
-    parked: Vec<Uuid>,
-    ending: Fence,
-    ending_lows: Vec<Uuid>,
-    ending_highs: Vec<Uuid>,
-}
-
-impl Fences {
-    pub(super) fn of(batch: &[&Transition]) -> Self {
-        let goes_on = |item: &&&Transition| item.lease != Lease::End;
-        let ends = |item: &&&Transition| item.lease == Lease::End;
-        let mut fences = Self {
-            going_on: Fence::of(batch.iter().filter(goes_on).copied()),
-            holds: Vec::new(),
-            dues: Vec::new(),
-            stages: Vec::new(),
-            saw_cancels: Vec::new(),
-            parked: Vec::new(),
-            ending: Fence::of(batch.iter().filter(ends).copied()),
-            ending_lows: Vec::new(),
-            ending_highs: Vec::new(),
-        };
-        for item in batch {
-            fences.add(item);
-        }
-        fences
-    }
-
-    fn add(&mut self, item: &Transition) {
-        if item.lease != Lease::End {
-            self.saw_cancels.push(item.saw_cancel);
-        }
-        match &item.lease {
-            Lease::Keep => {
-                self.holds.push(true);
-                self.dues.push(None);
-                self.stages.push(Stage::Ready.as_str());
-            }
-            Lease::Return { due_at, stage } => {
-                self.holds.push(false);
-                self.dues.push(*due_at);
-                self.stages.push(stage.as_str());
-                let parks = *stage == Stage::Parked;
-                self.parked.extend(parks.then_some(*item.run.as_uuid()));
-            }
-            Lease::End => {
-                let (low, high) = item.run.owned_range();
-                self.ending_lows.push(low);
-                self.ending_highs.push(high);
-            }
-        }
-    }
-}
-
-/// What stands behind the fences, turned on its side: one array per column.
-pub(super) struct Columns<'a> {
-    all: Fence,
-    born: Vec<Date>,
-    events: Vec<String>,
-    new_effects: effects::Rows<'a>,
-    old_effects: effects::Rows<'a>,
-    opened: OpenedWaits<'a>,
-    elapsed: Vec<Uuid>,
-    elapsed_count: i64,
-    records: Records<'a>,
-    sets: kv::Rows<'a>,
-    deletes: kv::Rows<'a>,
-}
-
-#[derive(Default)]
-struct OpenedWaits<'a> {
-    ids: Vec<Uuid>,
-    runs: Vec<Uuid>,
-    steps: Vec<&'a str>,
-    untils: Vec<Option<Timestamp>>,
-}
-
-#[derive(Default)]
-struct Records<'a> {
-    runs: Vec<Uuid>,
-    states: Vec<&'static str>,
-    results: Vec<Option<&'a str>>,
-    faults: Vec<Option<&'a str>>,
-    ended: Vec<bool>,
-}
-
-impl<'a> Columns<'a> {
-    /// `made` holds the events that the writes of this transaction made themselves.
-    pub(super) fn of(batch: &[&'a Transition], made: &'a HashMap<RunId, Event>) -> Self {
-        let mut columns = Self {
-            all: Fence::of(batch.iter().copied()),
-            born: batch.iter().map(|item| item.born).collect(),
-            events: batch
-                .iter()
-                .map(|item| journal_text(item, made.get(&item.run)))
-                .collect(),
-            new_effects: effects::Rows::default(),
-            old_effects: effects::Rows::default(),
-            opened: OpenedWaits::default(),
-            elapsed: Vec::new(),
-            elapsed_count: 0,
-            records: Records::default(),
-            sets: kv::Rows::default(),
-            deletes: kv::Rows::default(),
-        };
-        for item in batch {
-            columns.add(item, made.get(&item.run));
-        }
-        columns
-    }
-
-    fn add(&mut self, item: &'a Transition, made: Option<&'a Event>) {
-        for change in &item.effects {
-            let rows = if change.first {
-                &mut self.new_effects
-            } else {
-                &mut self.old_effects
-            };
-            rows.push(item, change, made);
-        }
-        for change in &item.waits {
-            self.add_wait(item.run, change);
-        }
-        if let Some(record) = &item.record {
-            self.records.runs.push(*item.run.as_uuid());
-            self.records.states.push(record.state.as_str());
-            self.records.results.push(record.result.as_deref());
-            self.records.faults.push(record.fault.as_deref());
-            self.records.ended.push(record.state.is_ended());
-        }
-        if let Some(write) = &item.kv {
-            kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);
-        }
-    }
-
-    fn add_wait(&mut self, run: RunId, change: &'a WaitChange) {
-        match change {
-            WaitChange::Open { wait, step, until } => {
-                self.opened.ids.push(*wait.as_uuid());
-                self.opened.runs.push(*run.as_uuid());
-                self.opened.steps.push(step);
-                self.opened.untils.push(*until);
-            }
-            WaitChange::Elapse { wait } => {
-                self.elapsed.push(*wait.as_uuid());
-                self.elapsed_count += 1;
-            }
-        }
-    }
-}
-
-fn journal_text(item: &Transition, made: Option<&Event>) -> String {
-    let events: Vec<&Event> = item.events.iter().chain(made).collect();
-    match serde_json::to_string(&events) {
-        Ok(text) => text,
-        Err(error) => unreachable!("events are plain data: {error}"),
-    }
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;

@@ -2,5 +2,6 @@
 
 mod accept;
 mod queue;
+mod retain;
 mod schema;
 mod world;
