@@ -1,7 +1,7 @@
 //! The gate in front of a run: the `claims` table, and what is made together with a claim.
 //!
-//! Accept takes many deliveries and makes one commit. Commit points: there is one, the end of the
-//! one statement of [`Accept`]; before it nothing of a delivery exists, after it claim, run, first
+//! Accept takes many deliveries and makes one commit. Commit points: there is one, the `COMMIT`
+//! behind the one statement of [`Accept`]; before it nothing of a delivery exists, after it claim, run, first
 //! journal row and queue entry all do, and only then is a sender answered.
 //!
 //! Rows go in in the order of their identity, so that two servers that accept the same keys at the
@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures_util::future::try_join3;
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
 use semel_model::run::State;
@@ -23,7 +24,7 @@ use crate::runs;
 use crate::writer::{Batch, Writer};
 
 /// Claims what is free, and makes run, queue entry and first journal row of each fresh claim: one
-/// statement, which is its own transaction.
+/// statement.
 ///
 /// `IS TRUE` keeps the look-up a hashed one: as a join it would be nested, for want of any other
 /// kind in a writer's session.
@@ -290,10 +291,13 @@ async fn claim(
         &holders,
         &events,
     ];
-    let row = ready
-        .client
-        .query_one(ready.statement(ACCEPT), &values)
-        .await?;
+    // One flight. Where the statement is refused, so is what follows, and `COMMIT` rolls back.
+    let (_, row, ()) = try_join3(
+        ready.client.batch_execute("BEGIN"),
+        ready.client.query_one(ready.statement(ACCEPT), &values),
+        ready.client.batch_execute("COMMIT"),
+    )
+    .await?;
     let fresh: Vec<Uuid> = row.get(1);
     Ok((row.get(0), fresh.into_iter().collect()))
 }
