@@ -1,8 +1,8 @@
 //! The gate in front of a run: the `claims` table, and what is made together with a claim.
 //!
 //! Accept takes many deliveries and makes one commit. Commit points: there is one, the `COMMIT`
-//! behind the one statement of [`Accept`]; before it nothing of a delivery exists, after it claim, run, first
-//! journal row and queue entry all do, and only then is a sender answered.
+//! behind the one statement of [`Accept`]; before it nothing of a delivery exists, after it claim,
+//! run, first journal row and queue entry all do, and only then is a sender answered.
 //!
 //! Rows go in in the order of their identity, so that two servers that accept the same keys at the
 //! same time wait for each other and never in a circle.
