@@ -67,7 +67,7 @@ pub(crate) struct Ground {
     pub(crate) meters: Meters,
     /// The product.
     pub(crate) semel: Semel,
-    /// The product again, as a process that takes deliveries in and leaves their runs to others.
+    /// The product again, on a database where nobody moves the runs: the gate alone.
     pub(crate) front: Semel,
     /// The plain server.
     pub(crate) plain: Plain,
@@ -89,6 +89,7 @@ impl Ground {
         let admin = server.connect("postgres").await?;
         admin.batch_execute("CREATE DATABASE bare").await?;
         admin.batch_execute("CREATE DATABASE semel").await?;
+        admin.batch_execute("CREATE DATABASE gate").await?;
         let bare_url = server.url("bare");
         let client = bare::connect(&bare_url).await?;
         bare::create(&client).await?;
@@ -102,8 +103,9 @@ impl Ground {
         semel.publish("orders", KV_FLOW).await?;
         let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
         semel.publish("calls", &calls).await?;
-        // Started last, so that it knows the flows from the first moment.
-        let front = Semel::start(&url, &token, "0").await?;
+        let gate = server.url("gate");
+        let front = Semel::start(&gate, &migrate(&gate).await?, "0").await?;
+        front.publish("accept", ACCEPT_FLOW).await?;
         let meters = Meters::new(admin, cluster.home())?;
         Ok(Self {
             meters,

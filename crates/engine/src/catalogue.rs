@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use semel_flow::Flow;
+use semel_flow::{Action, Flow, Step};
 use semel_model::{FlowName, NamespaceName};
 use semel_store::flows::{self, ReleaseRow};
 use semel_store::{Cell, ReadError};
@@ -32,10 +32,12 @@ pub struct Release {
     pub namespace: NamespaceName,
     /// What it says.
     pub flow: Flow,
-    /// Whether its steps read the request's headers.
+    /// Whether anything in it reads the request's headers.
     pub reads_headers: bool,
-    /// Whether its steps read the request's query.
+    /// Whether anything in it reads the request's query.
     pub reads_query: bool,
+    /// Whether its runs may begin with an effect.
+    pub may_open: bool,
 }
 
 #[derive(Default)]
@@ -163,8 +165,9 @@ impl Catalogue {
             return None;
         };
         let text = flow.to_canonical_json();
-        let reads =
-            |root: &str| text.contains(&format!("{root}.")) || text.contains(&format!("{root}["));
+        let reads = |root: &str| text.contains(root);
+        let works_out = |step: &&Step| matches!(step.action, Action::Function(_));
+        let first = flow.steps.iter().find(|step| !works_out(step));
         let release = Arc::new(Release {
             id: row.id,
             number: row.number,
@@ -172,6 +175,7 @@ impl Catalogue {
             namespace,
             reads_headers: reads("headers"),
             reads_query: reads("query"),
+            may_open: first.is_some_and(|step| step.guard().is_some()),
             flow,
         });
         if let Ok(mut known) = self.known.lock() {

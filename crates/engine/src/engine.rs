@@ -24,6 +24,7 @@ use crate::catalogue::Catalogue;
 use crate::ends::Ends;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
+use crate::recent::Recent;
 use crate::turn::Turn;
 use crate::{recover, retain};
 
@@ -142,6 +143,7 @@ pub struct Inner {
     pub(crate) single: tokio::sync::Mutex<Taker>,
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
+    pub(crate) recent: Recent,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -164,6 +166,7 @@ impl Engine {
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
+            recent: Recent::default(),
             duties: Mutex::default(),
             options,
             cell,

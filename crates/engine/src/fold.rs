@@ -114,9 +114,9 @@ impl RunState {
         }
     }
 
-    /// Takes one event in. `guard` is the current step's, `at` the instant it was written.
-    pub fn apply(&mut self, event: &Event, guard: Option<Guard>, at: Timestamp) {
-        match event {
+    /// Takes the first event in, and keeps what it brings.
+    pub fn begin(&mut self, accepted: Event, at: Timestamp) {
+        match accepted {
             Event::Accepted {
                 trigger,
                 input,
@@ -124,10 +124,18 @@ impl RunState {
                 query,
             } => {
                 self.trigger = json!({ "kind": trigger.as_str() });
-                self.input = input.clone();
-                self.headers = headers.clone();
-                self.query = query.clone();
+                self.input = input;
+                self.headers = headers;
+                self.query = query;
             }
+            other => self.apply(&other, None, at),
+        }
+    }
+
+    /// Takes one event in. `guard` is the current step's, `at` the instant it was written.
+    pub fn apply(&mut self, event: &Event, guard: Option<Guard>, at: Timestamp) {
+        match event {
+            Event::Accepted { .. } => self.begin(event.clone(), at),
             Event::Computed {
                 step,
                 result,

@@ -21,13 +21,13 @@ use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
-use crate::turn::{Fresh, Turn};
+use crate::turn::{Begun, Fresh, Opening, Turn};
 
 mod error;
 mod reading;
 
 pub use error::IntakeError;
-use reading::{first_row, first_state, read_payload, tell, to_object};
+use reading::{begin_unforeseen, first_row, first_state, read_payload, tell, to_object};
 
 /// The most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -128,8 +128,14 @@ impl Engine {
             return Err(IntakeError::UnknownHook);
         };
         let (input, text) = read_payload(arrival.body)?;
-        let headers = to_object(arrival.headers, &UNSEEN_HEADERS);
-        let query = to_object(arrival.query, &[]);
+        let headers = match release.reads_headers {
+            true => to_object(arrival.headers, &UNSEEN_HEADERS),
+            false => Value::Null,
+        };
+        let query = match release.reads_query {
+            true => to_object(arrival.query, &[]),
+            false => Value::Null,
+        };
         let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
         let scope = Scope::new()
             .with("input", &input)
@@ -215,9 +221,10 @@ impl Engine {
     }
 
     /// Has a delivery accepted, and starts its run if it is new and there is room.
-    async fn accept(&self, inbound: Inbound) -> Result<Intake, IntakeError> {
+    async fn accept(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {
         let inner = &self.inner;
-        let flow = &inbound.release.flow;
+        let release = inbound.release.clone();
+        let flow = &release.flow;
         let claim = ClaimId::derive(&inbound.release.namespace, &flow.name, &inbound.key);
         let fingerprint = Fingerprint::of(&inbound.input);
         let tenure = inner.tenure();
@@ -225,6 +232,20 @@ impl Engine {
             true => None,
             false => inner.room.clone().try_acquire_owned().ok(),
         };
+        let events = first_row(&inbound);
+        let seems_known = inner.recent.has(claim);
+        let mut begun = None;
+        let mut first_move = None;
+        if permit.is_some() && !seems_known {
+            let state = first_state(RunId::derive(claim, 0), &mut inbound, inner.clock.now());
+            if release.may_open {
+                let key = &inbound.key;
+                let foreseen = Opening::foresee(inner, &release, key, state, &events);
+                (begun, first_move) = foreseen.unzip();
+            } else {
+                begun = Some(Begun::At(state));
+            }
+        }
         let delivery = Delivery {
             claim,
             key: inbound.key.clone(),
@@ -233,8 +254,10 @@ impl Engine {
             release_id: inbound.release.id,
             keep: flow.keep,
             delivery: DeliveryId::generate(),
-            events: first_row(&inbound),
+            events,
             holder: permit.as_ref().map(|_| tenure.session),
+            first_move,
+            seems_known,
         };
         semel_steps::fault::point("accept.before", &inbound.key.text()).await;
         let met = match inner.accept.write(delivery).await {
@@ -248,22 +271,26 @@ impl Engine {
             }
         };
         semel_steps::fault::point("accept.after", &inbound.key.text()).await;
+        inner.recent.note(claim);
         match met.verdict {
             Verdict::New => {
                 inner.metrics.accepted.add_one();
                 let accepted = answer(&inbound, &met, false);
                 match permit {
                     Some(permit) => {
-                        let Inbound { release, key, .. } = &inbound;
+                        let begun = match begun {
+                            Some(begun) if met.run == RunId::derive(claim, 0) => begun,
+                            _ => begin_unforeseen(&mut inbound, &met)?,
+                        };
                         let fresh = Fresh {
                             run: met.run,
-                            key: key.clone(),
+                            key: inbound.key.clone(),
                             born: met.accepted_at.to_zoned(TimeZone::UTC).date(),
-                            state: first_state(met.run, &inbound, met.accepted_at),
+                            begun,
                         };
-                        let turn =
-                            Turn::begin(inner.clone(), release.clone(), tenure, permit, fresh);
-                        inner.turns.spawn(turn.drive());
+                        let turn = Turn::begin(inner.clone(), release, tenure, permit, fresh);
+                        // In a box: what is spawned is moved about.
+                        inner.turns.spawn(Box::pin(turn.drive()));
                     }
                     None => inner.wake.notify_one(),
                 }

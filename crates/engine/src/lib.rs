@@ -21,6 +21,7 @@ pub mod fold;
 pub mod intake;
 pub mod lease;
 pub mod metrics;
+mod recent;
 pub mod recover;
 pub mod retain;
 pub mod settle;

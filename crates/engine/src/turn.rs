@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jiff::civil::Date;
 use semel_flow::Step;
 use semel_model::event::Event;
+use semel_model::request::Call;
 use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::evidence::Late;
@@ -23,14 +24,16 @@ use crate::catalogue::Release;
 use crate::decide::{Act, Sight, decide};
 use crate::ends::Carried;
 use crate::engine::{Inner, chance};
-use crate::fold::RunState;
+use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
 
 mod notes;
+mod opening;
 mod world;
 mod write;
 
 use notes::Notes;
+pub(crate) use opening::Opening;
 
 /// How often a run may be taken without getting anywhere before it is kept away from the workers.
 const TAKES_MAX: i16 = 5;
@@ -49,8 +52,9 @@ pub struct Turn {
     seq: i32,
     takes: i16,
     state: RunState,
-    run_view: Value,
-    waits_view: Value,
+    views: Views,
+    /// The call whose intent went down when the run was accepted.
+    opening: Option<Call>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
     cancel: bool,
@@ -85,9 +89,23 @@ impl Turn {
             run,
             key,
             born,
-            state,
+            begun,
         } = fresh;
-        let (run_view, waits_view) = views(&inner, &release, run, &key);
+        let (state, notes, opening, views) = match begun {
+            Begun::With(opening) => {
+                let Opening {
+                    state,
+                    notes,
+                    call,
+                    views,
+                } = *opening;
+                (state, notes, Some(call), views)
+            }
+            Begun::At(state) => {
+                let views = views(&inner, &release, run, &key);
+                (state, Notes::default(), None, views)
+            }
+        };
         Self {
             carried: inner.ends.carry(run),
             inner,
@@ -101,13 +119,13 @@ impl Turn {
             seq: 1,
             takes: 1,
             state,
-            run_view,
-            waits_view,
+            views,
+            opening,
             answers: Vec::new(),
             evidence: Vec::new(),
             cancel: false,
             recorded_parked: false,
-            notes: Notes::default(),
+            notes,
             unrecorded: None,
             settled: false,
         }
@@ -140,7 +158,7 @@ impl Turn {
             run: taken.run,
             key: taken.key,
             born: taken.born,
-            state,
+            begun: Begun::At(state),
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
         turn.epoch = taken.epoch;
@@ -148,7 +166,7 @@ impl Turn {
         turn.takes = taken.takes;
         turn.cancel = taken.cancel;
         turn.recorded_parked = turn.state.parked;
-        turn.notes.follow(&turn.state);
+        turn.notes.follow(&turn.release.flow, &turn.state);
         turn.answers = taken
             .answers
             .into_iter()
@@ -180,14 +198,18 @@ impl Turn {
     }
 
     async fn go(&mut self) -> Result<(), Stop> {
+        // Even when the process is stopping: an intent that nobody follows would be a doubt.
+        if let Some(call) = self.opening.take() {
+            self.perform(call).await?;
+        }
         loop {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             let sight = Sight {
                 flow: &self.release.flow,
-                run: &self.run_view,
-                waits: &self.waits_view,
+                run: &self.views.run,
+                waits: &self.views.waits,
                 now: self.inner.clock.now(),
                 chance: chance(),
                 cancel: self.cancel,
@@ -217,7 +239,12 @@ impl Turn {
                         .await;
                 }
                 Act::Park(reason, fault) => return self.park(reason, fault).await,
-                Act::End => return self.commit(Lease::End).await,
+                Act::End => {
+                    if let Current::Waiting { wait, .. } = self.state.current {
+                        self.notes.cancel_wait(wait);
+                    }
+                    return self.commit(Lease::End).await;
+                }
             }
         }
     }
@@ -277,23 +304,38 @@ pub(crate) struct Fresh {
     pub(crate) run: RunId,
     pub(crate) key: Key,
     pub(crate) born: Date,
-    pub(crate) state: RunState,
+    pub(crate) begun: Begun,
+}
+
+/// Where a turn begins.
+pub(crate) enum Begun {
+    /// With an intent that was accepted together with the run.
+    With(Box<Opening>),
+    /// Where the journal says.
+    At(RunState),
 }
 
 /// What expressions see as `run` and `waits`.
-fn views(inner: &Inner, release: &Release, run: RunId, key: &Key) -> (Value, Value) {
-    let run_view = json!({
-        "id": run.to_string(),
-        "key": key.text(),
-        "flow": release.flow.name.as_str(),
-        "release": release.number,
-    });
+struct Views {
+    run: Value,
+    waits: Value,
+}
+
+fn views(inner: &Inner, release: &Release, run: RunId, key: &Key) -> Views {
     let mut waits = serde_json::Map::new();
     for step in release.flow.callbacks() {
         let url = crate::waits::address(inner, run, step.id.as_str());
         waits.insert(step.id.to_string(), json!({ "url": url }));
     }
-    (run_view, Value::Object(waits))
+    Views {
+        run: json!({
+            "id": run.to_string(),
+            "key": key.text(),
+            "flow": release.flow.name.as_str(),
+            "release": release.number,
+        }),
+        waits: Value::Object(waits),
+    }
 }
 
 /// How a run ended, as the record keeps it.

@@ -43,7 +43,7 @@ pub(crate) async fn take_in<F>(app: &App, work: F) -> Result<Intake, Refusal>
 where
     F: Future<Output = Result<Intake, IntakeError>> + Send + 'static,
 {
-    match tokio::time::timeout(app.options.accept_patience, tokio::spawn(work)).await {
+    match tokio::time::timeout(app.options.accept_patience, tokio::spawn(Box::pin(work))).await {
         Ok(Ok(taken)) => Ok(taken?),
         Ok(Err(_)) => Err(Refusal::internal("a delivery broke off")),
         Err(_) => Err(Refusal::unavailable()),

@@ -231,10 +231,7 @@ impl Tally {
 }
 
 async fn write(link: &mut Link, chunk: &[Count]) -> Result<(), Error> {
-    link.prepare(&[TALLY]).await?;
-    let Some(ready) = link.ready() else {
-        unreachable!("prepare connects")
-    };
+    let ready = link.prepare(&[TALLY]).await?;
     let last = || chunk.iter().map(|count| &count.last);
     let subjects: Vec<Uuid> = last().map(|stopped| stopped.subject.uuid()).collect();
     let places: Vec<&str> = last().map(|stopped| stopped.subject.place()).collect();

@@ -12,27 +12,33 @@ use uuid::Uuid;
 use crate::cell::{Cell, ReadError};
 use crate::journal::{EffectChange, Transition};
 
-pub(crate) const INSERT: &str = "
-    INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt,
-                         intended_at, settled_at, external_id, note)
-    SELECT t.born, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
-           t.state::effect_state, t.attempt, c.now,
-           CASE WHEN t.state <> 'pending' THEN c.now END, t.external_id, t.note
-      FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int4[], $5::text[], $6::text[],
-                  $7::text[], $8::text[], $9::int4[], $10::text[], $11::text[])
-        AS t (born, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id, note),
-           (SELECT moment() AS now) c";
+/// The part of a flight that makes new entries.
+pub(crate) const ENTERED: &str = ",
+    entered AS (
+        INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt,
+                             intended_at, settled_at, external_id, note)
+        SELECT t.born, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
+               t.state::effect_state, t.attempt, p.now,
+               CASE WHEN t.state <> 'pending' THEN p.now END, t.external_id, t.note
+          FROM present p,
+               unnest($?::date[], $?::uuid[], $?::uuid[], $?::int4[], $?::text[], $?::text[],
+                      $?::text[], $?::text[], $?::int4[], $?::text[], $?::text[])
+            AS t (born, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id,
+                  note))";
 
-/// A settled entry stays settled: the guard stands in the `WHERE` clause.
-pub(crate) const UPDATE: &str = "
-    UPDATE effects e
-       SET state = t.state::effect_state, attempt = t.attempt,
-           external_id = coalesce(t.external_id, e.external_id), note = t.note,
-           intended_at = CASE WHEN t.state = 'pending' THEN (SELECT moment()) ELSE e.intended_at END,
-           settled_at = CASE WHEN t.state <> 'pending' THEN (SELECT moment()) END
-      FROM unnest($1::date[], $2::uuid[], $3::text[], $4::int4[], $5::text[], $6::text[])
-        AS t (born, id, state, attempt, external_id, note)
-     WHERE e.born = t.born AND e.id = t.id AND e.state NOT IN ('done', 'failed')";
+/// The part of a flight that changes entries. A settled entry stays settled: the guard stands in
+/// the `WHERE` clause.
+pub(crate) const CHANGED: &str = ",
+    changed AS (
+        UPDATE effects e
+           SET state = t.state::effect_state, attempt = t.attempt,
+               external_id = coalesce(t.external_id, e.external_id), note = t.note,
+               intended_at = CASE WHEN t.state = 'pending' THEN (SELECT now FROM present)
+                                  ELSE e.intended_at END,
+               settled_at = CASE WHEN t.state <> 'pending' THEN (SELECT now FROM present) END
+          FROM unnest($?::date[], $?::uuid[], $?::text[], $?::int4[], $?::text[], $?::text[])
+            AS t (born, id, state, attempt, external_id, note)
+         WHERE e.born = t.born AND e.id = t.id AND e.state NOT IN ('done', 'failed'))";
 
 const LIST: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
@@ -67,15 +73,7 @@ const DOUBTS: &str = "
 
 const COUNT_DOUBTS: &str = "SELECT count(*) FROM effects WHERE state = 'in_doubt'";
 
-pub(crate) const STATEMENTS: &[&str] = &[
-    INSERT,
-    UPDATE,
-    LIST,
-    LIST_OF_RUN,
-    FIND,
-    DOUBTS,
-    COUNT_DOUBTS,
-];
+pub(crate) const STATEMENTS: &[&str] = &[LIST, LIST_OF_RUN, FIND, DOUBTS, COUNT_DOUBTS];
 
 /// Effects of a batch, one array per column.
 #[derive(Default)]

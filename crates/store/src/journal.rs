@@ -4,8 +4,7 @@
 //! ledger, the waits, the shared entries and the record, and what becomes of the lease. The
 //! transitions of all runs that are ready together are one transaction and one commit.
 //!
-//! Commit points: there is one, the `COMMIT` of [`Record`]. The first statements of the transaction
-//! are the fence: each row of `queue` must still carry the holder, the epoch and the sequence number
+//! Commit points: there is one, that of [`Record`]. Its statement begins with the fence: each row of `queue` must still carry the holder, the epoch and the sequence number
 //! that the worker believes in. If one does not, the whole flight is rolled back, the late worker
 //! is told, and the others are submitted again without it.
 //!
@@ -18,6 +17,7 @@ use jiff::civil::Date;
 use semel_model::RunId;
 use semel_model::event::Event;
 use serde_json::Value;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
@@ -30,40 +30,23 @@ mod columns;
 mod flight;
 #[cfg(feature = "faults")]
 mod mistaken;
+pub(crate) mod statement;
 mod transition;
 
-use flight::Flight;
+use columns::{Columns, Moves};
+use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
 
-const FENCE: &str = "
-    WITH fenced AS (
-        UPDATE queue q
-           SET seq = q.seq + 1, takes = 0, stage = t.stage::queue_stage,
-               holder = CASE WHEN t.hold THEN q.holder END,
-               due_at = CASE WHEN t.hold THEN q.due_at
-                             WHEN q.cancel AND NOT t.saw_cancel THEN (SELECT moment())
-                             ELSE coalesce(t.due_at, 'infinity') END
-          FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::bool[],
-                      $6::timestamptz[], $7::text[], $9::bool[])
-            AS t (run_id, epoch, seq, holder, hold, due_at, stage, saw_cancel)
-         WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
-     RETURNING q.run_id, q.cancel)
-    SELECT all_or_nothing(count(*), $8), array_agg(run_id) FILTER (WHERE cancel) FROM fenced";
-
-const FENCE_END: &str = "
-    WITH fenced AS (
-        DELETE FROM queue q
-         USING unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[])
+/// Holds rows whose lease still holds, for a batch that must look before it writes.
+const LOCK: &str = "
+    WITH held AS (
+        SELECT 1
+          FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[])
             AS t (run_id, epoch, seq, holder)
-         WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
-     RETURNING 1)
-    SELECT all_or_nothing(count(*), $5) FROM fenced";
-
-const APPEND: &str = "
-    INSERT INTO journal (born, run_id, seq, epoch, at, events)
-    SELECT t.born, t.run_id, t.seq + 1, t.epoch, (SELECT moment()), t.events::json
-      FROM unnest($1::date[], $2::uuid[], $3::int4[], $4::int8[], $5::text[])
-        AS t (born, run_id, seq, epoch, events)";
+          JOIN queue q
+            ON q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
+           FOR UPDATE OF q)
+    SELECT all_or_nothing(count(*), $5) FROM held";
 
 /// Who passes the fence, and whose transition is in the journal already.
 const EXAMINE: &str = "
@@ -89,14 +72,14 @@ const READ: &str = "
      WHERE born = $1 AND run_id = $2
      ORDER BY seq";
 
-pub(crate) const STATEMENTS: &[&str] = &[FENCE, FENCE_END, APPEND, EXAMINE, LOAD, READ];
+pub(crate) const STATEMENTS: &[&str] = &[LOCK, EXAMINE, LOAD, READ];
 
 /// The batch of one commit of transitions.
 pub struct Record;
 
 /// Starts the writer that all transitions of a process go through.
 pub fn start_recording(cell: &Cell) -> Writer<Record> {
-    Writer::start(cell, Record)
+    Writer::start(cell, || Record)
 }
 
 impl Batch for Record {
@@ -120,25 +103,21 @@ impl Batch for Record {
         link: &mut Link,
         items: &mut Vec<Transition>,
     ) -> Result<Vec<Written>, Error> {
-        link.prepare(flight::STATEMENTS).await?;
-        let Some(ready) = link.ready() else {
-            unreachable!("prepare connects")
-        };
         let mut batch: Vec<&Transition> = items.iter().collect();
         batch.sort_unstable_by_key(|item| item.run);
         let mut answers: HashMap<RunId, Written> = HashMap::with_capacity(items.len());
         loop {
-            match commit(ready, &batch).await {
+            match commit(link, &batch).await {
                 Ok(written) => {
                     answers.extend(written);
                     break;
                 }
                 Err(error) if trouble(&error) == Trouble::Fenced => {
-                    let judged = examine(ready, &batch).await?;
+                    let judged = examine(link, &batch).await?;
                     batch.retain(|item| !judged.contains_key(&item.run));
                     if judged.is_empty() {
                         // Not the fence of the queue but that of a wait: a callback came first.
-                        answers.extend(one_by_one(ready, &batch).await?);
+                        answers.extend(one_by_one(link, &batch).await?);
                         break;
                     }
                     answers.extend(judged);
@@ -158,15 +137,15 @@ impl Batch for Record {
 
 /// Commits transitions one at a time, to find the one that is refused.
 async fn one_by_one(
-    ready: Ready<'_>,
+    link: &mut Link,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
     let mut answers = HashMap::with_capacity(batch.len());
     for item in batch {
-        match commit(ready, std::slice::from_ref(item)).await {
+        match commit(link, std::slice::from_ref(item)).await {
             Ok(written) => answers.extend(written),
             Err(error) if trouble(&error) == Trouble::Fenced => {
-                let judged = examine(ready, std::slice::from_ref(item)).await?;
+                let judged = examine(link, std::slice::from_ref(item)).await?;
                 let why = judged.into_values().next();
                 // Who passes the queue's fence still holds the run, and must hand it back.
                 answers.insert(item.run, why.unwrap_or(Written::Overtaken));
@@ -178,24 +157,20 @@ async fn one_by_one(
 }
 
 /// Says of each transition that cannot be committed why: it was before, or it is fenced off.
-async fn examine(
-    ready: Ready<'_>,
-    batch: &[&Transition],
-) -> Result<HashMap<RunId, Written>, Error> {
-    let fence = columns::Fence::of(batch.iter().copied());
-    let born: Vec<Date> = batch.iter().map(|item| item.born).collect();
+async fn examine(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
+    let ready = link.prepare(&[EXAMINE]).await?;
+    let Moves {
+        runs,
+        epochs,
+        seqs,
+        holders,
+        born,
+        ..
+    } = &Moves::of(batch);
+    let values: [&(dyn ToSql + Sync); 5] = [runs, epochs, seqs, holders, born];
     let rows = ready
         .client
-        .query(
-            ready.statement(EXAMINE),
-            &[
-                &fence.runs,
-                &fence.epochs,
-                &fence.seqs,
-                &fence.holders,
-                &born,
-            ],
-        )
+        .query(ready.statement(EXAMINE), &values)
         .await?;
     let mut judged = HashMap::new();
     for row in rows {
@@ -216,51 +191,46 @@ async fn examine(
 }
 
 /// Writes the whole batch in one transaction.
-async fn commit(ready: Ready<'_>, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
-    let mut outcome = write_all(ready, batch).await;
-    if outcome.is_err() {
+async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
+    let text = Shape::of(batch).text();
+    let mut texts = vec![text];
+    if batch.iter().any(|item| item.has_followers()) {
+        texts.extend(flight::FOLLOWERS);
+    }
+    let ready = link.prepare(&texts).await?;
+    let written = write_all(ready, text, batch).await;
+    if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.
         let _ = ready.client.batch_execute("ROLLBACK").await;
     }
-    let Ok((cancelled, made)) = &mut outcome else {
-        return outcome.map(|_| HashMap::new());
+    let (cancelled, mut made) = written?;
+    let answer = |item: &&Transition| {
+        let cancel = cancelled.contains(item.run.as_uuid());
+        let made = made.remove(&item.run);
+        (item.run, Written::Committed { cancel, made })
     };
-    Ok(batch
-        .iter()
-        .map(|item| {
-            let cancel = cancelled.contains(item.run.as_uuid());
-            (
-                item.run,
-                Written::Committed {
-                    cancel,
-                    made: made.remove(&item.run),
-                },
-            )
-        })
-        .collect())
+    Ok(batch.iter().map(answer).collect())
 }
 
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
-async fn write_all(ready: Ready<'_>, batch: &[&Transition]) -> Result<Landed, Error> {
-    let fences = columns::Fences::of(batch);
-    let mut flight = Flight::begin(ready);
-    flight.fence(&fences);
+async fn write_all(
+    ready: Ready<'_>,
+    text: &'static str,
+    batch: &[&Transition],
+) -> Result<Landed, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
     let unforeseen = kv::unforeseen(batch);
-    if unforeseen.is_empty() {
-        let made = HashMap::new();
-        let columns = columns::Columns::of(batch, &made);
-        return Ok((flight.land_with(&fences, &columns).await?, HashMap::new()));
-    }
-    let cancelled = flight.land().await?;
     let mut made = HashMap::with_capacity(unforeseen.len());
-    for item in unforeseen {
-        made.insert(item.run, kv::perform(ready, item).await?);
+    if !unforeseen.is_empty() {
+        flight::lock(ready, &Moves::of(batch)).await?;
+        for item in &unforeseen {
+            made.insert(item.run, kv::perform(ready, item).await?);
+        }
     }
-    let columns = columns::Columns::of(batch, &made);
-    Flight::go_on(ready).land_with(&fences, &columns).await?;
+    let columns = Columns::of(batch, &made);
+    let cancelled = flight::land(ready, text, &columns, !unforeseen.is_empty()).await?;
     drop(columns);
     Ok((cancelled, made))
 }

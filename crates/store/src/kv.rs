@@ -17,15 +17,17 @@ use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
 use crate::link::Ready;
 
-pub(crate) const SET: &str = "
-    INSERT INTO kv (slot, namespace_id, entry, value, expires_at)
-    SELECT t.slot, t.namespace_id, t.entry, t.value::json,
-           (SELECT moment()) + make_interval(secs => t.ttl_secs)
-      FROM unnest($1::int2[], $2::int4[], $3::text[], $4::text[], $5::float8[])
-        AS t (slot, namespace_id, entry, value, ttl_secs)
-     ORDER BY t.slot, t.namespace_id, t.entry
-        ON CONFLICT (slot, namespace_id, entry) DO UPDATE
-       SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1";
+/// The part of a flight that sets entries.
+pub(crate) const SET: &str = ",
+    stored AS (
+        INSERT INTO kv (slot, namespace_id, entry, value, expires_at)
+        SELECT t.slot, t.namespace_id, t.entry, t.value::json,
+               (SELECT now FROM present) + make_interval(secs => t.ttl_secs)
+          FROM unnest($?::int2[], $?::int4[], $?::text[], $?::text[], $?::float8[])
+            AS t (slot, namespace_id, entry, value, ttl_secs)
+         ORDER BY t.slot, t.namespace_id, t.entry
+            ON CONFLICT (slot, namespace_id, entry) DO UPDATE
+           SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1)";
 
 pub(crate) const DELETE: &str = "
     DELETE FROM kv
@@ -56,7 +58,7 @@ pub(crate) const READ: &str = "
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[SET, DELETE, ADD, SET_IF_ABSENT, READ];
+pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, READ];
 
 /// The largest amount that one operation may add.
 pub const ADD_MAX: i64 = 1 << 50;
@@ -81,6 +83,10 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     pub(crate) fn set_values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
         (!self.slots.is_empty()).then(|| {
             vec![
@@ -102,6 +108,18 @@ impl Rows<'_> {
             ]
         })
     }
+}
+
+/// Whether an operation sets an entry whatever it holds.
+pub(crate) fn is_plain_set(write: &Write) -> bool {
+    let verb = &write.operation.verb;
+    matches!(
+        verb,
+        Verb::Set {
+            if_absent: false,
+            ..
+        }
+    )
 }
 
 /// Puts an operation with a foreseen result into its columns.

@@ -56,8 +56,11 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("tokens", tokens::STATEMENTS),
         ("waits", waits::STATEMENTS),
     ];
+    let shapes = journal::statement::examples();
     modules
         .into_iter()
         .flat_map(|(module, texts)| texts.iter().map(move |text| (module, *text)))
+        .chain(shapes.into_iter().map(|text| ("journal", text)))
+        .chain(claims::examples().into_iter().map(|text| ("claims", text)))
         .collect()
 }

@@ -11,6 +11,10 @@ use crate::cell::{Cell, Wire};
 /// The longest pause between two tries to connect.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// Stands in front of each statement that is a transaction and a commit by itself, so that a wire
+/// can be watched for commits.
+pub(crate) const COMMITS_ALONE: &str = "/* commits alone */";
+
 /// A connection of a writer's own.
 pub struct Link {
     cell: Cell,
@@ -60,24 +64,19 @@ impl Link {
         }
     }
 
-    /// Prepares what is not yet prepared on this connection.
-    pub(crate) async fn prepare(&mut self, texts: &[&'static str]) -> Result<(), Error> {
+    /// The connection, with these statements prepared. Made anew if it is gone.
+    pub(crate) async fn prepare(&mut self, texts: &[&'static str]) -> Result<Ready<'_>, Error> {
         self.client().await?;
+        let Some(Wire { client, .. }) = &self.wire else {
+            unreachable!("the connection was just made");
+        };
         for text in texts {
             if !self.prepared.contains_key(text) {
-                let statement = self.client().await?.prepare(text).await?;
-                self.prepared.insert(text, statement);
+                self.prepared.insert(text, client.prepare(text).await?);
             }
         }
-        Ok(())
-    }
-
-    /// The connection and its prepared statements, after [`Link::prepare`].
-    pub(crate) fn ready(&self) -> Option<Ready<'_>> {
-        self.wire.as_ref().map(|wire| Ready {
-            client: &wire.client,
-            prepared: &self.prepared,
-        })
+        let prepared = &self.prepared;
+        Ok(Ready { client, prepared })
     }
 
     /// Gives the connection up; the next use makes another.

@@ -230,11 +230,7 @@ impl Taker {
             waits::LOAD,
             evidence::LOAD,
         ];
-        self.link.prepare(&texts).await?;
-        match self.link.ready() {
-            Some(ready) => Ok(ready),
-            None => unreachable!("prepare connects"),
-        }
+        self.link.prepare(&texts).await
     }
 }
 

@@ -9,14 +9,15 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// Writes what a transition makes of the record.
-pub(crate) const UPDATE: &str = "
-    UPDATE runs r
-       SET state = t.state::run_state, result = t.result::json, fault = t.fault::json,
-           ended_at = CASE WHEN t.ended THEN (SELECT moment()) END
-      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bool[])
-        AS t (id, state, result, fault, ended)
-     WHERE r.id = t.id";
+/// The part of a flight that writes what transitions make of the record.
+pub(crate) const RECORDED: &str = ",
+    recorded AS (
+        UPDATE runs r
+           SET state = t.state::run_state, result = t.result::json, fault = t.fault::json,
+               ended_at = CASE WHEN t.ended THEN (SELECT now FROM present) END
+          FROM unnest($?::uuid[], $?::text[], $?::text[], $?::text[], $?::bool[])
+            AS t (id, state, result, fault, ended)
+         WHERE r.id = t.id)";
 
 const LIST: &str = "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
@@ -48,7 +49,7 @@ const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id =
 
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[UPDATE, LIST, GET, STATES, NAMESPACE];
+pub(crate) const STATEMENTS: &[&str] = &[LIST, GET, STATES, NAMESPACE];
 
 /// A run as people see it.
 #[derive(Clone, Debug)]

@@ -43,12 +43,11 @@ pub(crate) const ELAPSE: &str = "
      RETURNING 1)
     SELECT all_or_nothing(count(*), $2) FROM ended";
 
-/// Ends the open waits of runs that end.
+/// Ends waits of runs that end.
 pub(crate) const CANCEL: &str = "
-    UPDATE waits w
+    UPDATE waits
        SET state = 'cancelled', ended_at = moment()
-      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS t (run_id, low, high)
-     WHERE w.id BETWEEN t.low AND t.high AND w.run_id = t.run_id AND w.state = 'open'";
+     WHERE id = ANY ($1) AND state = 'open'";
 
 pub(crate) const LOAD: &str = "
     SELECT w.run_id, w.id, w.payload
@@ -148,7 +147,7 @@ pub struct Answering;
 
 /// Starts the writer that all callbacks of a process go through.
 pub fn start_answering(cell: &Cell) -> Writer<Answering> {
-    Writer::start(cell, Answering)
+    Writer::start(cell, || Answering)
 }
 
 impl Batch for Answering {
@@ -160,10 +159,7 @@ impl Batch for Answering {
         link: &mut Link,
         items: &mut Vec<Callback>,
     ) -> Result<Vec<Reply>, Error> {
-        link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
-        let Some(ready) = link.ready() else {
-            unreachable!("prepare connects")
-        };
+        let ready = link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
         // The first of each wait speaks for the others of the batch.
         let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {

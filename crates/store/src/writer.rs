@@ -1,16 +1,21 @@
-//! Writers: many callers, one connection, one commit.
+//! Writers: many callers, one commit.
 //!
 //! While one batch is being committed, whatever arrives gathers and goes down together next. There
-//! is no timer: a lone caller waits for one commit, a thousand share one.
+//! is no timer: a lone caller waits for one commit, a thousand share one. A writer has two desks,
+//! each with a connection of its own: the second opens when a few wait, so that one works while
+//! the other waits for the disk.
 //!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
 //! first one took effect. Only when the database stays away are callers told [`WriteError`].
 
+use std::collections::VecDeque;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::cell::Cell;
 use crate::link::{Link, Trouble, trouble};
@@ -59,78 +64,148 @@ pub trait Batch: Send + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Answer>, tokio_postgres::Error>> + Send;
 }
 
+/// How many must wait before the second desk opens.
+const SECOND_DESK_FROM: usize = 4;
+
 /// The callers' end of a writer.
 pub struct Writer<B: Batch> {
-    sender: mpsc::Sender<Waiting<B>>,
+    hall: Arc<Hall<B>>,
+    _door: Arc<Door<B>>,
 }
 
 struct Waiting<B: Batch> {
     item: B::Item,
     answer: oneshot::Sender<Result<B::Answer, WriteError>>,
+    _seat: OwnedSemaphorePermit,
+}
+
+/// Where callers wait until a desk takes them, in the order in which they came.
+struct Hall<B: Batch> {
+    waiting: Mutex<VecDeque<Waiting<B>>>,
+    seats: Arc<Semaphore>,
+    bells: [Notify; DESKS],
+    closed: AtomicBool,
+}
+
+const DESKS: usize = 2;
+
+impl<B: Batch> Hall<B> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting<B>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, caller: Waiting<B>) {
+        let mut waiting = self.waiting();
+        waiting.push_back(caller);
+        let count = waiting.len();
+        drop(waiting);
+        self.bells[0].notify_one();
+        if count >= SECOND_DESK_FROM {
+            self.bells[1].notify_one();
+        }
+    }
+
+    /// The next batch, where at least so many wait.
+    fn next(&self, batch: &B, least: usize) -> Option<Gathered<B>> {
+        let mut waiting = self.waiting();
+        if waiting.len() < least {
+            return None;
+        }
+        let mut gathered = Gathered {
+            items: Vec::with_capacity(waiting.len().min(BATCH_ITEMS_MAX)),
+            answers: Vec::with_capacity(waiting.len().min(BATCH_ITEMS_MAX)),
+        };
+        while gathered.items.len() < BATCH_ITEMS_MAX
+            && let Some(next) = waiting.front()
+            && batch.admits(&gathered.items, &next.item)
+            && let Some(next) = waiting.pop_front()
+        {
+            gathered.items.push(next.item);
+            gathered.answers.push(next.answer);
+        }
+        Some(gathered)
+    }
+}
+
+struct Gathered<B: Batch> {
+    items: Vec<B::Item>,
+    answers: Vec<oneshot::Sender<Result<B::Answer, WriteError>>>,
+}
+
+/// Closes the hall when the last caller is gone.
+struct Door<B: Batch>(Arc<Hall<B>>);
+
+impl<B: Batch> Drop for Door<B> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Release);
+        self.0.bells.iter().for_each(Notify::notify_one);
+    }
 }
 
 impl<B: Batch> Clone for Writer<B> {
     fn clone(&self) -> Self {
         Self {
-            sender: self.sender.clone(),
+            hall: self.hall.clone(),
+            _door: self._door.clone(),
         }
     }
 }
 
 impl<B: Batch> Writer<B> {
-    /// Starts a writer with a connection of its own. It ends when the last caller is gone.
-    pub fn start(cell: &Cell, batch: B) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let desk = Desk {
-            link: Link::new(cell),
-            patience: cell.options().write_patience,
-            batch,
-        };
-        tokio::spawn(desk.serve(receiver));
-        Self { sender }
+    /// Starts a writer. It ends when the last caller is gone.
+    pub fn start(cell: &Cell, batch: impl Fn() -> B) -> Self {
+        let hall = Arc::new(Hall {
+            waiting: Mutex::default(),
+            seats: Arc::new(Semaphore::new(WAITING_MAX)),
+            bells: Default::default(),
+            closed: AtomicBool::new(false),
+        });
+        for number in 0..DESKS {
+            let desk = Desk {
+                number,
+                link: Link::new(cell),
+                patience: cell.options().write_patience,
+                batch: batch(),
+            };
+            tokio::spawn(desk.serve(hall.clone()));
+        }
+        let _door = Arc::new(Door(hall.clone()));
+        Self { hall, _door }
     }
 
     /// Hands an item in and waits for the commit that carries it.
     pub async fn write(&self, item: B::Item) -> Result<B::Answer, WriteError> {
+        let seats = self.hall.seats.clone();
+        let seat = seats.acquire_owned().await;
         let (answer, answered) = oneshot::channel();
-        self.sender
-            .send(Waiting { item, answer })
-            .await
-            .map_err(|_| WriteError::Stopped)?;
+        self.hall.enter(Waiting {
+            item,
+            answer,
+            _seat: seat.map_err(|_| WriteError::Stopped)?,
+        });
         answered.await.map_err(|_| WriteError::Stopped)?
     }
 }
 
 struct Desk<B: Batch> {
+    number: usize,
     link: Link,
     patience: Duration,
     batch: B,
 }
 
 impl<B: Batch> Desk<B> {
-    async fn serve(mut self, mut receiver: mpsc::Receiver<Waiting<B>>) {
-        let mut left_over = None;
+    async fn serve(mut self, hall: Arc<Hall<B>>) {
+        let least = match self.number {
+            0 => 1,
+            _ => SECOND_DESK_FROM,
+        };
         loop {
-            let first = match left_over.take() {
-                Some(waiting) => waiting,
-                None => match receiver.recv().await {
-                    Some(waiting) => waiting,
-                    None => return,
-                },
-            };
-            let mut items = vec![first.item];
-            let mut answers = vec![first.answer];
-            while items.len() < BATCH_ITEMS_MAX
-                && let Ok(next) = receiver.try_recv()
-            {
-                if !self.batch.admits(&items, &next.item) {
-                    left_over = Some(next);
-                    break;
-                }
-                items.push(next.item);
-                answers.push(next.answer);
+            match hall.next(&self.batch, least) {
+                Some(Gathered { items, answers }) => self.settle(items, answers).await,
+                None if hall.closed.load(Ordering::Acquire) => return,
+                None => hall.bells[self.number].notified().await,
             }
-            self.settle(items, answers).await;
         }
     }
 

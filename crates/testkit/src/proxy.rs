@@ -22,6 +22,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// What a client of PostgreSQL sends to end a transaction.
 const COMMIT: &[u8] = b"COMMIT\0";
 
+/// What stands in front of a prepared statement that is a transaction by itself.
+const COMMITS_ALONE: &[u8] = b"\0/* commits alone */";
+
 /// A proxy in front of one address.
 #[derive(Debug)]
 pub struct Proxy {
@@ -129,7 +132,8 @@ impl Proxy {
     }
 
     /// Keeps the answers to commits: a wire that one goes over answers nothing from then on, while
-    /// all others are carried. For PostgreSQL, whose clients spell out `COMMIT`.
+    /// all others are carried. For PostgreSQL, whose clients spell out `COMMIT` or say of a
+    /// statement that it commits alone.
     pub fn hold_commits(&self) {
         self.wires.held.send_replace(0);
         self.change(|state| state.commits_held = true);
@@ -234,6 +238,7 @@ async fn carry_requests(
     mut to: WriteHalf<'_>,
 ) -> Result<(), Severed> {
     let mut chunk = vec![0; CHUNK_BYTES];
+    let mut commits = Commits::default();
     loop {
         let read = from.read(&mut chunk).await.map_err(|_| Severed)?;
         if read == 0 {
@@ -241,8 +246,9 @@ async fn carry_requests(
         }
         wires.await_delay().await;
         let allowed = wires.spend_budget(read);
+        commits.learn(&chunk[..allowed]);
         // Before the server can answer it.
-        if wires.state.borrow().commits_held && has_commit(&chunk[..allowed]) {
+        if wires.state.borrow().commits_held && commits.are_in(&chunk[..allowed]) {
             committed.store(true, Ordering::SeqCst);
         }
         to.write_all(&chunk[..allowed]).await.map_err(|_| Severed)?;
@@ -275,8 +281,32 @@ async fn carry_answers(
     }
 }
 
-fn has_commit(bytes: &[u8]) -> bool {
-    bytes.windows(COMMIT.len()).any(|part| part == COMMIT)
+/// How commits look on one wire.
+#[derive(Default)]
+struct Commits {
+    /// A prepared statement is bound as an unnamed portal: its name stands between two zeros.
+    bound: Vec<Vec<u8>>,
+}
+
+impl Commits {
+    /// Learns the names of statements that commit alone, as they are prepared.
+    fn learn(&mut self, bytes: &[u8]) {
+        for at in 0..bytes.len().saturating_sub(COMMITS_ALONE.len()) {
+            if bytes[at..].starts_with(COMMITS_ALONE) {
+                // A letter and a number; what stands before is the message's length.
+                let is_digit = |byte: &&u8| byte.is_ascii_digit();
+                let digits = bytes[..at].iter().rev().take_while(is_digit).count();
+                let mut bound = vec![0];
+                bound.extend(&bytes[at.saturating_sub(digits + 1)..=at]);
+                self.bound.push(bound);
+            }
+        }
+    }
+
+    fn are_in(&self, bytes: &[u8]) -> bool {
+        let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|part| part == wanted);
+        has(COMMIT) || self.bound.iter().any(|bound| has(bound))
+    }
 }
 
 impl Wires {

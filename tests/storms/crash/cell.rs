@@ -8,6 +8,9 @@ pub(crate) enum Point {
     AcceptBefore,
     AcceptUnanswered,
     AcceptAfter,
+    OpeningBefore,
+    OpeningUnanswered,
+    OpeningAfter,
     IntentBefore,
     IntentUnanswered,
     IntentAfter,
@@ -40,10 +43,13 @@ pub(crate) enum Fault {
     Postgres,
 }
 
-pub(crate) const POINTS: [Point; 13] = [
+pub(crate) const POINTS: [Point; 16] = [
     Point::AcceptBefore,
     Point::AcceptUnanswered,
     Point::AcceptAfter,
+    Point::OpeningBefore,
+    Point::OpeningUnanswered,
+    Point::OpeningAfter,
     Point::IntentBefore,
     Point::IntentUnanswered,
     Point::IntentAfter,
@@ -73,6 +79,9 @@ impl Point {
             Self::AcceptBefore => "accept-before",
             Self::AcceptUnanswered => "accept-unanswered",
             Self::AcceptAfter => "accept-after",
+            Self::OpeningBefore => "opening-before",
+            Self::OpeningUnanswered => "opening-unanswered",
+            Self::OpeningAfter => "opening-after",
             Self::IntentBefore => "intent-before",
             Self::IntentUnanswered => "intent-unanswered",
             Self::IntentAfter => "intent-after",
@@ -92,6 +101,9 @@ impl Point {
             Self::AcceptBefore => "before the accept commits",
             Self::AcceptUnanswered => "accept committed, its answer lost or late",
             Self::AcceptAfter => "accept committed, sender not answered",
+            Self::OpeningBefore => "before accept and first intent commit together",
+            Self::OpeningUnanswered => "accept and first intent committed, answer lost or late",
+            Self::OpeningAfter => "accept and first intent committed, nothing done yet",
             Self::IntentBefore => "before the intent commits",
             Self::IntentUnanswered => "intent committed, its answer lost or late",
             Self::IntentAfter => "intent committed, nothing done yet",
@@ -109,6 +121,7 @@ impl Point {
     pub(crate) fn is_unanswered(self) -> bool {
         [
             Self::AcceptUnanswered,
+            Self::OpeningUnanswered,
             Self::IntentUnanswered,
             Self::OutcomeUnanswered,
         ]
@@ -118,8 +131,11 @@ impl Point {
     /// The fault point that the server is held at. `Sent` is the destination's to hold.
     pub(crate) fn fault_point(self) -> Option<&'static str> {
         match self {
-            Self::AcceptBefore | Self::AcceptUnanswered => Some("accept.before"),
-            Self::AcceptAfter => Some("accept.after"),
+            Self::AcceptBefore
+            | Self::AcceptUnanswered
+            | Self::OpeningBefore
+            | Self::OpeningUnanswered => Some("accept.before"),
+            Self::AcceptAfter | Self::OpeningAfter => Some("accept.after"),
             Self::IntentBefore | Self::IntentUnanswered => Some("intent.before"),
             Self::IntentAfter => Some("intent.after"),
             Self::Connected => Some("send.connected"),
@@ -129,6 +145,16 @@ impl Point {
             Self::OutcomeBefore | Self::OutcomeUnanswered => Some("outcome.before"),
             Self::OutcomeAfter => Some("outcome.after"),
         }
+    }
+
+    /// Whether the run begins with its effect, so that the intent is accepted with the run.
+    pub(crate) fn is_opening(self) -> bool {
+        [
+            Self::OpeningBefore,
+            Self::OpeningUnanswered,
+            Self::OpeningAfter,
+        ]
+        .contains(&self)
     }
 
     /// Whether the point lies on the wire to the destination.
@@ -149,8 +175,9 @@ impl Guard {
         }
     }
 
-    /// The flow that has one effect under this guard, on a peer at `PEER`.
-    pub(crate) fn flow(self, peer: &str) -> String {
+    /// The flow that has one effect under this guard, on a peer at `PEER`. One that does not open
+    /// with it looks an entry up first.
+    pub(crate) fn flow(self, peer: &str, opens: bool) -> String {
         let step = match self {
             Self::Transaction => "kv: { add: 'count/${{ input.id }}' }".to_owned(),
             Self::Key => format!("{}\n    guard: key", post("keyed")),
@@ -166,13 +193,25 @@ impl Guard {
                 post("plain")
             ),
         };
+        let look = match opens {
+            true => "",
+            false => "  - id: look\n    kv: { get: 'looked/${{ input.id }}' }\n",
+        };
         format!(
             "flow: {}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
              retry: {{ attempts: 5, first: 100ms, most: 200ms, within: 1h }}\n\
-             steps:\n  - id: act\n    {step}\n",
-            self.name()
+             steps:\n{look}  - id: act\n    {step}\n",
+            self.flow_name(opens)
         )
         .replace("PEER", peer)
+    }
+
+    /// The name of that flow.
+    pub(crate) fn flow_name(self, opens: bool) -> String {
+        match opens {
+            true => format!("{}-opening", self.name()),
+            false => self.name().to_owned(),
+        }
     }
 
     /// Where the destination counts this effect; the engine's own table has no path.

@@ -35,8 +35,11 @@ impl Lane {
         };
         let second = serve(program, &home.url(), lease(fault)).await?;
         for guard in GUARDS {
-            let flow = guard.flow(&peer.url(""));
-            home.publish(&second, guard.name(), &flow).await?;
+            for opens in [false, true] {
+                let flow = guard.flow(&peer.url(""), opens);
+                let name = guard.flow_name(opens);
+                home.publish(&second, &name, &flow).await?;
+            }
         }
         Ok(Self {
             fault,

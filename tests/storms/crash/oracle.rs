@@ -55,8 +55,13 @@ fn reach(cell: Cell) -> Reach {
         Point::AcceptBefore
         | Point::AcceptUnanswered
         | Point::AcceptAfter
+        | Point::OpeningBefore
         | Point::IntentBefore => Reach::Nothing,
-        Point::IntentUnanswered | Point::IntentAfter | Point::Connected => Reach::Intended,
+        Point::OpeningUnanswered
+        | Point::OpeningAfter
+        | Point::IntentUnanswered
+        | Point::IntentAfter
+        | Point::Connected => Reach::Intended,
         Point::HalfSent => Reach::Begun,
         // The effect is part of the commit that has not been made.
         Point::OutcomeBefore if cell.guard == Guard::Transaction => Reach::Intended,

@@ -178,7 +178,7 @@ impl Lane {
     async fn until_committed(&self, cell: Cell, id: &str) -> Result<()> {
         let written = match cell.point {
             Point::AcceptUnanswered => "%\"accepted\"%",
-            Point::IntentUnanswered => "%\"intended\"%",
+            Point::OpeningUnanswered | Point::IntentUnanswered => "%\"intended\"%",
             _ => "%\"done\"%",
         };
         let client = self.home.connect().await?;
@@ -357,7 +357,8 @@ fn deliver(
     id: &str,
 ) -> impl Future<Output = Result<Answer>> + Send + use<> {
     let client = server.client.clone();
-    let path = format!("/hooks/default/{}", cell.guard.name());
+    let flow = cell.guard.flow_name(cell.point.is_opening());
+    let path = format!("/hooks/default/{flow}");
     let body = format!(r#"{{"id":"{id}"}}"#);
     async move { Ok(client.post(&path, body).await?) }
 }

@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use semel_flow::{Expr, Scope};
 use semel_model::event::Event;
 use semel_model::{Key, RunId, json};
+use semel_store::claims::Met;
 use serde_json::{Map, Value};
 
 use super::{Inbound, IntakeError, PAYLOAD_BYTES_MAX};
 use crate::fold::RunState;
+use crate::turn::Begun;
 
 pub(super) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
     if body.len() > PAYLOAD_BYTES_MAX {
@@ -80,16 +82,24 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
     row
 }
 
-/// What folding the journal's first row would give.
-pub(super) fn first_state(run: RunId, inbound: &Inbound, at: Timestamp) -> RunState {
+/// What folding the journal's first row would give. The payload moves into it.
+pub(super) fn first_state(run: RunId, inbound: &mut Inbound, at: Timestamp) -> RunState {
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
     let accepted = Event::Accepted {
         trigger: inbound.trigger,
-        input: inbound.input.clone(),
+        input: std::mem::take(&mut inbound.input),
         headers: kept(inbound.release.reads_headers, &inbound.headers),
         query: kept(inbound.release.reads_query, &inbound.query),
     };
     let mut state = RunState::new(run);
-    state.apply(&accepted, None, at);
+    state.begin(accepted, at);
     state
+}
+
+/// Where a run begins whose beginning was not foreseen: its key was met or forgotten before.
+pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun, IntakeError> {
+    if inbound.input.is_null() {
+        (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
+    }
+    Ok(Begun::At(first_state(met.run, inbound, met.accepted_at)))
 }

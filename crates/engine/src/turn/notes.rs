@@ -36,20 +36,51 @@ pub(super) struct Notes {
     record: Option<RecordChange>,
     /// Whether the write itself will make an event.
     expects_event: bool,
-    /// The effect that events speak of, and what the ledger says of it after them.
-    current: Option<(EffectId, u32, effect::State)>,
+    /// The effect that events speak of.
+    current: Option<Followed>,
+}
+
+/// An effect, and what the ledger says of it.
+#[derive(Clone, Copy)]
+struct Followed {
+    effect: EffectId,
+    attempt: u32,
+    state: effect::State,
+    /// Whether the ledger has a row of it.
+    has_row: bool,
 }
 
 impl Notes {
     /// Takes over which effect the run stands at.
-    pub(super) fn follow(&mut self, state: &RunState) {
+    pub(super) fn follow(&mut self, flow: &Flow, state: &RunState) {
         if let Current::Effect(standing) = &state.current {
-            self.current = Some((
-                standing.entry.id(),
-                standing.entry.attempt(),
-                standing.entry.state(),
-            ));
+            let (attempt, state_now) = (standing.entry.attempt(), standing.entry.state());
+            let is_first = attempt == 1 && state_now == effect::State::Pending;
+            self.current = Some(Followed {
+                effect: standing.entry.id(),
+                attempt,
+                state: state_now,
+                has_row: !(is_first && flow.steps.get(state.cursor).is_some_and(is_own_effect)),
+            });
         }
+    }
+
+    /// The events of an opening, and the entry of the ledger that it makes. Nothing where it makes
+    /// more than that.
+    pub(super) fn take_opening(&mut self) -> Option<(Vec<Event>, Option<EffectChange>)> {
+        if !self.waits.is_empty() || self.kv.is_some() || self.record.is_some() {
+            return None;
+        }
+        let effect = match self.effects.len() {
+            0 | 1 => self.effects.pop(),
+            _ => return None,
+        };
+        Some((std::mem::take(&mut self.events), effect))
+    }
+
+    /// Notes that a wait is left open by a run that ends.
+    pub(super) fn cancel_wait(&mut self, wait: WaitId) {
+        self.waits.push(WaitChange::Cancel { wait });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -72,8 +103,19 @@ impl Notes {
                 attempt,
                 ..
             } => {
-                self.current = Some((*effect, *attempt, effect::State::Pending));
-                self.change(flow, step, None, None);
+                let has_row = self
+                    .current
+                    .is_some_and(|known| known.effect == *effect && known.has_row);
+                self.current = Some(Followed {
+                    effect: *effect,
+                    attempt: *attempt,
+                    state: effect::State::Pending,
+                    has_row,
+                });
+                // What commits with its own outcome is never seen pending: its row comes with that.
+                if has_row || !flow.find_step(step).is_some_and(is_own_effect) {
+                    self.change(flow, step, None, None);
+                }
             }
             Event::Done {
                 step, external_id, ..
@@ -82,7 +124,9 @@ impl Notes {
                 self.change(flow, step, external_id.clone(), None);
             }
             Event::Failed { step, fault, .. } => {
-                let pending = matches!(self.current, Some((_, _, effect::State::Pending)));
+                let pending = self
+                    .current
+                    .is_some_and(|known| known.state == effect::State::Pending);
                 let retrying = pending && fault.retryable;
                 self.settle(if retrying {
                     effect::State::Retrying
@@ -158,15 +202,15 @@ impl Notes {
     pub(super) fn expect_done(&mut self, _: RunId) {
         self.expects_event = true;
         self.settle(effect::State::Done);
-        if let (Some((effect, attempt, state)), Some(write)) = (self.current, &self.kv) {
+        if let (Some(known), Some(write)) = (&mut self.current, &self.kv) {
             self.effects.push(EffectChange {
-                effect,
+                effect: known.effect,
                 step: write.step.clone(),
                 kind: "kv",
                 guard: Guard::Transaction,
-                state,
-                attempt,
-                first: false,
+                state: known.state,
+                attempt: known.attempt,
+                first: !std::mem::replace(&mut known.has_row, true),
                 external_id: None,
                 note: None,
             });
@@ -248,8 +292,8 @@ impl Notes {
     }
 
     fn settle(&mut self, state: effect::State) {
-        if let Some(current) = &mut self.current {
-            current.2 = state;
+        if let Some(known) = &mut self.current {
+            known.state = state;
         }
     }
 
@@ -261,9 +305,16 @@ impl Notes {
         external_id: Option<String>,
         note: Option<String>,
     ) {
-        let Some((effect, attempt, state)) = self.current else {
+        let Some(known) = &mut self.current else {
             return;
         };
+        let first = !std::mem::replace(&mut known.has_row, true);
+        let Followed {
+            effect,
+            attempt,
+            state,
+            ..
+        } = *known;
         let guard = flow
             .find_step(step)
             .and_then(Step::guard)
@@ -279,7 +330,7 @@ impl Notes {
             guard,
             state,
             attempt,
-            first: attempt == 1 && state == effect::State::Pending,
+            first,
             external_id: external_id.map(without_nul),
             note: note.map(without_nul),
         };
@@ -295,6 +346,11 @@ impl Notes {
             None => self.effects.push(change),
         }
     }
+}
+
+/// Whether a step's effect is made in this database, in the commit of its outcome.
+fn is_own_effect(step: &Step) -> bool {
+    matches!(step.action, Action::Kv(_))
 }
 
 /// PostgreSQL's text cannot hold the character zero.

@@ -79,19 +79,14 @@ impl Turn {
             Guard::Review | Guard::Probe => Pooling::Fresh,
             Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
         };
-        self.tenure
-            .caller
-            .perform(request, Some(key), pooling)
-            .await
+        // In a box: a call is large, and turns are many.
+        Box::pin(self.tenure.caller.perform(request, Some(key), pooling)).await
     }
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
         if let Call::Http(request) = call {
-            self.tenure
-                .caller
-                .perform(request, None, Pooling::Fresh)
-                .await;
+            Box::pin(self.tenure.caller.perform(request, None, Pooling::Fresh)).await;
         }
         Ok(())
     }
@@ -117,11 +112,7 @@ impl Turn {
 
     pub(super) async fn read(&mut self, request: &HttpRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = self
-            .tenure
-            .caller
-            .perform(request, None, Pooling::Shared)
-            .await;
+        let outcome = Box::pin(self.tenure.caller.perform(request, None, Pooling::Shared)).await;
         let name = self.step().id.to_string();
         let event = match outcome {
             Outcome::Done(receipt) => {
@@ -195,11 +186,7 @@ impl Turn {
 
     pub(super) async fn probe(&mut self, request: &HttpRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = self
-            .tenure
-            .caller
-            .perform(request, None, Pooling::Shared)
-            .await;
+        let outcome = Box::pin(self.tenure.caller.perform(request, None, Pooling::Shared)).await;
         let event = self.read_probe(outcome);
         self.observe(event);
         Ok(())

@@ -12,100 +12,61 @@ use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
 use crate::{effects, kv};
 
-/// The part of each transition that its fence looks at.
+/// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
-pub(super) struct Fence {
+pub(super) struct Moves {
     pub(super) runs: Vec<Uuid>,
     pub(super) epochs: Vec<i64>,
     pub(super) seqs: Vec<i32>,
     pub(super) holders: Vec<Uuid>,
-    pub(super) count: i64,
-}
-
-impl Fence {
-    pub(super) fn of<'a>(batch: impl Iterator<Item = &'a Transition>) -> Self {
-        let mut fence = Self::default();
-        for item in batch {
-            fence.runs.push(*item.run.as_uuid());
-            fence.epochs.push(item.epoch);
-            fence.seqs.push(item.seq);
-            fence.holders.push(*item.holder.as_uuid());
-            fence.count += 1;
-        }
-        fence
-    }
-}
-
-/// The fences of a batch: of transitions that go on, and of those that end their run.
-pub(super) struct Fences {
-    pub(super) going_on: Fence,
+    pub(super) born: Vec<Date>,
+    pub(super) ends: Vec<bool>,
     pub(super) holds: Vec<bool>,
     pub(super) dues: Vec<Option<Timestamp>>,
     pub(super) stages: Vec<&'static str>,
     pub(super) saw_cancels: Vec<bool>,
-    pub(super) parked: Vec<Uuid>,
-    pub(super) ending: Fence,
-    pub(super) ending_lows: Vec<Uuid>,
-    pub(super) ending_highs: Vec<Uuid>,
+    pub(super) count: i64,
 }
 
-impl Fences {
+impl Moves {
     pub(super) fn of(batch: &[&Transition]) -> Self {
-        let goes_on = |item: &&&Transition| item.lease != Lease::End;
-        let ends = |item: &&&Transition| item.lease == Lease::End;
-        let mut fences = Self {
-            going_on: Fence::of(batch.iter().filter(goes_on).copied()),
-            holds: Vec::new(),
-            dues: Vec::new(),
-            stages: Vec::new(),
-            saw_cancels: Vec::new(),
-            parked: Vec::new(),
-            ending: Fence::of(batch.iter().filter(ends).copied()),
-            ending_lows: Vec::new(),
-            ending_highs: Vec::new(),
-        };
+        let mut moves = Self::default();
         for item in batch {
-            fences.add(item);
+            moves.add(item);
         }
-        fences
+        moves
     }
 
     fn add(&mut self, item: &Transition) {
-        if item.lease != Lease::End {
-            self.saw_cancels.push(item.saw_cancel);
-        }
-        match &item.lease {
-            Lease::Keep => {
-                self.holds.push(true);
-                self.dues.push(None);
-                self.stages.push(Stage::Ready.as_str());
-            }
-            Lease::Return { due_at, stage } => {
-                self.holds.push(false);
-                self.dues.push(*due_at);
-                self.stages.push(stage.as_str());
-                let parks = *stage == Stage::Parked;
-                self.parked.extend(parks.then_some(*item.run.as_uuid()));
-            }
-            Lease::End => {
-                let (low, high) = item.run.owned_range();
-                self.ending_lows.push(low);
-                self.ending_highs.push(high);
-            }
-        }
+        self.runs.push(*item.run.as_uuid());
+        self.epochs.push(item.epoch);
+        self.seqs.push(item.seq);
+        self.holders.push(*item.holder.as_uuid());
+        self.born.push(item.born);
+        self.ends.push(item.lease == Lease::End);
+        self.holds.push(item.lease == Lease::Keep);
+        let (due_at, stage) = match &item.lease {
+            Lease::Return { due_at, stage } => (*due_at, *stage),
+            Lease::Keep | Lease::End => (None, Stage::Ready),
+        };
+        self.dues.push(due_at);
+        self.stages.push(stage.as_str());
+        self.saw_cancels.push(item.saw_cancel);
+        self.count += 1;
     }
 }
 
-/// What stands behind the fences, turned on its side: one array per column.
+/// Everything that a batch writes.
 pub(super) struct Columns<'a> {
-    pub(super) all: Fence,
-    pub(super) born: Vec<Date>,
+    pub(super) moves: Moves,
     pub(super) events: Vec<String>,
     pub(super) new_effects: effects::Rows<'a>,
     pub(super) old_effects: effects::Rows<'a>,
     pub(super) opened: OpenedWaits<'a>,
     pub(super) elapsed: Vec<Uuid>,
     pub(super) elapsed_count: i64,
+    pub(super) cancelled: Vec<Uuid>,
+    pub(super) parked: Vec<Uuid>,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
@@ -132,8 +93,7 @@ impl<'a> Columns<'a> {
     /// `made` holds the events that the writes of this transaction made themselves.
     pub(super) fn of(batch: &[&'a Transition], made: &'a HashMap<RunId, Event>) -> Self {
         let mut columns = Self {
-            all: Fence::of(batch.iter().copied()),
-            born: batch.iter().map(|item| item.born).collect(),
+            moves: Moves::of(batch),
             events: batch
                 .iter()
                 .map(|item| journal_text(item, made.get(&item.run)))
@@ -143,6 +103,8 @@ impl<'a> Columns<'a> {
             opened: OpenedWaits::default(),
             elapsed: Vec::new(),
             elapsed_count: 0,
+            cancelled: Vec::new(),
+            parked: Vec::new(),
             records: Records::default(),
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
@@ -151,6 +113,15 @@ impl<'a> Columns<'a> {
             columns.add(item, made.get(&item.run));
         }
         columns
+    }
+
+    /// Whether other statements must follow in the same transaction.
+    pub(super) fn has_followers(&self) -> bool {
+        !self.opened.ids.is_empty()
+            || self.elapsed_count > 0
+            || !self.cancelled.is_empty()
+            || !self.parked.is_empty()
+            || !self.deletes.is_empty()
     }
 
     fn add(&mut self, item: &'a Transition, made: Option<&'a Event>) {
@@ -164,6 +135,13 @@ impl<'a> Columns<'a> {
         }
         for change in &item.waits {
             self.add_wait(item.run, change);
+        }
+        if let Lease::Return {
+            stage: Stage::Parked,
+            ..
+        } = &item.lease
+        {
+            self.parked.push(*item.run.as_uuid());
         }
         if let Some(record) = &item.record {
             self.records.runs.push(*item.run.as_uuid());
@@ -189,6 +167,7 @@ impl<'a> Columns<'a> {
                 self.elapsed.push(*wait.as_uuid());
                 self.elapsed_count += 1;
             }
+            WaitChange::Cancel { wait } => self.cancelled.push(*wait.as_uuid()),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! One flight of statements: sent together, answered together, ended by `COMMIT`.
+//! One flight: the statement that writes a batch, and what only some batches need behind it.
 //!
-//! The server works through them in order. When one fails, the transaction is aborted, all that
-//! follow are refused, and the `COMMIT` at the end rolls back.
+//! The statement alone is a transaction and a commit. Where more follows, `BEGIN` and `COMMIT`
+//! stand around it, and all are sent together. The server works through them in order: when one
+//! fails, the transaction is aborted, all that follow are refused, and `COMMIT` rolls back.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -12,72 +13,35 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::columns::{Columns, Fence, Fences, OpenedWaits, Records};
-#[cfg(feature = "faults")]
-use super::mistaken::mistaken;
-use super::{APPEND, EXAMINE, FENCE, FENCE_END};
+use super::LOCK;
+use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{effects, evidence, kv, runs, waits};
+use crate::{evidence, kv, waits};
 
-/// What the journal writer prepares.
-pub(super) const STATEMENTS: &[&str] = &[
-    FENCE,
-    FENCE_END,
-    APPEND,
-    EXAMINE,
-    effects::INSERT,
-    effects::UPDATE,
+/// What only some batches need besides the statement of their shape.
+pub(super) const FOLLOWERS: &[&str] = &[
+    LOCK,
     waits::OPEN,
     waits::WAKE_EARLY,
     waits::ELAPSE,
     waits::CANCEL,
     evidence::HEAR,
-    runs::UPDATE,
-    kv::SET,
     kv::DELETE,
     kv::ADD,
     kv::SET_IF_ABSENT,
     kv::READ,
-    #[cfg(feature = "faults")]
-    super::mistaken::NO_FENCE,
-    #[cfg(feature = "faults")]
-    super::mistaken::NO_FENCE_END,
-    #[cfg(feature = "faults")]
-    super::mistaken::APPEND_ANYWHERE,
 ];
 
-#[cfg(not(feature = "faults"))]
-fn mistaken(text: &'static str) -> &'static str {
-    text
-}
-
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
+type Values<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
 /// Statements that travel together.
 pub(super) struct Flight<'a> {
     ready: Ready<'a>,
     sent: Vec<Answer<'a>>,
-    /// Where the answer stands that tells which runs a person wants to end.
-    fence: Option<usize>,
 }
 
 impl<'a> Flight<'a> {
-    /// Opens the transaction.
-    pub(super) fn begin(ready: Ready<'a>) -> Self {
-        let mut flight = Self::go_on(ready);
-        flight.simple("BEGIN");
-        flight
-    }
-
-    /// Goes on in a transaction that is open.
-    pub(super) fn go_on(ready: Ready<'a>) -> Self {
-        Self {
-            ready,
-            sent: Vec::with_capacity(12),
-            fence: None,
-        }
-    }
-
     fn simple(&mut self, text: &'static str) {
         let client = self.ready.client;
         self.sent.push(Box::pin(async move {
@@ -85,90 +49,15 @@ impl<'a> Flight<'a> {
         }));
     }
 
-    fn send(&mut self, text: &'static str, values: Vec<&'a (dyn ToSql + Sync)>) {
+    fn send(&mut self, text: &'static str, values: Values<'a>) {
         let Ready { client, .. } = self.ready;
-        let statement = self.ready.statement(mistaken(text));
+        let statement = self.ready.statement(text);
         self.sent.push(Box::pin(
             async move { client.query(statement, &values).await },
         ));
     }
 
-    /// Lets through only transitions whose lease still holds.
-    pub(super) fn fence(&mut self, fences: &'a Fences) {
-        let Fence {
-            runs,
-            epochs,
-            seqs,
-            holders,
-            count,
-        } = &fences.going_on;
-        if *count > 0 {
-            self.fence = Some(self.sent.len());
-            self.send(
-                FENCE,
-                vec![
-                    runs,
-                    epochs,
-                    seqs,
-                    holders,
-                    &fences.holds,
-                    &fences.dues,
-                    &fences.stages,
-                    count,
-                    &fences.saw_cancels,
-                ],
-            );
-        }
-        let Fence {
-            runs,
-            epochs,
-            seqs,
-            holders,
-            count,
-        } = &fences.ending;
-        if *count > 0 {
-            self.send(FENCE_END, vec![runs, epochs, seqs, holders, count]);
-        }
-    }
-
-    fn write(&mut self, fences: &'a Fences, columns: &'a Columns<'a>) {
-        let Fence {
-            runs, epochs, seqs, ..
-        } = &columns.all;
-        self.send(
-            APPEND,
-            vec![&columns.born, runs, seqs, epochs, &columns.events],
-        );
-        if let Some(values) = columns.new_effects.insert_values() {
-            self.send(effects::INSERT, values);
-        }
-        if let Some(values) = columns.old_effects.update_values() {
-            self.send(effects::UPDATE, values);
-        }
-        self.write_waits(fences, columns);
-        if !fences.parked.is_empty() {
-            self.send(evidence::HEAR, vec![&fences.parked]);
-        }
-        if let Some(values) = columns.sets.set_values() {
-            self.send(kv::SET, values);
-        }
-        if let Some(values) = columns.deletes.delete_values() {
-            self.send(kv::DELETE, values);
-        }
-        let Records {
-            runs,
-            states,
-            results,
-            faults,
-            ended,
-        } = &columns.records;
-        if !runs.is_empty() {
-            self.send(runs::UPDATE, vec![runs, states, results, faults, ended]);
-        }
-        self.simple("COMMIT");
-    }
-
-    fn write_waits(&mut self, fences: &'a Fences, columns: &'a Columns<'a>) {
+    fn send_followers(&mut self, columns: &'a Columns<'a>) {
         let OpenedWaits {
             ids,
             runs,
@@ -185,43 +74,115 @@ impl<'a> Flight<'a> {
                 vec![&columns.elapsed, &columns.elapsed_count],
             );
         }
-        if fences.ending.count > 0 {
-            let Fences {
-                ending,
-                ending_lows,
-                ending_highs,
-                ..
-            } = fences;
-            self.send(waits::CANCEL, vec![&ending.runs, ending_lows, ending_highs]);
+        if !columns.cancelled.is_empty() {
+            self.send(waits::CANCEL, vec![&columns.cancelled]);
+        }
+        if !columns.parked.is_empty() {
+            self.send(evidence::HEAR, vec![&columns.parked]);
+        }
+        if let Some(values) = columns.deletes.delete_values() {
+            self.send(kv::DELETE, values);
         }
     }
+}
 
-    /// Writes everything that stands behind the fence, commits, and waits for every answer.
-    pub(super) async fn land_with<'b>(
-        self,
-        fences: &'b Fences,
-        columns: &'b Columns<'b>,
-    ) -> Result<HashSet<Uuid>, Error>
-    where
-        'a: 'b,
-    {
-        let mut flight: Flight<'b> = self;
-        flight.write(fences, columns);
-        flight.land().await
+/// Holds the runs of a batch whose lease still holds, in a transaction that stays open.
+pub(super) async fn lock(ready: Ready<'_>, moves: &Moves) -> Result<(), Error> {
+    let Moves {
+        runs,
+        epochs,
+        seqs,
+        holders,
+        count,
+        ..
+    } = moves;
+    let mut flight = Flight {
+        ready,
+        sent: Vec::with_capacity(2),
+    };
+    flight.simple("BEGIN");
+    flight.send(LOCK, vec![runs, epochs, seqs, holders, count]);
+    for answer in join_all(flight.sent).await {
+        answer?;
     }
+    Ok(())
+}
 
-    /// Waits for every answer; says which runs a person wants to end.
-    pub(super) async fn land(self) -> Result<HashSet<Uuid>, Error> {
-        let mut cancelled = HashSet::new();
-        for (index, answer) in join_all(self.sent).await.into_iter().enumerate() {
-            let rows = answer?;
-            if self.fence == Some(index)
-                && let Some(row) = rows.first()
-            {
-                let asked: Option<Vec<Uuid>> = row.get(1);
-                cancelled.extend(asked.unwrap_or_default());
-            }
+/// Writes a batch and commits; says which runs a person wants to end.
+pub(super) async fn land(
+    ready: Ready<'_>,
+    text: &'static str,
+    columns: &Columns<'_>,
+    is_open: bool,
+) -> Result<HashSet<Uuid>, Error> {
+    let mut flight = Flight {
+        ready,
+        sent: Vec::with_capacity(8),
+    };
+    let alone = !is_open && !columns.has_followers();
+    if !alone && !is_open {
+        flight.simple("BEGIN");
+    }
+    let main = flight.sent.len();
+    flight.send(text, main_values(columns));
+    flight.send_followers(columns);
+    if !alone {
+        flight.simple("COMMIT");
+    }
+    let mut cancelled = HashSet::new();
+    for (index, answer) in join_all(flight.sent).await.into_iter().enumerate() {
+        let rows = answer?;
+        if index == main
+            && let Some(row) = rows.first()
+        {
+            let asked: Vec<Uuid> = row.get(1);
+            cancelled.extend(asked);
         }
-        Ok(cancelled)
     }
+    Ok(cancelled)
+}
+
+/// The parameters of a shape's statement, in the order of its parts.
+fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
+    let Moves {
+        runs,
+        epochs,
+        seqs,
+        holders,
+        count,
+        born,
+        ends,
+        holds,
+        dues,
+        stages,
+        saw_cancels,
+    } = &columns.moves;
+    let mut values: Values<'a> = vec![
+        runs,
+        epochs,
+        seqs,
+        holders,
+        born,
+        &columns.events,
+        ends,
+        holds,
+        dues,
+        stages,
+        saw_cancels,
+    ];
+    values.extend(columns.new_effects.insert_values().into_iter().flatten());
+    values.extend(columns.old_effects.update_values().into_iter().flatten());
+    values.extend(columns.sets.set_values().into_iter().flatten());
+    let Records {
+        runs,
+        states,
+        results,
+        faults,
+        ended,
+    } = &columns.records;
+    if !runs.is_empty() {
+        values.extend([runs as &(dyn ToSql + Sync), states, results, faults, ended]);
+    }
+    values.push(count);
+    values
 }

@@ -6,7 +6,7 @@ use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
 
-use crate::kv::Write;
+use crate::kv::{self, Write};
 use crate::runs::Stage;
 
 /// One step forward of one run.
@@ -39,6 +39,20 @@ pub struct Transition {
     pub saw_cancel: bool,
     /// What becomes of the lease.
     pub lease: Lease,
+}
+
+impl Transition {
+    /// Whether statements besides the one that every batch has are needed to write it.
+    pub(super) fn has_followers(&self) -> bool {
+        let parks = matches!(
+            self.lease,
+            Lease::Return {
+                stage: Stage::Parked,
+                ..
+            }
+        );
+        parks || !self.waits.is_empty() || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
+    }
 }
 
 /// What a transition makes of the lease.
@@ -94,6 +108,11 @@ pub enum WaitChange {
     },
     /// Its time came, and no callback did.
     Elapse {
+        /// The wait.
+        wait: WaitId,
+    },
+    /// The run ends while it is open.
+    Cancel {
         /// The wait.
         wait: WaitId,
     },

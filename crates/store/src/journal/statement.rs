@@ -1,0 +1,189 @@
+//! The one statement that writes a batch, put together from the parts that the batch has.
+//!
+//! A part costs its share of the server's time even when it has no rows, so a batch is written by a
+//! statement of exactly its shape. There are few shapes, and each is prepared once per connection.
+
+use std::sync::OnceLock;
+
+use super::{Lease, Transition};
+use crate::{effects, kv, runs};
+
+/// Which kinds of change a batch makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Runs that go on.
+    pub(super) goes_on: bool,
+    /// Runs that end.
+    pub(super) ends: bool,
+    /// New entries of the ledger.
+    pub(super) enters: bool,
+    /// Entries of the ledger that change.
+    pub(super) changes: bool,
+    /// Shared entries that are set.
+    pub(super) sets: bool,
+    /// Records that change.
+    pub(super) records: bool,
+}
+
+/// How many shapes there are.
+const SHAPES: usize = 64;
+
+/// Every batch moves runs. `present` tells the time once for all parts.
+const MOVES: &str = "
+    WITH present AS MATERIALIZED (
+        SELECT clock_timestamp() + ahead AS now FROM clock),
+    moves AS MATERIALIZED (
+        SELECT *
+          FROM unnest($?::uuid[], $?::int8[], $?::int4[], $?::uuid[], $?::date[], $?::text[],
+                      $?::bool[], $?::bool[], $?::timestamptz[], $?::text[], $?::bool[])
+            AS t (run_id, epoch, seq, holder, born, events, ends, hold, due_at, stage, saw_cancel))";
+
+/// The fence: each row must still carry the holder, the epoch and the number that its worker
+/// believes in.
+pub(super) const FENCED: &str = ",
+    fenced AS (
+        UPDATE queue q
+           SET seq = q.seq + 1, takes = 0, stage = t.stage::queue_stage,
+               holder = CASE WHEN t.hold THEN q.holder END,
+               due_at = CASE WHEN t.hold THEN q.due_at
+                             WHEN q.cancel AND NOT t.saw_cancel THEN (SELECT now FROM present)
+                             ELSE coalesce(t.due_at, 'infinity') END
+          FROM moves t
+         WHERE NOT t.ends
+           AND q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
+     RETURNING q.run_id, q.cancel)";
+
+/// The same fence for runs that end.
+pub(super) const FENCED_END: &str = ",
+    ended AS (
+        DELETE FROM queue q
+         USING moves t
+         WHERE t.ends
+           AND q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
+     RETURNING 1)";
+
+pub(super) const WRITTEN: &str = ",
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT t.born, t.run_id, t.seq + 1, t.epoch, (SELECT now FROM present), t.events::json
+          FROM moves t)";
+
+const PASSED_ON: &str = "(SELECT count(*) FROM fenced)";
+const PASSED_END: &str = "(SELECT count(*) FROM ended)";
+const CANCELLED: &str = "ARRAY(SELECT run_id FROM fenced WHERE cancel)";
+const NOBODY: &str = "ARRAY[]::uuid[]";
+
+impl Shape {
+    /// The shape of a batch.
+    pub(super) fn of(batch: &[&Transition]) -> Self {
+        let mut shape = Self::default();
+        for item in batch {
+            let ends = item.lease == Lease::End;
+            shape.ends |= ends;
+            shape.goes_on |= !ends;
+            shape.enters |= item.effects.iter().any(|change| change.first);
+            shape.changes |= item.effects.iter().any(|change| !change.first);
+            shape.sets |= item.kv.as_ref().is_some_and(kv::is_plain_set);
+            shape.records |= item.record.is_some();
+        }
+        shape
+    }
+
+    fn number(self) -> usize {
+        let flags = [
+            self.goes_on,
+            self.ends,
+            self.enters,
+            self.changes,
+            self.sets,
+            self.records,
+        ];
+        flags
+            .into_iter()
+            .fold(0, |number, flag| number * 2 + usize::from(flag))
+    }
+
+    /// The statement of this shape.
+    pub(super) fn text(self) -> &'static str {
+        static TEXTS: [OnceLock<String>; SHAPES] = [const { OnceLock::new() }; SHAPES];
+        TEXTS[self.number()].get_or_init(|| self.write())
+    }
+
+    fn write(self) -> String {
+        let mut text = format!("{}{MOVES}", crate::link::COMMITS_ALONE);
+        let parts = [
+            (self.goes_on, mistaken(FENCED)),
+            (self.ends, mistaken(FENCED_END)),
+            (true, mistaken(WRITTEN)),
+            (self.enters, effects::ENTERED),
+            (self.changes, effects::CHANGED),
+            (self.sets, kv::SET),
+            (self.records, runs::RECORDED),
+        ];
+        for (_, part) in parts.into_iter().filter(|(has, _)| *has) {
+            text.push_str(part);
+        }
+        let passed = match (self.goes_on, self.ends) {
+            (true, true) => format!("{PASSED_ON} + {PASSED_END}"),
+            (_, false) => PASSED_ON.to_owned(),
+            (false, true) => PASSED_END.to_owned(),
+        };
+        let cancelled = if self.goes_on { CANCELLED } else { NOBODY };
+        let verdict = mistaken("all_or_nothing");
+        text.push_str(&format!(
+            "\n    SELECT {verdict}({passed}, $?::int8), {cancelled}"
+        ));
+        number_parameters(&text)
+    }
+}
+
+/// Numbers the parameters in the order in which they stand.
+fn number_parameters(text: &str) -> String {
+    let mut numbered = String::with_capacity(text.len() + 64);
+    for (index, piece) in text.split("$?").enumerate() {
+        if index > 0 {
+            numbered.push_str(&format!("${index}"));
+        }
+        numbered.push_str(piece);
+    }
+    numbered
+}
+
+#[cfg(feature = "faults")]
+use super::mistaken::mistaken;
+
+#[cfg(not(feature = "faults"))]
+fn mistaken(text: &'static str) -> &'static str {
+    text
+}
+
+/// A shape that has every part, and one that has the fewest, for the test that prepares them.
+pub(crate) fn examples() -> [&'static str; 3] {
+    let whole = Shape {
+        goes_on: true,
+        ends: true,
+        enters: true,
+        changes: true,
+        sets: true,
+        records: true,
+    };
+    let least = Shape {
+        goes_on: true,
+        ..Shape::default()
+    };
+    let last = Shape {
+        ends: true,
+        ..Shape::default()
+    };
+    [whole.text(), least.text(), last.text()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_as_they_stand() {
+        assert_eq!(number_parameters("a $? b $?, c"), "a $1 b $2, c");
+    }
+}
