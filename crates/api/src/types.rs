@@ -4,6 +4,7 @@
 //! Answers may gain members: a reader leaves aside what it does not know. Requests are read
 //! strictly: a member that nobody knows is refused instead of being dropped in silence.
 
+mod audit;
 mod effect;
 mod flow;
 mod problem;
@@ -11,6 +12,9 @@ mod run;
 mod standing;
 mod wait;
 
+pub use audit::{
+    Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
+};
 pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};

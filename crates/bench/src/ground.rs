@@ -61,6 +61,15 @@ steps:
 result: '{\"ok\": true}'
 ";
 
+/// The server's settings: every commit on disk, and memory and log as an operator of this size of
+/// machine would set them. The same for bare and for Semel.
+pub(crate) fn options() -> Options {
+    Options::durable()
+        .with("shared_buffers", "1GB")
+        .with("max_wal_size", "8GB")
+        .with("checkpoint_timeout", "15min")
+}
+
 /// Everything that is measured, running.
 pub(crate) struct Ground {
     /// Reads what slices cost.

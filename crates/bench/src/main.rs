@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use semel_testkit::{Cluster, Options};
+use semel_testkit::Cluster;
 
 use crate::goal::Goal;
 use crate::ground::Ground;
@@ -118,7 +118,7 @@ async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
     if wanted.iter().any(|goal| *goal != Goal::F8) {
         let options = match arguments.profile {
             true => profile::options(),
-            false => Options::durable(),
+            false => ground::options(),
         };
         let ground = Ground::start(options).await?;
         let mut course = Course {
@@ -130,13 +130,13 @@ async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
         let done = course.run(&wanted).await;
         done.with_context(|| format!("the server's last words:\n{}", ground.last_words()))?;
         if arguments.profile {
-            for database in ["bare", "semel"] {
+            for database in ["bare", "semel", "gate"] {
                 eprintln!("{}", profile::table(&ground, database).await?);
             }
         }
     }
     if wanted.contains(&Goal::F8) {
-        let cluster = Cluster::start(Options::durable()).await?;
+        let cluster = Cluster::start(ground::options()).await?;
         let sleepers = if arguments.quick { 50_000 } else { 1_000_000 };
         sleepers::measure(&cluster, sleepers, pace, report).await?;
     }

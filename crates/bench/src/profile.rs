@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use semel_testkit::Options;
 
-use crate::ground::Ground;
+use crate::ground::{self, Ground};
 
 /// How many statements are told.
 const STATEMENTS_MAX: i64 = 20;
@@ -19,7 +19,7 @@ const TOP: &str = "
 
 /// A cluster that counts.
 pub(crate) fn options() -> Options {
-    Options::durable()
+    ground::options()
         .with("shared_preload_libraries", "pg_stat_statements")
         .with("pg_stat_statements.track", "top")
 }

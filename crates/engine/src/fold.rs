@@ -115,27 +115,26 @@ impl RunState {
     }
 
     /// Takes the first event in, and keeps what it brings.
-    pub fn begin(&mut self, accepted: Event, at: Timestamp) {
-        match accepted {
-            Event::Accepted {
-                trigger,
-                input,
-                headers,
-                query,
-            } => {
-                self.trigger = json!({ "kind": trigger.as_str() });
-                self.input = input;
-                self.headers = headers;
-                self.query = query;
-            }
-            other => self.apply(&other, None, at),
-        }
+    pub fn begin(&mut self, accepted: Event) {
+        let Event::Accepted {
+            trigger,
+            input,
+            headers,
+            query,
+        } = accepted
+        else {
+            unreachable!("a journal begins with an acceptance");
+        };
+        self.trigger = json!({ "kind": trigger.as_str() });
+        self.input = input;
+        self.headers = headers;
+        self.query = query;
     }
 
     /// Takes one event in. `guard` is the current step's, `at` the instant it was written.
     pub fn apply(&mut self, event: &Event, guard: Option<Guard>, at: Timestamp) {
         match event {
-            Event::Accepted { .. } => self.begin(event.clone(), at),
+            Event::Accepted { .. } => self.begin(event.clone()),
             Event::Computed {
                 step,
                 result,

@@ -237,13 +237,13 @@ impl Engine {
         let mut begun = None;
         let mut first_move = None;
         if permit.is_some() && !seems_known {
-            let state = first_state(RunId::derive(claim, 0), &mut inbound, inner.clock.now());
+            let state = first_state(RunId::derive(claim, 0), &mut inbound);
             if release.may_open {
                 let key = &inbound.key;
                 let foreseen = Opening::foresee(inner, &release, key, state, &events);
                 (begun, first_move) = foreseen.unzip();
             } else {
-                begun = Some(Begun::At(state));
+                begun = Some(Begun::At(Box::new(state)));
             }
         }
         let delivery = Delivery {

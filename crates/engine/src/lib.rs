@@ -8,6 +8,7 @@
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
+//! - [`key_audit`] reads what traffic says about keys.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
@@ -19,6 +20,7 @@ mod ends;
 pub mod engine;
 pub mod fold;
 pub mod intake;
+pub mod key_audit;
 pub mod lease;
 pub mod metrics;
 mod recent;

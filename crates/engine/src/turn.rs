@@ -103,7 +103,7 @@ impl Turn {
             }
             Begun::At(state) => {
                 let views = views(&inner, &release, run, &key);
-                (state, Notes::default(), None, views)
+                (*state, Notes::default(), None, views)
             }
         };
         Self {
@@ -158,7 +158,7 @@ impl Turn {
             run: taken.run,
             key: taken.key,
             born: taken.born,
-            begun: Begun::At(state),
+            begun: Begun::At(Box::new(state)),
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
         turn.epoch = taken.epoch;
@@ -312,7 +312,7 @@ pub(crate) enum Begun {
     /// With an intent that was accepted together with the run.
     With(Box<Opening>),
     /// Where the journal says.
-    At(RunState),
+    At(Box<RunState>),
 }
 
 /// What expressions see as `run` and `waits`.

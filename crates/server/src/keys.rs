@@ -4,10 +4,16 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{DropKey, Dropped, KeyInfo};
+use semel_api::types::{
+    Differing, DifferingField, DropKey, Dropped, KeyAudit, KeyInfo, LateKey, LateKeys,
+    SharedPayload, SharedPayloads,
+};
 use semel_engine::DropError;
-use semel_model::ClaimId;
+use semel_engine::key_audit::{Field, audit_keys};
+use semel_model::{ClaimId, Key, Span};
+use semel_store::traffic::LateRepeat;
 use semel_store::{claims, runs};
+use serde::Deserialize;
 
 use crate::access::Caller;
 use crate::answer::{self, Answered};
@@ -39,6 +45,68 @@ pub(crate) async fn show(
         state: run.as_ref().map(standing),
         fingerprint: claim.fingerprint.to_string(),
         expires_at: claim.expires_at,
+    })
+}
+
+/// `?window=`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Window {
+    #[serde(default = "three_days")]
+    window: Span,
+}
+
+/// As long as the more patient sources redeliver.
+fn three_days() -> Span {
+    Span::from_secs(3 * 86_400)
+}
+
+/// `GET /v1/keys/{flow}/audit?window=`.
+pub(crate) async fn audit(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(Window { window }): Params<Window>,
+) -> Answered {
+    let flow = flow.flow()?;
+    let found = audit_keys(app.cell(), caller.namespace_id, &flow, window)
+        .await?
+        .ok_or_else(|| Refusal::plain(Code::FlowNotFound))?;
+    let text = |keys: Vec<Key>| keys.iter().map(Key::text).collect();
+    let field = |field: Field| DifferingField {
+        path: field.path,
+        deliveries: field.deliveries,
+        example: field.example.text(),
+    };
+    let shared = |(keys, examples)| SharedPayload {
+        keys,
+        examples: text(examples),
+    };
+    let late = |late: LateRepeat| LateKey {
+        key: late.key.text(),
+        run: late.run,
+        count: late.count,
+        after: late.after,
+    };
+    answer::ok(&KeyAudit {
+        flow,
+        deliveries: found.deliveries,
+        keys: found.keys,
+        window,
+        differing: Differing {
+            payloads: found.differing.payloads,
+            deliveries: found.differing.deliveries,
+            fields: found.differing.fields.into_iter().map(field).collect(),
+        },
+        shared: SharedPayloads {
+            payloads: found.shared.payloads,
+            runs: found.shared.runs,
+            examples: found.shared.examples.into_iter().map(shared).collect(),
+        },
+        late: LateKeys {
+            count: found.late.count,
+            examples: found.late.examples.into_iter().map(late).collect(),
+        },
     })
 }
 

@@ -50,6 +50,7 @@ fn api() -> Router<App> {
         .route("/doubts", get(effects::list_doubts))
         .route("/duplicates", get(duplicates::list))
         .route("/keys/{flow}", get(keys::show))
+        .route("/keys/{flow}/audit", get(keys::audit))
         .route("/keys/{flow}/drop", post(keys::drop_key))
         .route("/waits", get(waits::list))
         .route("/waits/{wait}/complete", post(waits::complete))

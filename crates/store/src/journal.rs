@@ -14,8 +14,8 @@
 use std::collections::{HashMap, HashSet};
 
 use jiff::civil::Date;
-use semel_model::RunId;
 use semel_model::event::Event;
+use semel_model::{RunId, Slot};
 use serde_json::Value;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -85,6 +85,12 @@ pub fn start_recording(cell: &Cell) -> Writer<Record> {
 impl Batch for Record {
     type Item = Transition;
     type Answer = Written;
+
+    const LANES: usize = 2;
+
+    fn slot(item: &Transition) -> Slot {
+        item.run.slot()
+    }
 
     /// A shared entry can be written once per commit, so a second write to it waits for the next.
     fn admits(&self, gathered: &[Transition], next: &Transition) -> bool {

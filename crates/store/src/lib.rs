@@ -28,6 +28,7 @@ pub mod retain;
 pub mod runs;
 pub mod sessions;
 pub mod tokens;
+pub mod traffic;
 pub mod waits;
 pub mod writer;
 
@@ -36,7 +37,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 18] = [
+    let modules: [(&'static str, &[&'static str]); 19] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -54,6 +55,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("runs", runs::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
         ("tokens", tokens::STATEMENTS),
+        ("traffic", traffic::STATEMENTS),
         ("waits", waits::STATEMENTS),
     ];
     let shapes = journal::statement::examples();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::wait::State;
-use semel_model::{RunId, WaitId};
+use semel_model::{RunId, Slot, WaitId};
 use serde_json::Value;
 use tokio_postgres::types::Json;
 use tokio_postgres::{Error, Row};
@@ -153,6 +153,12 @@ pub fn start_answering(cell: &Cell) -> Writer<Answering> {
 impl Batch for Answering {
     type Item = Callback;
     type Answer = Reply;
+
+    const LANES: usize = 1;
+
+    fn slot(item: &Callback) -> Slot {
+        item.run.slot()
+    }
 
     async fn write(
         &mut self,

@@ -1,21 +1,19 @@
 //! Writers: many callers, one commit.
 //!
 //! While one batch is being committed, whatever arrives gathers and goes down together next. There
-//! is no timer: a lone caller waits for one commit, a thousand share one. A writer has two desks,
-//! each with a connection of its own: the second opens when a few wait, so that one works while
-//! the other waits for the disk.
+//! is no timer: a lone caller waits for one commit, a thousand share one. A writer may have two
+//! lanes, each with a connection of its own, so that one works while the other waits for the disk.
+//! What has the same slot takes the same lane.
 //!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
 //! first one took effect. Only when the database stays away are callers told [`WriteError`].
 
-use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use semel_model::Slot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::cell::Cell;
 use crate::link::{Link, Trouble, trouble};
@@ -51,6 +49,12 @@ pub trait Batch: Send + 'static {
     /// What it gets back.
     type Answer: Send + 'static;
 
+    /// How many lanes there are.
+    const LANES: usize;
+
+    /// The slot of what an item is about.
+    fn slot(item: &Self::Item) -> Slot;
+
     /// Whether an item may join the batch; one that may not waits for the next.
     fn admits(&self, _gathered: &[Self::Item], _next: &Self::Item) -> bool {
         true
@@ -64,89 +68,20 @@ pub trait Batch: Send + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Answer>, tokio_postgres::Error>> + Send;
 }
 
-/// How many must wait before the second desk opens.
-const SECOND_DESK_FROM: usize = 4;
-
 /// The callers' end of a writer.
 pub struct Writer<B: Batch> {
-    hall: Arc<Hall<B>>,
-    _door: Arc<Door<B>>,
+    lanes: Vec<mpsc::Sender<Waiting<B>>>,
 }
 
 struct Waiting<B: Batch> {
     item: B::Item,
     answer: oneshot::Sender<Result<B::Answer, WriteError>>,
-    _seat: OwnedSemaphorePermit,
-}
-
-/// Where callers wait until a desk takes them, in the order in which they came.
-struct Hall<B: Batch> {
-    waiting: Mutex<VecDeque<Waiting<B>>>,
-    seats: Arc<Semaphore>,
-    bells: [Notify; DESKS],
-    closed: AtomicBool,
-}
-
-const DESKS: usize = 2;
-
-impl<B: Batch> Hall<B> {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting<B>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, caller: Waiting<B>) {
-        let mut waiting = self.waiting();
-        waiting.push_back(caller);
-        let count = waiting.len();
-        drop(waiting);
-        self.bells[0].notify_one();
-        if count >= SECOND_DESK_FROM {
-            self.bells[1].notify_one();
-        }
-    }
-
-    /// The next batch, where at least so many wait.
-    fn next(&self, batch: &B, least: usize) -> Option<Gathered<B>> {
-        let mut waiting = self.waiting();
-        if waiting.len() < least {
-            return None;
-        }
-        let mut gathered = Gathered {
-            items: Vec::with_capacity(waiting.len().min(BATCH_ITEMS_MAX)),
-            answers: Vec::with_capacity(waiting.len().min(BATCH_ITEMS_MAX)),
-        };
-        while gathered.items.len() < BATCH_ITEMS_MAX
-            && let Some(next) = waiting.front()
-            && batch.admits(&gathered.items, &next.item)
-            && let Some(next) = waiting.pop_front()
-        {
-            gathered.items.push(next.item);
-            gathered.answers.push(next.answer);
-        }
-        Some(gathered)
-    }
-}
-
-struct Gathered<B: Batch> {
-    items: Vec<B::Item>,
-    answers: Vec<oneshot::Sender<Result<B::Answer, WriteError>>>,
-}
-
-/// Closes the hall when the last caller is gone.
-struct Door<B: Batch>(Arc<Hall<B>>);
-
-impl<B: Batch> Drop for Door<B> {
-    fn drop(&mut self) {
-        self.0.closed.store(true, Ordering::Release);
-        self.0.bells.iter().for_each(Notify::notify_one);
-    }
 }
 
 impl<B: Batch> Clone for Writer<B> {
     fn clone(&self) -> Self {
         Self {
-            hall: self.hall.clone(),
-            _door: self._door.clone(),
+            lanes: self.lanes.clone(),
         }
     }
 }
@@ -154,58 +89,63 @@ impl<B: Batch> Clone for Writer<B> {
 impl<B: Batch> Writer<B> {
     /// Starts a writer. It ends when the last caller is gone.
     pub fn start(cell: &Cell, batch: impl Fn() -> B) -> Self {
-        let hall = Arc::new(Hall {
-            waiting: Mutex::default(),
-            seats: Arc::new(Semaphore::new(WAITING_MAX)),
-            bells: Default::default(),
-            closed: AtomicBool::new(false),
-        });
-        for number in 0..DESKS {
+        let lane = |_| {
+            let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
-                number,
                 link: Link::new(cell),
                 patience: cell.options().write_patience,
                 batch: batch(),
             };
-            tokio::spawn(desk.serve(hall.clone()));
+            tokio::spawn(desk.serve(receiver));
+            sender
+        };
+        Self {
+            lanes: (0..B::LANES).map(lane).collect(),
         }
-        let _door = Arc::new(Door(hall.clone()));
-        Self { hall, _door }
     }
 
     /// Hands an item in and waits for the commit that carries it.
     pub async fn write(&self, item: B::Item) -> Result<B::Answer, WriteError> {
-        let seats = self.hall.seats.clone();
-        let seat = seats.acquire_owned().await;
+        let lane = usize::from(B::slot(&item).number()) % B::LANES;
         let (answer, answered) = oneshot::channel();
-        self.hall.enter(Waiting {
-            item,
-            answer,
-            _seat: seat.map_err(|_| WriteError::Stopped)?,
-        });
+        self.lanes[lane]
+            .send(Waiting { item, answer })
+            .await
+            .map_err(|_| WriteError::Stopped)?;
         answered.await.map_err(|_| WriteError::Stopped)?
     }
 }
 
 struct Desk<B: Batch> {
-    number: usize,
     link: Link,
     patience: Duration,
     batch: B,
 }
 
 impl<B: Batch> Desk<B> {
-    async fn serve(mut self, hall: Arc<Hall<B>>) {
-        let least = match self.number {
-            0 => 1,
-            _ => SECOND_DESK_FROM,
-        };
+    async fn serve(mut self, mut receiver: mpsc::Receiver<Waiting<B>>) {
+        let mut left_over = None;
         loop {
-            match hall.next(&self.batch, least) {
-                Some(Gathered { items, answers }) => self.settle(items, answers).await,
-                None if hall.closed.load(Ordering::Acquire) => return,
-                None => hall.bells[self.number].notified().await,
+            let first = match left_over.take() {
+                Some(waiting) => waiting,
+                None => match receiver.recv().await {
+                    Some(waiting) => waiting,
+                    None => return,
+                },
+            };
+            let mut items = vec![first.item];
+            let mut answers = vec![first.answer];
+            while items.len() < BATCH_ITEMS_MAX
+                && let Ok(next) = receiver.try_recv()
+            {
+                if !self.batch.admits(&items, &next.item) {
+                    left_over = Some(next);
+                    break;
+                }
+                items.push(next.item);
+                answers.push(next.answer);
             }
+            self.settle(items, answers).await;
         }
     }
 

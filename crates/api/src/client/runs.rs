@@ -7,9 +7,12 @@ use semel_model::{EffectId, FlowName, RunId, Span};
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
-    Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyInfo, Page, Run,
-    RunDetail, RunFilter, Settle, Settled, StartRun, Started,
+    Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyAudit, KeyInfo, Page,
+    Run, RunDetail, RunFilter, Settle, Settled, StartRun, Started,
 };
+
+/// How long an audit may take: it reads everything that is on record of a flow.
+const AUDIT_PATIENCE: Duration = Duration::from_secs(90);
 
 impl Client {
     /// Starts a run, or meets the one that its key has. The key stands in `start`, or the flow's
@@ -110,6 +113,13 @@ impl Client {
     pub async fn get_key(&self, flow: &FlowName, key: &str) -> Result<KeyInfo, ClientError> {
         let request = self.get(&["v1", "keys", flow.as_str()]);
         read(request.query(&[("key", key)])).await
+    }
+
+    /// What real traffic says about a flow's keys. It may take a while.
+    pub async fn audit_keys(&self, flow: &FlowName, window: Span) -> Result<KeyAudit, ClientError> {
+        let request = self.get(&["v1", "keys", flow.as_str(), "audit"]);
+        let request = request.query(&[("window", window.to_string())]);
+        read(request.timeout(AUDIT_PATIENCE)).await
     }
 
     /// Frees a key, so that the next delivery makes a new run.

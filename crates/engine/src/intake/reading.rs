@@ -1,6 +1,5 @@
 //! Reading what arrives: the payload, its key, and the journal's first row.
 
-use jiff::Timestamp;
 use semel_flow::{Expr, Scope};
 use semel_model::event::Event;
 use semel_model::{Key, RunId, json};
@@ -83,7 +82,7 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
 }
 
 /// What folding the journal's first row would give. The payload moves into it.
-pub(super) fn first_state(run: RunId, inbound: &mut Inbound, at: Timestamp) -> RunState {
+pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
     let accepted = Event::Accepted {
         trigger: inbound.trigger,
@@ -92,7 +91,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound, at: Timestamp) -> R
         query: kept(inbound.release.reads_query, &inbound.query),
     };
     let mut state = RunState::new(run);
-    state.begin(accepted, at);
+    state.begin(accepted);
     state
 }
 
@@ -101,5 +100,6 @@ pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun
     if inbound.input.is_null() {
         (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
     }
-    Ok(Begun::At(first_state(met.run, inbound, met.accepted_at)))
+    let state = first_state(met.run, inbound);
+    Ok(Begun::At(Box::new(state)))
 }

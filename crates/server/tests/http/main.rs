@@ -5,6 +5,7 @@ mod callbacks;
 mod commands;
 mod doubts;
 mod hooks;
+mod key_audit;
 mod limits;
 mod outages;
 mod starts;

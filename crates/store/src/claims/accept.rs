@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
 use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, Fingerprint, RunId, Verdict};
+use semel_model::{ClaimId, DeliveryId, Fingerprint, RunId, Slot, Verdict};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -111,6 +111,12 @@ pub fn start_accepting(cell: &Cell) -> Writer<Accept> {
 impl Batch for Accept {
     type Item = Delivery;
     type Answer = Met;
+
+    const LANES: usize = 2;
+
+    fn slot(item: &Delivery) -> Slot {
+        item.claim.slot()
+    }
 
     async fn write(
         &mut self,
