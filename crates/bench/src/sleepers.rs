@@ -1,7 +1,8 @@
 //! F8: what taking costs beside a million runs that sleep.
 //!
-//! Two databases of the product's own schema, filled alike but for the sleepers, and the store's
-//! own taker on each.
+//! Databases of the product's own schema, and the store's own taker on each: one with a million
+//! runs that have ended, one with a million that sleep. They differ in the queue alone, so the
+//! ratio is what sleeping costs. A third is empty, and is told besides.
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,11 @@ const FILL: &str = "
            'waiting'
       FROM numbered";
 
+/// All but the first `$1` have ended.
+const END: &str = "
+    DELETE FROM queue
+     WHERE run_id NOT IN (SELECT md5(n::text)::uuid FROM generate_series(1, $1::int8) AS n)";
+
 const MAKE_READY: &str = "
     UPDATE queue
        SET holder = NULL, due_at = now() - interval '1 minute', stage = 'ready', takes = 0
@@ -59,16 +65,20 @@ pub(crate) async fn measure(
     pace: Pace,
     report: &mut Report,
 ) -> Result<()> {
-    let mut awake = Bed::make(cluster, "awake", 0).await?;
-    let mut asleep = Bed::make(cluster, "asleep", sleepers).await?;
+    let mut empty = Bed::make(cluster, "empty", 0, Others::Sleep).await?;
+    let mut ended = Bed::make(cluster, "ended", sleepers, Others::HaveEnded).await?;
+    let mut asleep = Bed::make(cluster, "asleep", sleepers, Others::Sleep).await?;
     for round in 0..=pace.rounds {
-        let bare = awake.take_all().await?;
+        let nothing = empty.take_all().await?;
+        let bare = ended.take_all().await?;
         let ours = asleep.take_all().await?;
         let each_us = |spent: Duration| spent.as_secs_f64() * 1e6 / (READY as f64 * PASSES as f64);
         eprintln!(
-            "F8 round {round}: {:.1} µs each with none asleep, {:.1} µs with {sleepers}",
+            "F8 round {round}: {:.1} µs each beside {sleepers} that have ended, {:.1} µs beside as \
+             many that sleep, {:.1} µs beside nothing",
             each_us(bare),
-            each_us(ours)
+            each_us(ours),
+            each_us(nothing)
         );
         if round > 0 {
             report.add(Goal::F8, each_us(bare), each_us(ours));
@@ -77,8 +87,15 @@ pub(crate) async fn measure(
     Ok(())
 }
 
+/// What the runs that are not taken do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Sleep,
+    HaveEnded,
+}
+
 impl Bed {
-    async fn make(cluster: &Cluster, name: &str, sleepers: i64) -> Result<Self> {
+    async fn make(cluster: &Cluster, name: &str, count: i64, others: Others) -> Result<Self> {
         let admin = cluster.server().connect("postgres").await?;
         admin
             .batch_execute(&format!("CREATE DATABASE {name}"))
@@ -89,10 +106,14 @@ impl Bed {
         let client = cluster.server().connect(name).await?;
         let far = 30.0 * 86_400.0;
         client.execute(FILL, &[&1_i64, &READY, &far]).await?;
-        if sleepers > 0 {
-            let (first, last) = (READY + 1, READY + sleepers);
+        if count > 0 {
+            let (first, last) = (READY + 1, READY + count);
             client.execute(FILL, &[&first, &last, &far]).await?;
         }
+        if others == Others::HaveEnded {
+            client.execute(END, &[&READY]).await?;
+        }
+        client.batch_execute("VACUUM FULL queue").await?;
         client.batch_execute("VACUUM ANALYZE").await?;
         client.batch_execute("CHECKPOINT").await?;
         let session = SessionId::generate();

@@ -19,9 +19,10 @@ use crate::link::{Link, Ready};
 use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
 
+/// By the place of the row, not by its identity: the index of a million sleepers is deep.
 const TAKE: &str = "
     WITH due AS (
-        SELECT q.run_id
+        SELECT q.ctid AS place
           FROM queue q
          WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
            AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
@@ -30,8 +31,7 @@ const TAKE: &str = "
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
        SET holder = $1, epoch = q.epoch + 1, takes = q.takes + 1
-      FROM due
-     WHERE q.run_id = due.run_id
+     WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
 
 const TAKE_ONE: &str = "
