@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::diagnostic::Code;
-use crate::tree::{Record, Value};
+use crate::tree::Value;
 use crate::types::{Type, infer, input_type, misfit, of_schema};
 
 impl<'t> Check<'_, 't, '_> {
@@ -64,16 +64,16 @@ impl<'t> Check<'_, 't, '_> {
             let mut problems = vec![];
             let yields = infer(placed.expr.node(), &root, &mut problems);
             for problem in problems {
-                let rest = placed.expr.references().iter();
-                let path = rest.clone().find(|path| path.offset == problem.at);
+                let mut paths = placed.expr.references().iter();
+                let path = paths.find(|path| path.covers(problem.at));
                 let span = match path {
                     Some(path) => placed.path_span(self.report.source, path),
                     None => placed.part_span(self.report.source, problem.at, 1),
                 };
                 found.push((span, problem.message, problem.mend));
             }
-            let condition = field == "if" && is_own_condition(outline.flow, field);
-            if condition && !yields.may_be(|one| *one == Type::Bool) {
+            // Only steps have an `if`.
+            if field == "if" && !yields.may_be(|one| *one == Type::Bool) {
                 let message = format!("`{field}` is true or false, not a {}", yields.name());
                 let mend = "compare it with something: `… == true`, `… != null`, `… > 0`";
                 found.push((placed.span(), message, mend.to_owned()));
@@ -83,9 +83,4 @@ impl<'t> Check<'_, 't, '_> {
             self.add(Code::ExpressionType, span, &message, &help);
         }
     }
-}
-
-/// Only a step has an `if`; the flow has none.
-fn is_own_condition(flow: &Record, field: &str) -> bool {
-    flow.shape.find(field).is_none()
 }

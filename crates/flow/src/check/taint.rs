@@ -113,7 +113,7 @@ impl Tracer<'_, '_> {
         let step = &self.outline.steps[index];
         let mut origins = match step.action {
             Some("llm") => vec![origin(Taint::Model, path.to_string())],
-            Some("function") => self.function(index, depth),
+            Some("function") => self.function(index, path.fields.get(2), depth),
             Some("foreach") => self.loop_of(index, depth),
             Some(_) | None => own(),
         };
@@ -128,15 +128,22 @@ impl Tracer<'_, '_> {
         origins
     }
 
-    fn function(&self, index: StepIndex, depth: usize) -> Vec<Origin> {
+    fn function(&self, index: StepIndex, field: Option<&String>, depth: usize) -> Vec<Origin> {
         let Some(function) = self.outline.steps[index].record.expr("function") else {
             return vec![];
         };
         if function.expr.is_constant() {
             return vec![origin(Taint::Constant, function.expr.to_string())];
         }
-        let paths = function.expr.references().iter();
+        let paths = match field {
+            Some(field) => function.expr.paths_of(field),
+            None => function.expr.references().iter().collect(),
+        };
+        if paths.is_empty() {
+            return vec![origin(Taint::Constant, function.expr.to_string())];
+        }
         paths
+            .into_iter()
             .flat_map(|path| self.follow(path, Some(index), depth + 1))
             .collect()
     }

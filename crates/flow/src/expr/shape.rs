@@ -30,6 +30,23 @@ impl Expr {
         !self.is_constant() && !is_specific(self.node())
     }
 
+    /// The paths that a field of the value rests on; all paths where that cannot be told apart.
+    pub(crate) fn paths_of(&self, field: &str) -> Vec<&Path> {
+        let mut places = vec![];
+        if let Kind::Map(entries) = &self.node().kind {
+            let entry = entries.iter().find(|(key, _)| is_text(key, field));
+            if let Some((_, value)) = entry {
+                names(value, &mut places);
+                return self
+                    .references()
+                    .iter()
+                    .filter(|path| places.iter().any(|at| path.covers(*at)))
+                    .collect();
+            }
+        }
+        self.references().iter().collect()
+    }
+
     /// The paths that the value may not do without: those that no `default`, `has` or choice
     /// stands around.
     pub(crate) fn bare_paths(&self) -> Vec<&Path> {
@@ -37,7 +54,7 @@ impl Expr {
         covers(self.node(), false, &mut covered);
         self.references()
             .iter()
-            .filter(|path| !covered.contains(&path.offset))
+            .filter(|path| !covered.iter().any(|at| path.covers(*at)))
             .collect()
     }
 }
@@ -60,6 +77,18 @@ fn root(node: &Node) -> Option<String> {
         return Some(name.to_string());
     }
     None
+}
+
+fn is_text(node: &Node, text: &str) -> bool {
+    matches!(&node.kind, Kind::Literal(Literal::Text(literal)) if &**literal == text)
+}
+
+/// The places of the names in a node.
+fn names(node: &Node, places: &mut Vec<usize>) {
+    if matches!(node.kind, Kind::Path(Root::Name(_), _)) {
+        places.push(node.at);
+    }
+    each_child(node, &mut |child| names(child, places));
 }
 
 fn texts(node: &Node) -> Vec<String> {
