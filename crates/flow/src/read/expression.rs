@@ -5,7 +5,7 @@ use super::names::Place;
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, ExprError, ExprErrorKind, Scope};
 use crate::tree::Placed;
-use crate::yaml::Node;
+use crate::yaml::{Node, Style};
 
 impl Reader<'_, '_> {
     /// A field that is an expression.
@@ -68,6 +68,19 @@ impl Reader<'_, '_> {
             ExprErrorKind::TooCostly => Code::ExpressionCost,
         };
         let span = node.place(self.source, error.offset, error.len);
-        self.report(code, span, &error.message, &error.mend);
+        let cut = code == Code::ExpressionSyntax
+            && node
+                .as_scalar()
+                .is_some_and(|text| text.style == Style::Plain)
+            && self
+                .source
+                .get(node.span.end..)
+                .is_some_and(|rest| rest.starts_with(','));
+        let help = if cut {
+            "inside of `{ }` a comma ends a text: put quotes around the expression"
+        } else {
+            &error.mend
+        };
+        self.report(code, span, &error.message, help);
     }
 }
