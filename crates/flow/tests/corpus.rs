@@ -18,12 +18,15 @@ const EXPECT: &str = "# expect: ";
 const CONNECTIONS: &str = "# connections: ";
 
 fn files(kind: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/corpus")
-        .join(kind);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = match kind {
+        "recipes" => root.join("../../docs/recipes"),
+        kind => root.join("tests/corpus").join(kind),
+    };
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the corpus is there")
         .map(|entry| entry.expect("a file").path())
+        .filter(|file| file.extension().is_some_and(|end| end == "yaml"))
         .collect();
     files.sort();
     files
@@ -71,9 +74,10 @@ fn good(file: &str) -> Flow {
 }
 
 #[test]
-fn on_good_files_not_a_word_is_said() {
+fn on_good_files_and_recipes_not_a_word_is_said() {
     let mut alarms = String::new();
-    for file in files("good") {
+    assert!(files("recipes").len() >= 10);
+    for file in files("good").into_iter().chain(files("recipes")) {
         let (source, examined) = examined(&file);
 
         alarms.push_str(&examined.render(false));
