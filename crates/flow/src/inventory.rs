@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::check::Allowed;
 use crate::effect::{self, Does, Facts};
-use crate::tree::{Outline, StepIndex};
+use crate::provider::{self, Provider};
+use crate::tree::{Outline, Record, StepIndex};
 
 /// How long most destinations remember a key.
 const WINDOW: Span = Span::from_const_secs(24 * 3_600);
@@ -13,10 +14,50 @@ const WINDOW: Span = Span::from_const_secs(24 * 3_600);
 /// What a flow does to the outside world.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Inventory {
+    /// The ways in which runs start.
+    pub starts: Vec<Start>,
     /// The effects, in the order of the steps.
     pub effects: Vec<Effect>,
     /// The rules that the author disagreed with.
     pub allowed: Vec<Allowed>,
+}
+
+/// One way in which runs start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Start {
+    /// `webhook`, `schedule`, …
+    pub trigger: &'static str,
+    /// What two deliveries of one intent have in common.
+    pub key: String,
+    /// How a delivery proves where it comes from.
+    pub proof: Proof,
+}
+
+/// How a delivery proves where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// Not at all: whoever knows the address may deliver.
+    Nothing,
+    /// By a signature over what is sent.
+    Signature,
+    /// By a shared secret that is sent along.
+    Token,
+    /// It comes from inside, or from a caller who signed in.
+    SignIn,
+}
+
+impl Proof {
+    /// The words for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing: open to whoever knows the address",
+            Self::Signature => "a signature",
+            Self::Token => "a token",
+            Self::SignIn => "sign-in",
+        }
+    }
 }
 
 /// One effect of a flow.
@@ -49,8 +90,45 @@ pub struct Effect {
 pub(crate) fn of(outline: &Outline<'_>, facts: &Facts, allowed: Vec<Allowed>) -> Inventory {
     let effects = (0..outline.steps.len()).filter_map(|index| effect(outline, facts, index));
     Inventory {
+        starts: starts(outline.flow),
         effects: effects.collect(),
         allowed,
+    }
+}
+
+fn starts(flow: &Record) -> Vec<Start> {
+    let Some(trigger) = flow.map("trigger") else {
+        return vec![];
+    };
+    let starts = trigger.fields.iter().filter_map(|entry| {
+        let start = trigger.map(entry.name)?;
+        let own = start.expr("key").map(|key| key.expr.to_string());
+        let provided = start.text("provider").and_then(provider::find);
+        let implied = match entry.name {
+            "schedule" => "the nominal time",
+            "event" => "the event's delivery key",
+            _ => "named by the caller",
+        };
+        let implied = provided.map_or(implied, |provider| provider.key);
+        Some(Start {
+            trigger: entry.name,
+            key: own.unwrap_or_else(|| implied.to_owned()),
+            proof: proof(entry.name, start, provided),
+        })
+    });
+    starts.collect()
+}
+
+fn proof(trigger: &str, start: &Record, provided: Option<&Provider>) -> Proof {
+    if trigger != "webhook" {
+        return Proof::SignIn;
+    }
+    let signs = provided.is_some_and(|provider| provider.signature.is_some());
+    match start.map("auth") {
+        Some(auth) if auth.has("token") => Proof::Token,
+        Some(_) => Proof::Signature,
+        None if signs && !start.has("auth") => Proof::Signature,
+        None => Proof::Nothing,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Types: what is known about values before a run, from a schema, an example or a literal.
 
 mod infer;
+mod outcomes;
 mod schema;
 
 pub(crate) use infer::infer;
+pub(crate) use outcomes::Outcomes;
 pub(crate) use schema::{input_type, misfit, of_schema};
 
 use std::collections::BTreeMap;

@@ -17,6 +17,8 @@ use serde_json::json;
 /// The bar is a second; a debug build on a busy machine is given more.
 const PATIENCE: Duration =
     Duration::from_millis(if cfg!(debug_assertions) { 5_000 } else { 1_000 });
+/// What is worth a look.
+const SLOW: Duration = Duration::from_millis(250);
 const MEMORY_KIB_MAX: u64 = 512 * 1024;
 
 /// Chance that can be had again: xorshift.
@@ -47,6 +49,7 @@ fn fuzz(name: &str, mut make: impl FnMut(&mut Chance) -> String, target: fn(&str
     let mut chance = Chance(seed);
     let mut count = 0_u64;
     let mut slowest = Duration::ZERO;
+    let mut worst = String::new();
     while Instant::now() < end {
         let input = make(&mut chance);
         let start = Instant::now();
@@ -57,7 +60,10 @@ fn fuzz(name: &str, mut make: impl FnMut(&mut Chance) -> String, target: fn(&str
             taken < PATIENCE,
             "{name} took {taken:?}, seed {seed}, input {count}:\n{input}"
         );
-        slowest = slowest.max(taken);
+        if taken > slowest {
+            slowest = taken;
+            worst = input;
+        }
         count += 1;
     }
     let memory = peak_memory_kib();
@@ -65,6 +71,9 @@ fn fuzz(name: &str, mut make: impl FnMut(&mut Chance) -> String, target: fn(&str
         "{name}: {count} inputs, slowest {slowest:?}, peak {} MiB",
         memory / 1024
     );
+    if slowest > SLOW {
+        println!("the slowest:\n{worst}");
+    }
     assert!(memory < MEMORY_KIB_MAX, "{name} took {memory} KiB");
 }
 

@@ -128,11 +128,13 @@ fn reference(schema: &Value) -> String {
             .cloned()
             .unwrap_or_default();
         for (field, of) in definition["properties"].as_object().expect("fields") {
-            let default = match &of["default"] {
-                _ if needed.iter().any(|name| name == field) => "required".to_owned(),
-                Value::Null => String::new(),
-                Value::String(text) => format!("`{text}`"),
-                other => format!("`{other}`"),
+            let default = of.get("default").map_or(String::new(), |default| {
+                let text = default.as_str().map(str::to_owned);
+                format!("`{}`", text.unwrap_or_else(|| default.to_string()))
+            });
+            let default = match needed.iter().any(|name| name == field) {
+                true => "required".to_owned(),
+                false => default,
             };
             let about = of["description"].as_str().unwrap_or_default();
             let _ = writeln!(text, "| `{field}` | {} | {default} | {about} |", takes(of));

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::diagnostic::Code;
 use crate::tree::Value;
-use crate::types::{Type, infer, input_type, misfit, of_schema};
+use crate::types::{Outcomes, Type, infer, input_type, misfit, of_schema};
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn fit(&mut self) {
@@ -12,7 +12,7 @@ impl<'t> Check<'_, 't, '_> {
         if let Some(input) = &input {
             self.examples(input);
         }
-        self.types(&input.unwrap_or(Type::Any));
+        self.types();
     }
 
     fn schema(&mut self) {
@@ -53,16 +53,14 @@ impl<'t> Check<'_, 't, '_> {
     }
 
     /// Types of all expressions, as far as they are known.
-    fn types(&mut self, input: &Type) {
+    fn types(&mut self) {
         let outline = self.outline;
+        let outcomes = Outcomes::new(outline);
         let mut found = vec![];
-        let root = |name: &str| match name {
-            "input" => input.clone(),
-            _ => Type::Any,
-        };
-        outline.each_expr(|_, field, placed| {
+        outline.each_expr(|at, field, placed| {
             let mut problems = vec![];
-            let yields = infer(placed.expr.node(), &root, &mut problems);
+            let known = |name: &str, fields: &[Box<str>]| outcomes.find(name, fields, at);
+            let yields = infer(placed.expr.node(), &known, &mut problems);
             for problem in problems {
                 let mut paths = placed.expr.references().iter();
                 let path = paths.find(|path| path.covers(problem.at));

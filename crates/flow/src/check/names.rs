@@ -10,6 +10,7 @@ use crate::tree::{Outline, StepIndex};
 /// What is known of a step, a wait, a run and a trigger.
 const STEP: [&str; 3] = ["result", "external_id", "status"];
 const WAIT: [&str; 1] = ["url"];
+const TRIGGER: [&str; 1] = ["kind"];
 const RUN: [&str; 4] = ["id", "key", "flow", "release"];
 
 type Problem = Option<(Code, String, String)>;
@@ -33,6 +34,8 @@ impl Check<'_, '_, '_> {
                         .or_else(|| unknown_part(path, 1, &STEP)),
                     "waits" => unknown_wait(outline, path).or_else(|| unknown_part(path, 1, &WAIT)),
                     "run" => unknown_part(path, 0, &RUN),
+                    "headers" => upper_header(path),
+                    "trigger" => unknown_part(path, 0, &TRIGGER),
                     "env" if known_env => unknown_part(path, 0, &env),
                     _ => None,
                 };
@@ -124,6 +127,18 @@ fn unknown_wait(outline: &Outline<'_>, path: &Path) -> Problem {
         None => format!("add a step `{id}` with `wait: {{ callback: true, within: 7d }}`"),
     };
     Some((Code::WaitUnknown, message, help))
+}
+
+/// A header by a name that it never has: they arrive in lower case.
+fn upper_header(path: &Path) -> Problem {
+    let name = path.fields.first()?;
+    let lower = name.to_ascii_lowercase();
+    if *name == lower {
+        return None;
+    }
+    let message = format!("no header is called `{name}`: their names are in lower case");
+    let help = format!("write `headers[\"{lower}\"]`");
+    Some((Code::ExpressionName, message, help))
 }
 
 /// A field at that depth of a path which is none of those that there are.

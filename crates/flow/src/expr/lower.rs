@@ -188,6 +188,8 @@ impl<'s> Lowering<'s> {
     }
 
     fn unknown_name(&self, offset: usize, name: &str) -> ExprError {
+        // The parser keeps the dot of `.name` in the name, and points behind it.
+        let name = name.trim_start_matches('.');
         let mend = match nearest(name, self.roots.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("in scope here: {}", self.roots.join(", ")),

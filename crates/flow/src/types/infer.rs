@@ -1,6 +1,6 @@
 //! The type of an expression, and where its parts cannot go together.
 
-use super::{Fields, Type};
+use super::{Field, Fields, Type};
 use crate::expr::{Builtin, Kind, Literal, Node, Operator, Relation, Root, each_child};
 use crate::nearest::nearest;
 
@@ -13,19 +13,22 @@ pub(crate) struct Problem {
     pub(crate) mend: String,
 }
 
+/// What is known behind a name and the first fields of a path, and how many fields those are.
+pub(crate) type Known<'k> = dyn Fn(&str, &[Box<str>]) -> Option<(&'k Type, usize)> + 'k;
+
 /// Works out the type of an expression over the types of its names. What is not known is
 /// [`Type::Any`]; a problem is told only where no value could make it right.
-pub(crate) fn infer(node: &Node, root: &dyn Fn(&str) -> Type, problems: &mut Vec<Problem>) -> Type {
+pub(crate) fn infer(node: &Node, root: &Known<'_>, problems: &mut Vec<Problem>) -> Type {
     let mut inference = Inference { root, problems };
     inference.node(node)
 }
 
-struct Inference<'i> {
-    root: &'i dyn Fn(&str) -> Type,
+struct Inference<'i, 'k> {
+    root: &'i Known<'k>,
     problems: &'i mut Vec<Problem>,
 }
 
-impl Inference<'_> {
+impl Inference<'_, '_> {
     fn node(&mut self, node: &Node) -> Type {
         match &node.kind {
             Kind::Literal(literal) => match literal {
@@ -35,10 +38,16 @@ impl Inference<'_> {
                 Literal::Double(_) => Type::Double,
                 Literal::Text(_) => Type::Text,
             },
-            Kind::Path(Root::Name(name), fields) => {
-                let from = (self.root)(name);
-                self.fields(node, name, from, fields)
-            }
+            Kind::Path(Root::Name(name), fields) => match (self.root)(name, fields) {
+                Some((from, taken)) => {
+                    let (before, rest) = fields.split_at(taken.min(fields.len()));
+                    let path = before
+                        .iter()
+                        .fold(name.to_string(), |path, field| format!("{path}.{field}"));
+                    self.fields(node, path, from, rest)
+                }
+                None => Type::Any,
+            },
             Kind::Path(Root::Bound(..), _) => Type::Any,
             Kind::Not(of) => {
                 let found = self.node(of);
@@ -87,12 +96,7 @@ impl Inference<'_> {
                 });
                 Type::List(Box::new(Type::Any))
             }
-            Kind::Map(entries) => {
-                for (_, value) in entries {
-                    self.node(value);
-                }
-                Type::Map(Fields::default())
-            }
+            Kind::Map(entries) => self.map(entries),
             Kind::Field(..) | Kind::Index(..) | Kind::Negate(_) | Kind::Each(_) => {
                 each_child(node, &mut |child| {
                     self.node(child);
@@ -102,34 +106,47 @@ impl Inference<'_> {
         }
     }
 
-    fn fields(&mut self, node: &Node, name: &str, from: Type, fields: &[Box<str>]) -> Type {
+    fn fields(&mut self, node: &Node, mut path: String, from: &Type, rest: &[Box<str>]) -> Type {
         let mut found = from;
-        let mut path = name.to_owned();
-        for field in fields {
+        for field in rest {
             found = match found {
                 Type::Map(map) => match map.known.get(&**field) {
-                    Some(known) => known.value.clone(),
+                    Some(known) => &known.value,
                     None => {
-                        self.unknown_field(node, &path, field, &map);
+                        self.unknown_field(node, &path, field, map);
                         return Type::Any;
                     }
                 },
                 Type::Any | Type::Union(_) => return Type::Any,
-                other @ (Type::Null
-                | Type::Bool
-                | Type::Int
-                | Type::Double
-                | Type::Text
-                | Type::List(_)) => {
-                    let message = format!("`{path}` is a {}, which has no `{field}`", other.name());
-                    let mend = "look at `input_schema`: what is meant may stand elsewhere";
+                Type::Null | Type::Bool | Type::Int | Type::Double | Type::Text | Type::List(_) => {
+                    let message = format!("`{path}` is a {}, which has no `{field}`", found.name());
+                    let mend = "what is meant may stand elsewhere";
                     self.problem(node, message, mend);
                     return Type::Any;
                 }
             };
             path = format!("{path}.{field}");
         }
-        found
+        found.clone()
+    }
+
+    /// A map that is written out has the fields that are written, and no others.
+    fn map(&mut self, entries: &[(Node, Node)]) -> Type {
+        let mut fields = Fields {
+            closed: true,
+            ..Fields::default()
+        };
+        for (key, value) in entries {
+            let value = self.node(value);
+            if let Kind::Literal(Literal::Text(name)) = &key.kind {
+                let required = true;
+                let field = Field { value, required };
+                fields.known.insert(name.to_string(), field);
+            } else {
+                fields.closed = false;
+            }
+        }
+        Type::Map(fields)
     }
 
     /// A field that is not known is a slip where a known one is near, or where there are no others.
