@@ -2,6 +2,7 @@
 //! and what is left to a person.
 
 use semel_flow::Inventory;
+use semel_flow::inventory::Proof;
 
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::printable;
@@ -17,9 +18,12 @@ const HEADER: [&str; 8] = [
     "LEFT TO A PERSON",
 ];
 
-/// The inventory as a table, and below it what the author disagreed with.
+/// How runs start, the effects, and what the author disagreed with.
 pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
     let mut parts = vec![];
+    if !inventory.starts.is_empty() {
+        parts.push(starts(inventory, style));
+    }
     if !inventory.effects.is_empty() {
         parts.push(table(inventory, style));
     }
@@ -27,6 +31,22 @@ pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
         parts.push(allowed(inventory, style));
     }
     parts.join("\n\n")
+}
+
+fn starts(inventory: &Inventory, style: Style) -> String {
+    let mut table = style.table(&["STARTS BY", "KEY", "PROVEN BY"]);
+    for start in &inventory.starts {
+        let tone = match start.proof {
+            Proof::Nothing => Tone::Bad,
+            Proof::Signature | Proof::Token | Proof::SignIn => Tone::Plain,
+        };
+        table.add_row([
+            cell(start.trigger),
+            cell(&start.key),
+            toned_cell(tone, start.proof.as_str()),
+        ]);
+    }
+    render(&table)
 }
 
 fn table(inventory: &Inventory, style: Style) -> String {
@@ -102,14 +122,18 @@ steps:
         let told = tell(&examined.inventory, Style::PLAIN);
 
         let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines.len(), 7, "{told}");
+        assert_eq!(lines.len(), 10, "{told}");
         assert!(
-            lines[1].starts_with("seen      kv    update  derived"),
+            lines[1].starts_with("api        named by the caller"),
             "{told}"
         );
-        assert!(lines[3].contains("a person settles it"), "{told}");
         assert!(
-            lines[6].starts_with("key-party  customer, line 10  a customer"),
+            lines[4].starts_with("seen      kv    update  derived"),
+            "{told}"
+        );
+        assert!(lines[6].contains("a person settles it"), "{told}");
+        assert!(
+            lines[9].starts_with("key-party  customer, line 10  a customer"),
             "{told}"
         );
     }

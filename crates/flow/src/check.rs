@@ -94,7 +94,13 @@ pub struct Allowed {
 /// error. `file` is what diagnostics call it.
 #[must_use]
 pub fn check(file: &str, source: &str) -> Checked {
-    let mut examined = examine(file, source, &Facts::default());
+    check_with(file, source, &Facts::default())
+}
+
+/// Like [`check`], with what is known about the connections that the flow names.
+#[must_use]
+pub fn check_with(file: &str, source: &str, facts: &Facts) -> Checked {
+    let mut examined = examine(file, source, facts);
     examined.diagnostics.append(&mut examined.pending);
     sort(&mut examined.diagnostics);
     let sound = sound(&examined.diagnostics);
@@ -102,6 +108,21 @@ pub fn check(file: &str, source: &str) -> Checked {
         flow: examined.flow.filter(|_| sound),
         diagnostics: examined.diagnostics,
     }
+}
+
+/// Reads a release back that passed its checks when it was published.
+///
+/// Rules may have become stricter since: they are for authors, and must not stop what is live. What
+/// this build cannot run is nothing.
+#[must_use]
+pub fn load(source: &str) -> Option<Flow> {
+    with_deep_stack(|| {
+        let mut report = Report::new("release", source);
+        let record = read::file(&mut report)?;
+        let outline = Outline::new(&record);
+        let runs = sound(&report.diagnostics) && lower::pending(&outline, &report).is_empty();
+        runs.then(|| lower::flow(&outline, &mut report)).flatten()
+    })
 }
 
 /// Says everything that is known about the text of a flow.

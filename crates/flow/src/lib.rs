@@ -28,7 +28,7 @@ pub fn schema() -> serde_json::Value {
     grammar::schema::schema()
 }
 
-pub use check::{Allowed, Checked, Examined, check, examine};
+pub use check::{Allowed, Checked, Examined, check, check_with, examine, load};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use effect::{Connection, Does, Facts};
 pub use expr::{EvalError, Expr, ExprError, Fault, Path, Scope};

@@ -12,7 +12,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use semel_flow::{Code, Connection, Examined, Facts, Flow, Severity, check, examine};
+use semel_flow::{Code, Connection, Examined, Facts, Flow, Severity, check, examine, load};
 
 const EXPECT: &str = "# expect: ";
 const CONNECTIONS: &str = "# connections: ";
@@ -206,6 +206,25 @@ fn what_this_build_cannot_run_is_named_before_it_is_published() {
     let codes: Vec<Code> = checked.diagnostics.iter().map(|one| one.code).collect();
     assert!(codes.iter().all(|code| *code == Code::NotInThisBuild));
     assert!(codes.len() > 15, "{codes:?}");
+}
+
+#[test]
+fn a_release_is_read_back_whatever_rules_have_come_since() {
+    let source = "flow: old\ntrigger: { api: { key: input.sent_at } }\nsteps: []\n";
+
+    let refused = check("old.yaml", source);
+    let live = load(source);
+
+    assert!(refused.flow.is_none());
+    assert_eq!(
+        live.map(|flow| flow.name.to_string()),
+        Some("old".to_owned())
+    );
+    assert!(load("flow: [").is_none());
+    let whole = good("whole.yaml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/good/whole.yaml");
+    let again = load(&fs::read_to_string(path).expect("it can be read"));
+    assert_eq!(again.map(|flow| flow.digest()), Some(whole.digest()));
 }
 
 #[test]

@@ -65,7 +65,7 @@ about: >
     let formatted = format("tidy.yaml", source).expect("it is YAML");
 
     let expected = r#"# A flow of two steps.
-flow: tidy # its name
+flow: tidy   # its name
 about: |
   a text that is folded
 
@@ -75,9 +75,26 @@ steps:
   # first this
   - id: one
     http:
-      put: 'https://a.example/1' # the place
+      put: 'https://a.example/1'   # the place
       json: { b: 1, a: 2 }
   - { id: two, function: input.a }
 "#;
     assert_eq!(formatted, expected);
+}
+
+#[test]
+fn the_recipes_are_formatted() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
+    for entry in fs::read_dir(folder).expect("the recipes are there") {
+        let file = entry.expect("a file").path();
+        if file.extension().is_some_and(|end| end == "yaml") {
+            let source = fs::read_to_string(&file).expect("it can be read");
+            let formatted = format("recipe.yaml", &source).expect("it is YAML");
+            if std::env::var_os("SEMEL_BLESS").is_some() {
+                fs::write(&file, formatted).expect("it can be written");
+            } else {
+                assert_eq!(formatted, source, "{}", file.display());
+            }
+        }
+    }
 }

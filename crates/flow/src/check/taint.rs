@@ -123,7 +123,7 @@ impl Tracer<'_, '_> {
             origins.extend(decided.filter(|origin| origin.taint == Taint::Model));
         }
         for origin in &mut origins {
-            origin.through.get_or_insert_with(|| step.id.to_owned());
+            origin.through = Some(step.id.to_owned());
         }
         origins
     }

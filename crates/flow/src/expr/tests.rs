@@ -163,5 +163,6 @@ fn what_an_expression_reads_is_known() {
         ["input.a.b.c", "input.list", "input.z", "input", "input.k"]
     );
     let first = &expr.references()[0];
-    assert_eq!(&source[first.offset..first.offset + first.len], "input.a");
+    let read = &source[first.offset..first.offset + first.len];
+    assert_eq!(read, "input.a['b'].c");
 }

@@ -8,6 +8,8 @@ use crate::yaml::{Kind, Node};
 pub(super) struct Comment {
     pub(super) offset: usize,
     pub(super) text: String,
+    /// How many characters stand before it on its line.
+    pub(super) column: usize,
     /// Whether nothing stands before it on its line.
     pub(super) alone: bool,
     pub(super) used: bool,
@@ -35,6 +37,7 @@ impl Comments {
                 all.push(Comment {
                     offset: line_start + at,
                     text: line[at..].trim_end().to_owned(),
+                    column: line[..at].chars().count(),
                     alone: line[..at].trim().is_empty(),
                     used: false,
                 });
@@ -63,8 +66,8 @@ impl Comments {
             .collect()
     }
 
-    /// Takes the comment behind something, on the line that begins at or after `from`.
-    pub(super) fn take_behind(&mut self, source: &str, from: usize) -> Option<String> {
+    /// Takes the comment behind something, to the end of the line, and its column.
+    pub(super) fn take_behind(&mut self, source: &str, from: usize) -> Option<(usize, String)> {
         let rest = source.get(from..).unwrap_or_default();
         let end = from + rest.find('\n').unwrap_or(rest.len());
         let behind = |comment: &&mut Comment| {
@@ -72,7 +75,7 @@ impl Comments {
         };
         let comment = self.all.iter_mut().find(behind)?;
         comment.used = true;
-        Some(comment.text.clone())
+        Some((comment.column, comment.text.clone()))
     }
 
     /// Whether a range holds a comment that nobody has taken.

@@ -161,8 +161,10 @@ impl<'s> Emitter<'s> {
 
     /// The comment behind what was written, and the end of the line.
     fn behind(&mut self, from: usize) {
-        if let Some(comment) = self.comments.take_behind(self.source, from) {
-            self.out.push(' ');
+        if let Some((column, comment)) = self.comments.take_behind(self.source, from) {
+            // Comments that stand below each other go on doing so where there is room.
+            let width = self.column();
+            self.pad(column.saturating_sub(width).max(1));
             self.out.push_str(&comment);
         }
         self.out.push('\n');
@@ -183,6 +185,12 @@ impl<'s> Emitter<'s> {
         }
     }
 
+    /// How many characters stand on the line that is being written.
+    fn column(&self) -> usize {
+        let start = self.out.rfind('\n').map_or(0, |at| at + 1);
+        self.out[start..].chars().count()
+    }
+
     fn pad(&mut self, indent: usize) {
         self.out.extend(std::iter::repeat_n(' ', indent));
     }
@@ -201,8 +209,7 @@ impl<'s> Emitter<'s> {
         if empty {
             return true;
         }
-        let start = self.out.rfind('\n').map_or(0, |at| at + 1);
-        let column = self.out[start..].chars().count().max(indent);
+        let column = self.column().max(indent);
         bracketed
             && !self.comments.has_within(&node.span)
             && column + 1 + self.flat(node, takes).chars().count() <= LINE_CHARS_MAX

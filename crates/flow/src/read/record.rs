@@ -30,7 +30,7 @@ impl Reader<'_, '_> {
         };
         let first = entries.first().map(|entry| entry.key_span.clone());
         let span = first.unwrap_or_else(|| node.span.clone());
-        self.unknown_fields(entries, shape);
+        let meant = self.unknown_fields(entries, shape);
         let mut record = Record {
             shape,
             span,
@@ -47,11 +47,13 @@ impl Reader<'_, '_> {
                         value,
                     });
                 }
-                None if field.needed => self.missing(&record, field),
+                None if field.needed && !meant.contains(&field.name) => {
+                    self.missing(&record, field);
+                }
                 None => {}
             }
         }
-        self.one_of(&record);
+        self.one_of(&record, &meant);
         Some(record)
     }
 
@@ -76,14 +78,18 @@ impl Reader<'_, '_> {
         value
     }
 
-    fn unknown_fields(&mut self, entries: &[yaml::Entry], shape: &Shape) {
+    /// Tells of the fields that there are not, and gives those that were probably meant.
+    fn unknown_fields(&mut self, entries: &[yaml::Entry], shape: &Shape) -> Vec<&'static str> {
+        let mut meant = vec![];
         for entry in entries {
             let name = entry.key.as_str();
             if shape.find(name).is_some() {
                 continue;
             }
             let message = format!("{} has no field `{name}`", shape.what);
-            let help = match nearest(name, shape.names()) {
+            let near = nearest(name, shape.names());
+            meant.extend(near);
+            let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!(
                     "its fields: {}",
@@ -92,6 +98,7 @@ impl Reader<'_, '_> {
             };
             self.report(Code::UnknownField, entry.key_span.clone(), &message, &help);
         }
+        meant
     }
 
     fn missing(&mut self, record: &Record, field: &Field) {
@@ -100,10 +107,12 @@ impl Reader<'_, '_> {
         self.report(Code::MissingField, record.span.clone(), &message, &help);
     }
 
-    fn one_of(&mut self, record: &Record) {
+    fn one_of(&mut self, record: &Record, meant: &[&str]) {
         let Some(one_of) = record.shape.one_of else {
             return;
         };
+        // Whoever wrote `funtion` is told about the slip, and not that the step does nothing.
+        let slipped = one_of.fields.iter().any(|name| meant.contains(name));
         let mut standing: Vec<_> = one_of
             .fields
             .iter()
@@ -113,6 +122,7 @@ impl Reader<'_, '_> {
         standing.sort_by_key(|span| span.start);
         match standing.as_slice() {
             [_] => {}
+            [] if slipped => {}
             [] => {
                 let (message, help) = one_of.none;
                 self.report(Code::MissingField, record.span.clone(), message, help);
