@@ -68,7 +68,9 @@ impl<'s> Emitter<'s> {
         for (position, index) in in_order(entries, shape).into_iter().enumerate() {
             let entry = &entries[index];
             self.lead(starts[index]..entry.key_span.start, indent, position > 0);
-            self.pad(indent);
+            // The first field of an item stands on the line of its dash.
+            let width = self.column();
+            self.pad(indent.saturating_sub(width));
             self.entry(entry, shape, indent);
         }
     }
@@ -102,12 +104,7 @@ impl<'s> Emitter<'s> {
                     if !entries.is_empty() && !self.fits_flat(item, takes, indent) =>
                 {
                     self.out.push(' ');
-                    let shape = shape_of(takes, item);
-                    let written = self.out.len();
-                    self.map(entries, shape, indent + 2, begin);
-                    // The first field stands on the line of the dash.
-                    let first = self.out.split_off(written);
-                    self.out.push_str(first.trim_start_matches([' ', '\n']));
+                    self.map(entries, shape_of(takes, item), indent + 2, begin);
                 }
                 Kind::Map(_) | Kind::List(_) | Kind::Scalar(_) => {
                     self.value(item, takes, indent, begin);
@@ -178,11 +175,16 @@ impl<'s> Emitter<'s> {
         if may_part && parted {
             self.out.push('\n');
         }
+        // What speaks about the first field of an item goes before its dash.
+        let line = self.out.rfind('\n').map_or(0, |at| at + 1);
+        let begun = self.out.split_off(line);
+        let indent = indent.min(begun.find('-').unwrap_or(indent));
         for comment in self.comments.take_alone(before) {
             self.pad(indent);
             self.out.push_str(&comment);
             self.out.push('\n');
         }
+        self.out.push_str(&begun);
     }
 
     /// How many characters stand on the line that is being written.
