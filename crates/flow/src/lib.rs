@@ -1,8 +1,8 @@
 //! From an author's text to a checked release, or a diagnostic that points. Pure.
 //!
-//! Read in this order: the [`grammar`] says which fields there are, an [`expr`] is worked out over
+//! Read in this order: the grammar says which fields there are, an [`expr`] is worked out over
 //! a scope, a [`template`] is a value with expressions in it, a [`tree`] is a file as it was read,
-//! [`check`] judges it, and a [`release`] is what a flow means once it is checked.
+//! [`mod@check`] judges it, and a [`release`] is what a flow means once it is checked.
 
 mod effect;
 mod grammar;

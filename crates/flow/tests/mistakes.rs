@@ -104,3 +104,25 @@ fn five_hundred_steps_are_checked_while_a_person_blinks() {
     let limit_ms = if cfg!(debug_assertions) { 3_000 } else { 100 };
     assert!(taken.as_millis() < limit_ms, "it took {taken:?}");
 }
+
+#[test]
+fn steps_that_all_need_each_other_are_checked_in_time() {
+    let mut source = String::from("flow: tangled\ntrigger: { api: {} }\nsteps:\n");
+    for index in 0..900 {
+        let before = format!("${{{{ steps.s{}.result }}}}", index.max(1) - 1);
+        let text = if index == 0 { "go".to_owned() } else { before };
+        let action = match index % 2 {
+            0 => format!("notify: {{ connection: mail, to: a@b.example, text: \"{text}\" }}"),
+            _ => format!("kv: {{ set: \"a/{index}\", value: \"{text}\" }}"),
+        };
+        let _ = write!(source, "  - id: s{index}\n    {action}\n");
+    }
+
+    let start = Instant::now();
+    let examined = examine("tangled.yaml", &source, &Facts::default());
+    let taken = start.elapsed();
+
+    println!("900 tangled steps: {taken:?}");
+    assert!(examined.is_sound(), "{}", examined.render(false));
+    assert!(taken.as_millis() < 3_000, "it took {taken:?}");
+}

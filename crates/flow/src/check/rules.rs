@@ -5,6 +5,7 @@
 
 mod effects;
 mod keys;
+mod needs;
 mod order;
 mod paths;
 mod waits;

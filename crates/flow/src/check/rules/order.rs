@@ -2,9 +2,10 @@
 
 use super::super::Check;
 use super::super::taint::Taint;
+use super::needs::Needs;
 use crate::diagnostic::Code;
 use crate::effect::{Effect, changes, method};
-use crate::tree::{Placed, StepIndex, Value};
+use crate::tree::{StepIndex, Value};
 
 /// Parts of an address that move money.
 const MONEY: [&str; 18] = [
@@ -30,25 +31,29 @@ const MONEY: [&str; 18] = [
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn order_rules(&mut self) {
+        let needs = Needs::new(self.outline);
+        let unguarded: Vec<Option<bool>> = (0..self.outline.steps.len())
+            .map(|index| self.effect(index).map(|effect| effect.is_unguarded()))
+            .collect();
         for index in 0..self.outline.steps.len() {
-            self.unguarded_early(index);
+            self.unguarded_early(index, &unguarded, &needs);
             self.money(index);
         }
     }
 
     /// An effect that cannot be guarded before one that can: the doubt about the first holds up the
     /// second, which could have been done safely.
-    fn unguarded_early(&mut self, index: StepIndex) {
+    fn unguarded_early(&mut self, index: StepIndex, unguarded: &[Option<bool>], needs: &Needs) {
         let outline = self.outline;
         let step = &outline.steps[index];
-        let unguarded = |index: StepIndex| self.effect(index).map(|effect| effect.is_unguarded());
-        if unguarded(index) != Some(true) {
+        if unguarded[index] != Some(true) {
             return;
         }
         let later = (step.behind..outline.steps.len()).find(|later| {
-            unguarded(*later) == Some(false)
+            unguarded[*later] == Some(false)
+                && !needs.pause_between(step.behind, *later)
+                && !needs.rests_on(*later, index)
                 && !outline.exclude_each_other(index, *later)
-                && !self.rests_on(*later, index)
         });
         let Some(later) = later else {
             return;
@@ -65,37 +70,6 @@ impl<'t> Check<'_, 't, '_> {
             &message,
             &help,
         );
-    }
-
-    /// Whether a step needs the outcome of another one, directly or through the steps between.
-    fn rests_on(&self, later: StepIndex, on: StepIndex) -> bool {
-        let mut needed = vec![later];
-        needed.extend(self.outline.around(later).map(|(holder, _)| holder));
-        let mut seen = needed.clone();
-        while let Some(index) = needed.pop() {
-            let step = &self.outline.steps[index];
-            // What a person or the world lets pass stands between.
-            let mut reads = vec![];
-            step.record.each_expr(&mut |_, placed: &'t Placed| {
-                let paths = placed.expr.references().iter();
-                let paths = paths.filter(|path| path.root == "steps" || path.root == "waits");
-                reads.extend(paths.filter_map(|path| path.fields.first()));
-            });
-            for read in reads.into_iter().filter_map(|id| self.outline.find(id)) {
-                if read == on {
-                    return true;
-                }
-                if !seen.contains(&read) {
-                    seen.push(read);
-                    needed.push(read);
-                }
-            }
-        }
-        // A pause between the two is there for a reason.
-        let between = self.outline.steps[on].behind..later;
-        between
-            .into_iter()
-            .any(|index| matches!(self.outline.steps[index].action, Some("wait" | "approval")))
     }
 
     /// A call that moves money without anybody's approval.
