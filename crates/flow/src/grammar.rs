@@ -34,6 +34,8 @@ pub(crate) struct Shape {
     pub(crate) fields: &'static [Field],
     /// Fields of which exactly one must stand.
     pub(crate) one_of: Option<&'static OneOf>,
+    /// Sets of fields of which at least one must stand whole; the checks say it in words.
+    pub(crate) any_of: &'static [&'static [&'static str]],
 }
 
 /// Fields that exclude each other, one of which is needed.
@@ -141,7 +143,12 @@ impl Shape {
             about,
             fields,
             one_of: None,
+            any_of: &[],
         }
+    }
+
+    const fn any_of(self, any_of: &'static [&'static [&'static str]]) -> Self {
+        Self { any_of, ..self }
     }
 
     const fn one_of(self, one_of: &'static OneOf) -> Self {

@@ -75,14 +75,24 @@ fn of_shape(shape: &Shape) -> Value {
         .filter(|field| field.needed)
         .map(|field| field.name)
         .collect();
+    // A map without a needed field may be left empty: `api:`.
+    let may_be_empty = required.is_empty() && shape.one_of.is_none() && shape.any_of.is_empty();
+    let kind = match may_be_empty {
+        true => json!(["object", "null"]),
+        false => json!("object"),
+    };
     let mut schema = json!({
         "description": shape.about,
-        "type": if required.is_empty() && shape.one_of.is_none() { json!(["object", "null"]) } else { json!("object") },
+        "type": kind,
         "properties": properties,
         "additionalProperties": false,
     });
     if !required.is_empty() {
         schema["required"] = json!(required);
+    }
+    if !shape.any_of.is_empty() {
+        let sets = shape.any_of.iter();
+        schema["anyOf"] = sets.map(|set| json!({ "required": set })).collect();
     }
     if let Some(one_of) = shape.one_of {
         let choices = one_of.fields.iter();

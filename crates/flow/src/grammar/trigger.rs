@@ -14,7 +14,14 @@ pub(super) static TRIGGER: Shape = Shape::new(
         field("api", Takes::Map(&START), "A program, through the API."),
         field("manual", Takes::Map(&START), "A person."),
     ],
-);
+)
+.any_of(&[
+    &["webhook"],
+    &["schedule"],
+    &["event"],
+    &["api"],
+    &["manual"],
+]);
 
 /// The words that `provider` takes.
 fn providers() -> Vec<&'static str> {
@@ -93,7 +100,8 @@ static WEBHOOK: Shape = Shape::new(
         MISMATCH,
         ON_REPEAT,
     ],
-);
+)
+.any_of(&[&["provider"], &["key", "auth"]]);
 
 static AUTH: Shape = Shape::new(
     ("`auth`", "auth"),
