@@ -10,6 +10,7 @@ mod yaml;
 pub mod check;
 pub mod diagnostic;
 pub mod expr;
+pub mod provider;
 pub mod release;
 pub mod template;
 
