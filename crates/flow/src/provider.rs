@@ -96,7 +96,7 @@ pub fn find(name: &str) -> Option<&'static Provider> {
 
 /// Every preset, sorted by name.
 #[must_use]
-pub fn all() -> &'static [Provider] {
+pub const fn all() -> &'static [Provider] {
     ALL
 }
 
