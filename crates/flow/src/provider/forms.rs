@@ -15,7 +15,7 @@ pub(super) const TYPEFORM: Provider = Provider {
         &[Scheme::sha256("sha256=", Encoding::Base64)],
     )),
     covers_headers: &[],
-    // Ten hours are known; a person can send a delivery again later.
+    // Its retries end within hours; a person can send a delivery again later.
     redelivery: Some(days(3)),
     order: None,
     clock_fields: &[],
@@ -25,11 +25,12 @@ pub(super) const TYPEFORM: Provider = Provider {
 pub(super) const HUBSPOT: Provider = Provider {
     name: "hubspot",
     title: "HubSpot",
-    // An event's id alone is not guaranteed to be unique.
+    // An event's id alone is not guaranteed to be unique. `occurredAt` is when the change was made,
+    // which no retry alters.
     key: concat!(
         r#"fingerprint(input.map(event, string(event.portalId) + "/" + "#,
         r#"string(event.subscriptionId) + "/" + string(event.eventId) + "/" + "#,
-        r#"string(default(event.objectId, 0))))"#,
+        r#"string(default(event.objectId, 0)) + "/" + string(event.occurredAt)))"#,
     ),
     key_source: Source::Body,
     signature: Some(Signature {

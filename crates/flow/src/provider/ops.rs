@@ -66,8 +66,8 @@ pub(super) const PAGERDUTY: Provider = Provider {
         sent: None,
     }),
     covers_headers: &[],
-    // No window is documented for version 3.
-    redelivery: Some(days(3)),
+    // It retries for two days.
+    redelivery: Some(days(2)),
     order: Some(Order {
         // Notes, responders and status updates name their incident; an incident is itself.
         object: "default(input.event.data.incident.id, input.event.data.id)",
