@@ -122,6 +122,38 @@ fn every_example_starts_a_run_and_yields_what_it_says() {
 }
 
 #[test]
+fn what_the_pages_propose_to_try_is_noticed() {
+    let recipes = recipes();
+    let tried = |name: &str, from: &str, to: &str| {
+        let recipe = recipes.iter().find(|recipe| recipe.name == name).unwrap();
+        assert!(recipe.source.contains(from), "{name}: {from}");
+        codes(name, &recipe.source.replacen(from, to, 1))
+    };
+
+    let token = "'\"deal/\" + input.form_response.token'";
+    let model = tried(
+        "form-to-crm.flow.yaml",
+        token,
+        "steps.reading.result.summary",
+    );
+    let term = "'\"renewal/\" + string(subscription.id) + \"/\" + string(subscription.term)'";
+    let party = tried("renewal-reminders.flow.yaml", term, "subscription.email");
+    let refund = &recipes
+        .iter()
+        .find(|recipe| recipe.name == "refund.flow.yaml");
+    let refund = &refund.unwrap().source;
+    let (before, rest) = refund.split_once("  - id: agreed\n").unwrap();
+    let after = &rest[rest.find("  - id: refund\n").unwrap()..];
+    let answered = "      agreed: { approved: true, by: finance }\n";
+    let unapproved = format!("{before}{after}").replace(answered, "");
+    let money = codes("refund.flow.yaml", &unapproved);
+
+    assert_eq!(model, ["key-model"]);
+    assert_eq!(party, ["key-party"]);
+    assert_eq!(money, ["money-unapproved"]);
+}
+
+#[test]
 fn every_unstable_key_is_caught() {
     let (mut made, mut missed) = (BTreeMap::new(), vec![]);
     for recipe in recipes() {
