@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use semel_flow::provider::{self, Provider, Source};
 use semel_flow::{Expr, Scope};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One delivery as it came over the wire.
 #[derive(Clone, Deserialize)]
@@ -81,6 +81,20 @@ fn a_repeat_has_the_same_key_and_another_event_has_another() {
         assert_eq!(key, repeat, "{}", provider.name);
         assert_ne!(key, other, "{}", provider.name);
     }
+}
+
+#[test]
+fn a_call_is_known_like_a_message_and_neither_has_no_key() {
+    let key = Expr::compile(provider::find("twilio").unwrap().key, &["input"]).unwrap();
+    let of = |input: Value| key.eval(&Scope::new().with("input", &input));
+
+    let call = of(json!({ "CallSid": "CA1", "CallStatus": "completed" }));
+    let text = of(json!({ "MessageSid": "SM1", "SmsStatus": "received" }));
+    let neither = of(json!({ "AccountSid": "AC1", "CallStatus": "completed" }));
+
+    assert_eq!(call.unwrap(), "CA1/completed");
+    assert_eq!(text.unwrap(), "SM1/received");
+    assert!(neither.is_err());
 }
 
 #[test]

@@ -32,13 +32,11 @@ impl Key {
         format!("{}'{quoted}'{}", self.before, self.after)
     }
 
-    /// The same, with a function in front of the step that holds the key.
-    pub(crate) fn with_step(&self, id: &str, function: &str, expr: &str) -> String {
+    /// The same, with other steps in front of the one that holds the key.
+    pub(crate) fn with_steps(&self, steps: &str, expr: &str) -> String {
         let at = self.before.rfind("\n  - id: ").map_or(0, |at| at + 1);
-        let quoted = function.replace('\'', "''");
-        let step = format!("  - id: {id}\n    function: '{quoted}'\n\n");
         let mut source = self.with(expr);
-        source.insert_str(at, &step);
+        source.insert_str(at, steps);
         source
     }
 

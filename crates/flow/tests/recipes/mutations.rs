@@ -68,6 +68,9 @@ pub(crate) fn of(key: &Key, tree: &Value) -> Vec<Mutation> {
             &["key-attempt"],
         );
     }
+    if matches!(key.role, Role::Item | Role::Business) {
+        made.ask_a_model();
+    }
     made.drop();
     made.mutations
 }
@@ -113,18 +116,38 @@ impl Made<'_> {
         }
     }
 
+    /// What a step in front of the key has worked out.
     fn through_step(&mut self, kind: &'static str, part: &str, codes: Codes) {
         let function = format!(r#"{{"made": string({part})}}"#);
-        let expr = format!(
-            r#"string({}) + "/" + steps.made_up.result.made"#,
-            self.key.expr
-        );
-        self.mutations.push(Mutation {
-            kind,
-            source: self.key.with_step("made_up", &function, &expr),
-            expr: format!("{expr}, of {function}"),
+        let steps = format!("  - id: made_up\n    function: '{function}'\n\n");
+        self.behind(kind, &steps, "steps.made_up.result.made", codes);
+    }
+
+    /// What a model in front of the key says, by itself and by way of a function.
+    fn ask_a_model(&mut self) {
+        const MODEL: &str = "  - id: model\n    llm: { connection: model, prompt: Name it. }\n\n";
+        const TRIM: &str = "  - id: name\n    function: lower(trim(steps.model.result.name))\n\n";
+        let codes: Codes = &["key-model"];
+        self.behind("model", MODEL, "steps.model.result.name", codes);
+        self.behind(
+            "model",
+            &format!("{MODEL}{TRIM}"),
+            "steps.name.result",
             codes,
-        });
+        );
+    }
+
+    /// The key with the outcome of other steps behind it, and that outcome alone.
+    fn behind(&mut self, kind: &'static str, steps: &str, part: &str, codes: Codes) {
+        let both = format!(r#"string({}) + "/" + {part}"#, self.key.expr);
+        for expr in [both, part.to_owned()] {
+            self.mutations.push(Mutation {
+                kind,
+                source: self.key.with_steps(steps, &expr),
+                expr: format!("{expr}, after\n{steps}"),
+                codes,
+            });
+        }
     }
 
     /// The key without what tells one intent from another.
