@@ -273,8 +273,17 @@ fn every_preset_has_its_page_and_its_row() {
         let page = std::fs::read_to_string(pages.join(format!("{}.md", provider.name))).unwrap();
         let title = format!("# {}\n", provider.title);
         assert!(page.starts_with(&title), "{}", provider.name);
-        let row = format!("| [{}]({}.md) |", provider.name, provider.name);
-        assert!(overview.contains(&row), "{}", provider.name);
+        let start = format!("| [{}]({}.md) |", provider.name, provider.name);
+        let row = overview.lines().find(|line| line.starts_with(&start));
+        let days = provider.redelivery.unwrap().as_millis() / 86_400_000;
+        let signed = if provider.signs_key() {
+            "| yes |"
+        } else {
+            "no"
+        };
+        for said in [format!("| {days} d |"), signed.to_owned()] {
+            assert!(row.unwrap().contains(&said), "{}: {said}", provider.name);
+        }
         for said in [provider.key.to_owned(), redelivery(provider)] {
             assert!(page.contains(&said), "{}: {said}", provider.name);
         }
