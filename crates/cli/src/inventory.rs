@@ -1,102 +1,92 @@
-//! The inventory: each effect of a flow, its key, its guard, and what a crash does to it.
+//! The inventory for people: each effect of a flow, its key, its guard, what a crash does to it,
+//! and what is left to a person.
 
-use semel_flow::release::HttpGuard;
-use semel_flow::{Action, Flow, Step};
-use semel_model::Guard;
-use serde::Serialize;
+use semel_flow::Inventory;
+use semel_flow::inventory::Proof;
 
 use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::text::printable;
 
-/// One effect of a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Effect {
-    /// The step.
-    pub(crate) step: String,
-    /// The kind of step.
-    pub(crate) kind: &'static str,
-    /// How its key is made.
-    pub(crate) key: &'static str,
-    /// How it is made safe.
-    pub(crate) guard: &'static str,
-    /// What a crash or a lost answer leads to.
-    pub(crate) after_crash: String,
-    /// Whether performing it again can do harm.
-    pub(crate) retry_safe: bool,
-}
+const HEADER: [&str; 8] = [
+    "EFFECT",
+    "BY",
+    "KIND",
+    "KEY",
+    "GUARD",
+    "RETRY",
+    "AFTER A CRASH",
+    "LEFT TO A PERSON",
+];
 
-/// Lists the effects of a flow, in the order of its steps.
-pub(crate) fn of(flow: &Flow) -> Vec<Effect> {
-    flow.steps.iter().filter_map(effect).collect()
-}
-
-fn effect(step: &Step) -> Option<Effect> {
-    let guard = step.guard()?;
-    let kind = match &step.action {
-        Action::Http(_) => "http",
-        Action::Kv(_) => "kv",
-        Action::Function(_) | Action::Wait(_) => return None,
-    };
-    Some(Effect {
-        step: step.id.to_string(),
-        kind,
-        key: "derived",
-        guard: guard.as_str(),
-        after_crash: after_crash(step, guard),
-        retry_safe: match guard {
-            Guard::Transaction | Guard::Key | Guard::Natural | Guard::Probe => true,
-            Guard::Review | Guard::Repeat => false,
-        },
-    })
-}
-
-fn after_crash(step: &Step, guard: Guard) -> String {
-    match guard {
-        Guard::Transaction => "its marker is read: it committed with the run, or not at all".into(),
-        Guard::Key => format!("sent again with the same key{}", window(step)),
-        Guard::Natural => "repeated: a second time changes nothing".into(),
-        Guard::Probe => "a read tells: found is done, absent is performed".into(),
-        Guard::Review => "in doubt: a person settles it".into(),
-        Guard::Repeat => format!("repeated, and may happen twice{}", because(step)),
+/// How runs start, the effects, and what the author disagreed with.
+pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
+    let mut parts = vec![];
+    if !inventory.starts.is_empty() {
+        parts.push(starts(inventory, style));
     }
-}
-
-fn window(step: &Step) -> String {
-    match http_guard(step) {
-        Some(HttpGuard::Key { window }) => format!(" for {window}, then a person settles it"),
-        Some(_) | None => String::new(),
+    if !inventory.effects.is_empty() {
+        parts.push(table(inventory, style));
     }
-}
-
-fn because(step: &Step) -> String {
-    match http_guard(step) {
-        Some(HttpGuard::Repeat { because }) => format!(": {because}"),
-        Some(_) | None => String::new(),
+    if !inventory.allowed.is_empty() {
+        parts.push(allowed(inventory, style));
     }
+    parts.join("\n\n")
 }
 
-fn http_guard(step: &Step) -> Option<&HttpGuard> {
-    match &step.action {
-        Action::Http(http) => Some(&http.guard),
-        Action::Function(_) | Action::Kv(_) | Action::Wait(_) => None,
+fn starts(inventory: &Inventory, style: Style) -> String {
+    let mut table = style.table(&["STARTS BY", "KEY", "PROVEN BY"]);
+    for start in &inventory.starts {
+        let tone = match start.proof {
+            Proof::Nothing => Tone::Bad,
+            Proof::Signature | Proof::Token | Proof::SignIn => Tone::Plain,
+        };
+        table.add_row([
+            cell(start.trigger),
+            cell(&start.key),
+            toned_cell(tone, start.proof.as_str()),
+        ]);
     }
+    render(&table)
 }
 
-/// The inventory for people.
-pub(crate) fn table(effects: &[Effect], style: Style) -> String {
-    let mut table = style.table(&["EFFECT", "KIND", "KEY", "GUARD", "RETRY", "AFTER A CRASH"]);
-    for effect in effects {
+fn table(inventory: &Inventory, style: Style) -> String {
+    let mut table = style.table(&HEADER);
+    for effect in &inventory.effects {
         let (tone, retry) = if effect.retry_safe {
             (Tone::Good, "safe")
         } else {
             (Tone::Odd, "not safe")
         };
+        let key = match effect.scope.as_str() {
+            "step" => effect.key.clone(),
+            scope => format!("{} (in the {scope})", effect.key),
+        };
         table.add_row([
             cell(&effect.step),
-            cell(effect.kind),
-            cell(effect.key),
-            cell(effect.guard),
+            cell(effect.action),
+            cell(effect.kind.as_str()),
+            cell(key),
+            cell(effect.guard.as_str()),
             toned_cell(tone, retry),
             cell(&effect.after_crash),
+            cell(effect.left_to_person.as_deref().unwrap_or("nothing")),
+        ]);
+    }
+    render(&table)
+}
+
+fn allowed(inventory: &Inventory, style: Style) -> String {
+    let mut table = style.table(&["ALLOWED", "WHERE", "BECAUSE"]);
+    for allowed in &inventory.allowed {
+        let place = format!("line {}", allowed.said.line);
+        let place = match &allowed.step {
+            Some(step) => format!("{step}, {place}"),
+            None => place,
+        };
+        table.add_row([
+            toned_cell(Tone::Odd, allowed.code.as_str()),
+            cell(place),
+            cell(printable(&allowed.because)),
         ]);
     }
     render(&table)
@@ -104,6 +94,8 @@ pub(crate) fn table(effects: &[Effect], style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use semel_flow::{Facts, examine};
+
     use super::*;
 
     const SOURCE: &str = r#"
@@ -114,43 +106,35 @@ steps:
     function: input.total
   - id: seen
     kv: { set: "seen/${{ input.id }}", value: true }
+  - id: customer
+    key: '"customer:" + input.customer.id'
+    http: { put: "https://books.example/customers/1", json: {} }
+    allow: [{ code: key-party, because: a customer is one record }]
   - id: invoice
     http: { post: "https://books.example/invoices", json: {} }
     guard: review
-  - id: customer
-    http: { put: "https://books.example/customers/1", json: {} }
 "#;
 
     #[test]
-    fn every_effect_says_what_a_crash_does_to_it() {
-        let checked = semel_flow::check("orders.flow.yaml", SOURCE);
-        let flow = checked.flow.unwrap();
+    fn every_effect_says_what_a_crash_does_to_it_and_what_was_allowed_is_shown() {
+        let examined = examine("orders.flow.yaml", SOURCE, &Facts::default());
 
-        let effects = of(&flow);
+        let told = tell(&examined.inventory, Style::PLAIN);
 
-        let told: Vec<(&str, &str, bool)> = effects
-            .iter()
-            .map(|effect| (effect.step.as_str(), effect.guard, effect.retry_safe))
-            .collect();
-        let expected = [
-            ("seen", "transaction", true),
-            ("invoice", "review", false),
-            ("customer", "natural", true),
-        ];
-        assert_eq!(told, expected);
-        assert!(effects[1].after_crash.contains("a person settles"));
-    }
-
-    #[test]
-    fn the_table_has_one_line_for_each_effect() {
-        let checked = semel_flow::check("orders.flow.yaml", SOURCE);
-
-        let table = table(&of(&checked.flow.unwrap()), Style::PLAIN);
-
-        assert_eq!(table.lines().count(), 4, "{table}");
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines.len(), 10, "{told}");
         assert!(
-            table.contains("seen      kv    derived  transaction  safe"),
-            "{table}"
+            lines[1].starts_with("api        named by the caller"),
+            "{told}"
+        );
+        assert!(
+            lines[4].starts_with("seen      kv    update  derived"),
+            "{told}"
+        );
+        assert!(lines[6].contains("a person settles it"), "{told}");
+        assert!(
+            lines[9].starts_with("key-party  customer, line 10  a customer"),
+            "{told}"
         );
     }
 }

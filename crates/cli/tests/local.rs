@@ -47,7 +47,7 @@ fn a_first_flow_is_written_once_and_passes_its_check() {
     assert!(checked.status.success(), "{}", stderr(&checked));
     let table = stdout(&checked);
     assert!(
-        table.contains("remember  kv    derived  transaction  safe"),
+        table.contains("remember  kv  update  derived  transaction  safe"),
         "{table}"
     );
     assert!(!table.contains('\u{1b}'), "no colour behind a pipe");

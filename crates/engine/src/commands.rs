@@ -211,9 +211,7 @@ impl Engine {
         flow: &FlowName,
         source: &str,
     ) -> Result<(), FlowError> {
-        let checked = semel_flow::check(&format!("{flow}.flow.yaml"), source);
-        let hook = checked
-            .flow
+        let hook = semel_flow::load(source)
             .and_then(|flow| flow.trigger.webhook)
             .map(|webhook| webhook.path);
         match hook.and_then(|path| self.inner.catalogue.find_hook_of(namespace_id, &path)) {

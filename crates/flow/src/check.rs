@@ -1,9 +1,32 @@
 //! Checking: a file goes in, a flow or its mistakes come out. Nothing runs.
+//!
+//! [`examine`] says everything that is known about a file: its mistakes, what its author disagrees
+//! with, what this build cannot run yet, and the inventory of its effects. [`check`] is the same
+//! question asked before a release: a flow that this build cannot run is refused.
 
-use crate::diagnostic::{Diagnostic, Severity};
+mod allow;
+mod fit;
+mod names;
+mod rules;
+mod steps;
+mod taint;
+mod triggers;
+
+pub(crate) use steps::{env_of, folded};
+
+use std::collections::HashSet;
+
+use semel_model::FlowName;
+use serde::Serialize;
+
+use crate::diagnostic::{Code, Diagnostic, Report, Severity};
+use crate::effect::{Effect, Facts};
 use crate::expr::with_deep_stack;
+use crate::inventory::{self, Inventory};
+use crate::lower;
 use crate::read;
 use crate::release::Flow;
+use crate::tree::{Outline, StepIndex, Tree};
 
 /// What a check found.
 #[derive(Clone, Debug)]
@@ -18,25 +41,196 @@ impl Checked {
     /// All diagnostics for people, one after the other.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
-        let rendered: Vec<String> = self
-            .diagnostics
-            .iter()
-            .map(|diagnostic| diagnostic.render(color))
-            .collect();
-        rendered.join("\n\n")
+        render(&self.diagnostics, color)
     }
 }
 
-/// Checks the text of a flow. `file` is what diagnostics call it.
+/// What is known about a file.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The name of the flow, where it could be read.
+    pub name: Option<FlowName>,
+    /// The whole of the flow, where no mistake is an error.
+    pub tree: Option<Tree>,
+    /// What a run would do, where no mistake is an error and this build can run it.
+    pub flow: Option<Flow>,
+    /// Every mistake of the file, in the order of the lines.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Every construct that this build cannot run yet. `check` accepts them, `publish` does not.
+    pub pending: Vec<Diagnostic>,
+    /// The effects of the flow, and what its author signed for.
+    pub inventory: Inventory,
+}
+
+impl Examined {
+    /// Whether no mistake is an error.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        sound(&self.diagnostics)
+    }
+
+    /// All diagnostics for people, one after the other.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        render(&self.diagnostics, color)
+    }
+}
+
+/// A rule that an author disagreed with, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Allowed {
+    /// The rule.
+    pub code: Code,
+    /// The step, where the author disagreed for one step only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The author's reason.
+    pub because: String,
+    /// What the rule had to say, with its place.
+    pub said: Diagnostic,
+}
+
+/// Checks the text of a flow before it is pushed or published: what this build cannot run is an
+/// error. `file` is what diagnostics call it.
 #[must_use]
 pub fn check(file: &str, source: &str) -> Checked {
-    let (flow, mut diagnostics) = with_deep_stack(|| read::flow(file, source));
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
-    let sound = diagnostics
-        .iter()
-        .all(|diagnostic| diagnostic.severity != Severity::Error);
+    check_with(file, source, &Facts::default())
+}
+
+/// Like [`check`], with what is known about the connections that the flow names.
+#[must_use]
+pub fn check_with(file: &str, source: &str, facts: &Facts) -> Checked {
+    let mut examined = examine(file, source, facts);
+    examined.diagnostics.append(&mut examined.pending);
+    sort(&mut examined.diagnostics);
+    let sound = sound(&examined.diagnostics);
     Checked {
-        flow: flow.filter(|_| sound),
-        diagnostics,
+        flow: examined.flow.filter(|_| sound),
+        diagnostics: examined.diagnostics,
     }
+}
+
+/// Reads a release back that passed its checks when it was published.
+///
+/// Rules may have become stricter since: they are for authors, and must not stop what is live. What
+/// this build cannot run is nothing.
+#[must_use]
+pub fn load(source: &str) -> Option<Flow> {
+    with_deep_stack(|| {
+        let mut report = Report::new("release", source);
+        let record = read::file(&mut report)?;
+        let outline = Outline::new(&record);
+        let runs = sound(&report.diagnostics) && lower::pending(&outline, &report).is_empty();
+        runs.then(|| lower::flow(&outline, &mut report)).flatten()
+    })
+}
+
+/// Says everything that is known about the text of a flow.
+#[must_use]
+pub fn examine(file: &str, source: &str, facts: &Facts) -> Examined {
+    with_deep_stack(|| examine_here(file, source, facts))
+}
+
+fn examine_here(file: &str, source: &str, facts: &Facts) -> Examined {
+    let mut report = Report::new(file, source);
+    let mut examined = Examined {
+        name: None,
+        tree: None,
+        flow: None,
+        diagnostics: vec![],
+        pending: vec![],
+        inventory: Inventory::default(),
+    };
+    if let Some(record) = read::file(&mut report) {
+        examined.name = record.text("flow").and_then(|name| name.parse().ok());
+        let outline = Outline::new(&record);
+        let allowed = judge(&outline, facts, &mut report);
+        if sound(&report.diagnostics) {
+            examined.pending = lower::pending(&outline, &report);
+            if examined.pending.is_empty() {
+                examined.flow = lower::flow(&outline, &mut report);
+            }
+            examined.inventory = inventory::of(&outline, facts, allowed);
+            examined.tree = Some(Tree::new(record));
+        }
+    }
+    examined.diagnostics = report.diagnostics;
+    sort(&mut examined.diagnostics);
+    sort(&mut examined.pending);
+    examined
+}
+
+/// Applies every check behind the reader, and takes out what the author disagreed with.
+fn judge(outline: &Outline<'_>, facts: &Facts, report: &mut Report<'_>) -> Vec<Allowed> {
+    let mut check = Check {
+        outline,
+        facts,
+        report,
+        broken: HashSet::new(),
+    };
+    check.triggers();
+    check.steps();
+    check.names();
+    check.fit();
+    check.broken = check.broken_steps();
+    check.rules();
+    check.allow()
+}
+
+/// The state of one check.
+struct Check<'c, 't, 's> {
+    outline: &'c Outline<'t>,
+    facts: &'c Facts,
+    report: &'c mut Report<'s>,
+    /// The steps that something is wrong with already: rules would only echo it.
+    broken: HashSet<StepIndex>,
+}
+
+impl Check<'_, '_, '_> {
+    fn add(&mut self, code: Code, span: std::ops::Range<usize>, message: &str, help: &str) {
+        self.report.add(code, span, message, help);
+    }
+
+    /// The effect of a step that nothing is wrong with.
+    fn effect(&self, index: StepIndex) -> Option<Effect> {
+        let step = &self.outline.steps[index];
+        Effect::of(step, self.facts).filter(|_| !self.broken.contains(&index))
+    }
+
+    /// The steps with an error inside of them, each by the innermost.
+    fn broken_steps(&self) -> HashSet<StepIndex> {
+        let errors = self.report.diagnostics.iter();
+        let errors = errors.filter(|one| one.severity == Severity::Error);
+        let starts: Vec<usize> = self
+            .outline
+            .steps
+            .iter()
+            .map(|step| self.report.line_of(step.record.span.start))
+            .collect();
+        errors
+            .filter_map(|error| {
+                starts
+                    .partition_point(|start| *start <= error.line)
+                    .checked_sub(1)
+            })
+            .collect()
+    }
+}
+
+fn sound(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics
+        .iter()
+        .all(|diagnostic| diagnostic.severity != Severity::Error)
+}
+
+fn sort(diagnostics: &mut [Diagnostic]) {
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+}
+
+fn render(diagnostics: &[Diagnostic], color: bool) -> String {
+    let rendered: Vec<String> = diagnostics
+        .iter()
+        .map(|diagnostic| diagnostic.render(color))
+        .collect();
+    rendered.join("\n\n")
 }

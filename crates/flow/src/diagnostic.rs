@@ -1,8 +1,10 @@
 //! Diagnostics: what is wrong in a file, where, and what to write instead.
 
 mod code;
+mod report;
 
 pub use code::Code;
+pub(crate) use report::Report;
 
 use std::ops::Range;
 

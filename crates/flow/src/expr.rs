@@ -16,6 +16,7 @@ mod order;
 mod parse;
 mod scan;
 mod scope;
+mod shape;
 mod syntax;
 mod text;
 mod value;
@@ -37,7 +38,9 @@ pub(crate) use scan::hole_end;
 pub use scope::Scope;
 pub use syntax::Path;
 
-use syntax::Node;
+pub(crate) use builtin::Builtin;
+pub(crate) use shape::each_child;
+pub(crate) use syntax::{Kind, Literal, Node, Operator, Relation, Root};
 
 /// A compiled expression. Cheap to clone, safe to share, the same for every spelling of itself.
 #[derive(Clone)]
@@ -45,6 +48,7 @@ pub struct Expr(Arc<Compiled>);
 
 struct Compiled {
     text: String,
+    terms: Vec<String>,
     node: Node,
     references: Vec<Path>,
 }
@@ -79,8 +83,14 @@ impl Expr {
 
     fn new(node: Node, references: Vec<Path>) -> Self {
         let text = node.to_string();
+        let terms = if let Kind::And(terms) = &node.kind {
+            terms.iter().map(ToString::to_string).collect()
+        } else {
+            vec![text.clone()]
+        };
         Self(Arc::new(Compiled {
             text,
+            terms,
             node,
             references,
         }))
@@ -114,6 +124,11 @@ impl Expr {
     #[must_use]
     pub fn is_constant(&self) -> bool {
         self.0.references.is_empty()
+    }
+
+    /// What is true where the expression is true: the expression itself, and the terms of its `&&`.
+    pub(crate) fn terms(&self) -> Vec<&str> {
+        self.0.terms.iter().map(String::as_str).collect()
     }
 
     /// The expression in its one canonical spelling.

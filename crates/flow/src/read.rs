@@ -1,71 +1,53 @@
-//! From the tree of a file to the release it describes.
+//! From the tree of a YAML file to the tree of a flow.
 //!
 //! Reading goes on after a mistake: what cannot be read is absent, and the rest is read all the
 //! same, so that an author sees every mistake at once.
 
-mod control;
 mod expression;
-mod fields;
-mod flow;
-mod http;
-mod kv;
-mod names;
+pub(crate) mod names;
+mod record;
 mod scalar;
-mod step;
 mod template;
-mod trigger;
 
 use std::ops::Range;
 
-use serde_json::Value;
-
-use crate::diagnostic::{Code, Diagnostic};
-use crate::release::Flow;
+use crate::diagnostic::{Code, Report};
+use crate::grammar::FLOW;
+use crate::tree::Record;
 use crate::yaml::{self, Node};
 
 /// Reads a file. Must be called on a deep stack: expressions are parsed along the way.
-pub(crate) fn flow(file: &str, source: &str) -> (Option<Flow>, Vec<Diagnostic>) {
-    let (tree, mistakes) = yaml::parse(source);
-    let mut reader = Reader {
-        file,
-        source,
-        diagnostics: vec![],
-        env: Value::Object(serde_json::Map::new()),
-        expr_count: 0,
-    };
+pub(crate) fn file(report: &mut Report<'_>) -> Option<Record> {
+    let (tree, mistakes) = yaml::parse(report.source);
     for mistake in mistakes {
-        reader.report(mistake.code, mistake.span, &mistake.message, mistake.help);
+        report.add(mistake.code, mistake.span, &mistake.message, mistake.help);
     }
-    let flow = tree.and_then(|tree| reader.flow(&tree));
-    (flow, reader.diagnostics)
+    let mut reader = Reader {
+        source: report.source,
+        report,
+        items: vec![],
+        expr_count: 0,
+        step_count: 0,
+    };
+    tree.and_then(|tree| reader.record(&tree, &FLOW))
 }
 
 /// Expressions of one file. Each costs its parser some 50 microseconds.
 const EXPR_COUNT_MAX: usize = 5_000;
-/// Diagnostics of one severity.
-const DIAGNOSTIC_COUNT_MAX: usize = 100;
 
 /// The state of one reading.
-struct Reader<'s> {
-    file: &'s str,
+struct Reader<'r, 's> {
     source: &'s str,
-    diagnostics: Vec<Diagnostic>,
-    /// The flow's constants, known before any step is read.
-    env: Value,
+    report: &'r mut Report<'s>,
+    /// What the `foreach`es around this place call their items.
+    items: Vec<String>,
     expr_count: usize,
+    step_count: usize,
 }
 
-impl Reader<'_> {
-    /// Adds a diagnostic, up to a number that nobody reads through. Errors and warnings are counted
-    /// apart, so that no error hides behind warnings.
+impl Reader<'_, '_> {
     fn report(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
-        let alike = |one: &&Diagnostic| one.severity == code.severity();
-        if self.diagnostics.iter().filter(alike).count() >= DIAGNOSTIC_COUNT_MAX {
-            return;
-        }
-        let place = (self.file, self.source);
-        self.diagnostics
-            .push(Diagnostic::new(code, place, span, message, help));
+        self.report.add(code, span, message, help);
     }
 
     /// A node of another shape than the field takes.
@@ -86,10 +68,4 @@ impl Reader<'_> {
         }
         self.expr_count <= EXPR_COUNT_MAX
     }
-}
-
-/// What was read of a field that may be absent. An absent field is fine; one that could not be read
-/// is a mistake, and has been reported.
-fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    read.map_or(Some(None), |read| read.map(Some))
 }

@@ -1,11 +1,12 @@
 //! `semel check`: reads flows without running them.
 
-use semel_flow::{Checked, Diagnostic, Severity};
+use semel_flow::{Connection, Diagnostic, Examined, Facts, Inventory};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
-use crate::inventory::{self, Effect};
+use crate::inventory;
 use crate::outcome::Outcome;
 use crate::style::Style;
 use crate::text::printable;
@@ -13,14 +14,17 @@ use crate::text::printable;
 /// Check flows without running them, and list their effects.
 ///
 /// Says what is wrong, where, and what to write instead; then lists each effect with its key,
-/// its guard, what a crash does to it, and whether a retry is safe. Exits with 1 where a file has
-/// an error; warnings alone are no error.
+/// its guard, what a crash does to it, whether a retry is safe, and what is left to a person. Exits
+/// with 1 where a file has an error; warnings alone are no error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel check greet.flow.yaml")]
 pub(crate) struct Arguments {
     /// The files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
+    /// What is known about connections, as JSON: by name, how long each honours keys, or null.
+    #[arg(long, value_name = "FILE")]
+    connections: Option<String>,
 }
 
 /// What was found in one file.
@@ -28,21 +32,30 @@ pub(crate) struct Arguments {
 struct Found {
     file: String,
     ok: bool,
+    /// Whether this build can run it.
+    publishable: bool,
     flow: Option<String>,
     digest: Option<String>,
     diagnostics: Vec<Diagnostic>,
-    effects: Vec<Effect>,
+    pending: Vec<Diagnostic>,
+    #[serde(flatten)]
+    inventory: Inventory,
 }
 
 pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let facts = match &arguments.connections {
+        Some(file) => read_facts(file)?,
+        None => Facts::default(),
+    };
     let mut notes = Vec::new();
     let mut found = Vec::new();
     for file in &arguments.files {
-        let checked = semel_flow::check(&printable(file), &read(file)?);
-        if !checked.diagnostics.is_empty() {
-            notes.push(checked.render(Style::of_stderr().is_colored()) + "\n");
+        let source = super::read_file(file)?;
+        let examined = semel_flow::examine(&printable(file), &source, &facts);
+        if !examined.diagnostics.is_empty() {
+            notes.push(examined.render(Style::of_stderr().is_colored()) + "\n");
         }
-        found.push(judge(file, checked));
+        found.push(judge(file, examined));
     }
     let texts: Vec<String> = found.iter().map(|found| tell(found, ctx.style)).collect();
     let wrong = found.iter().filter(|found| !found.ok).count();
@@ -59,33 +72,67 @@ pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Proble
     Ok(answer)
 }
 
-fn judge(file: &str, checked: Checked) -> Found {
-    let ok = checked
-        .diagnostics
-        .iter()
-        .all(|diagnostic| diagnostic.severity != Severity::Error);
-    let flow = checked.flow.as_ref();
+fn read_facts(file: &str) -> Result<Facts, Problem> {
+    let wrong = || {
+        let hint = "write `{\"books\": \"24h\", \"crm\": null}`";
+        Problem::usage(format!(
+            "{file} does not say how long connections honour keys"
+        ))
+        .hint(hint)
+    };
+    let read: Value = serde_json::from_str(&super::read_file(file)?).map_err(|_| wrong())?;
+    let mut facts = Facts::default();
+    for (name, window) in read.as_object().ok_or_else(wrong)? {
+        let span = window.as_str().and_then(|span| span.parse().ok());
+        if span.is_none() && !window.is_null() {
+            return Err(wrong());
+        }
+        let honours_keys = span;
+        let connection = Connection { honours_keys };
+        facts.connections.insert(name.clone(), connection);
+    }
+    Ok(facts)
+}
+
+fn judge(file: &str, examined: Examined) -> Found {
     Found {
         file: file.to_owned(),
-        ok,
-        flow: flow.map(|flow| flow.name.to_string()),
-        digest: flow.map(|flow| flow.digest().to_string()),
-        effects: flow.map(inventory::of).unwrap_or_default(),
-        diagnostics: checked.diagnostics,
+        ok: examined.is_sound(),
+        publishable: examined.flow.is_some(),
+        flow: examined.name.map(|name| name.to_string()),
+        digest: examined.flow.map(|flow| flow.digest().to_string()),
+        diagnostics: examined.diagnostics,
+        pending: examined.pending,
+        inventory: examined.inventory,
     }
 }
 
 fn tell(found: &Found, style: Style) -> String {
-    let Some(flow) = &found.flow else {
+    let Some(flow) = found.flow.as_ref().filter(|_| found.ok) else {
         return String::new();
     };
     let title = format!("{}: flow {}", printable(&found.file), style.bold(flow));
-    if found.effects.is_empty() {
-        return format!("{title} has no effect\n");
+    let mut text = if found.inventory.effects.is_empty() {
+        format!("{title} has no effect\n")
+    } else {
+        format!("{title}\n")
+    };
+    let inventory = inventory::tell(&found.inventory, style);
+    if !inventory.is_empty() {
+        text.push_str(&format!("\n{inventory}\n"));
     }
-    format!("{title}\n\n{}\n", inventory::table(&found.effects, style))
+    if !found.pending.is_empty() {
+        let mut what: Vec<&str> = found.pending.iter().map(named).collect();
+        what.sort_unstable();
+        what.dedup();
+        let note = "this build cannot run it yet, so it cannot be published:";
+        text.push_str(&format!("\n{note} {}\n", what.join(", ")));
+    }
+    text
 }
 
-fn read(file: &str) -> Result<String, Problem> {
-    super::read_file(file)
+/// The construct that a pending diagnostic is about.
+fn named(pending: &Diagnostic) -> &str {
+    let end = pending.message.find(" cannot be run");
+    end.map_or(pending.message.as_str(), |end| &pending.message[..end])
 }

@@ -1,15 +1,17 @@
 //! `semel flow`: what authors write, and which release is live.
 
+mod fmt;
 mod list;
 mod promote;
 mod publish;
 mod push;
+mod schema;
 mod show;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Push, publish, promote and look at flows.
+/// Format, push, publish, promote and look at flows.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from a file to a live release:
   semel flow push greet.flow.yaml
@@ -21,6 +23,8 @@ pub(crate) enum Command {
     Promote(promote::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Fmt(fmt::Arguments),
+    Schema(schema::Arguments),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -30,5 +34,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Promote(arguments) => promote::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Fmt(arguments) => fmt::run(arguments),
+        Command::Schema(arguments) => schema::run(arguments),
     }
 }

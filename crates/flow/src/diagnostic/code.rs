@@ -84,6 +84,107 @@ codes! {
     UrlInvalid "url-invalid" Error;
     /// A header that cannot be sent, or that is not the author's to send.
     HeaderInvalid "header-invalid" Error;
+    /// SQL that is put together from values.
+    SqlHoles "sql-holes" Error;
+    /// A schedule that is none.
+    ScheduleInvalid "schedule-invalid" Error;
+    /// An operation on values of types that it does not take.
+    ExpressionType "expression-type" Error;
+    /// An `input_schema` that cannot be read.
+    SchemaInvalid "schema-invalid" Error;
+    /// An example that is not what the flow takes.
+    ExampleUnfit "example-unfit" Error;
+    /// A construct that this build cannot run yet.
+    NotInThisBuild "not-in-this-build" Error;
+    /// An `allow` for a rule that says nothing there.
+    AllowIdle "allow-idle" Warning;
+    /// A key that changes with the time of sending.
+    KeyClock "key-clock" Error;
+    /// A key that is drawn anew for every sending.
+    KeyRandom "key-random" Error;
+    /// A key that counts attempts.
+    KeyAttempt "key-attempt" Error;
+    /// A key that a model makes up.
+    KeyModel "key-model" Error;
+    /// A condition in front of an effect that a model decides.
+    ConditionModel "condition-model" Error;
+    /// A key that may be absent.
+    KeyNull "key-null" Error;
+    /// A key that only says who, not what.
+    KeyParty "key-party" Warning;
+    /// A key over a whole payload.
+    KeyRaw "key-raw" Warning;
+    /// A key that anybody could change under way.
+    KeyUnsigned "key-unsigned" Error;
+    /// Two steps under one business key.
+    KeyShared "key-shared" Error;
+    /// Keys that are forgotten before the source stops repeating.
+    KeepShort "keep-short" Warning;
+    /// Retries of an effect that nothing makes safe.
+    RetryUnsafe "retry-unsafe" Error;
+    /// A guard that rests on a promise which the connection does not make.
+    GuardUnhonoured "guard-unhonoured" Error;
+    /// Retries that go on after the destination has forgotten the key.
+    RetryPastWindow "retry-past-window" Warning;
+    /// An effect that cannot be guarded before one that can.
+    UnguardedEarly "unguarded-early" Warning;
+    /// A call that moves money without anybody's approval.
+    MoneyUnapproved "money-unapproved" Warning;
+    /// An `undo` that reads what may not be there.
+    UndoUnknown "undo-unknown" Error;
+    /// A wait that may never end.
+    WaitEndless "wait-endless" Error;
+    /// A loop over effects whose items have no names.
+    ForeachKeyMissing "foreach-key-missing" Error;
+    /// A step that no run reaches.
+    StepUnreachable "step-unreachable" Warning;
+    /// A result that some paths cannot work out.
+    ResultPartial "result-partial" Error;
+    /// A step that reads what a skipped one did not make.
+    StepSkipped "step-skipped" Warning;
+}
+
+/// The codes of rules, which an author can disagree with.
+const RULES: &[Code] = &[
+    Code::GuardUnstated,
+    Code::KeyConstant,
+    Code::KeyPerRun,
+    Code::KeyClock,
+    Code::KeyRandom,
+    Code::KeyAttempt,
+    Code::KeyModel,
+    Code::ConditionModel,
+    Code::KeyNull,
+    Code::KeyParty,
+    Code::KeyRaw,
+    Code::KeyUnsigned,
+    Code::KeyShared,
+    Code::KeepShort,
+    Code::RetryUnsafe,
+    Code::GuardUnhonoured,
+    Code::RetryPastWindow,
+    Code::UnguardedEarly,
+    Code::MoneyUnapproved,
+    Code::UndoUnknown,
+    Code::WaitEndless,
+    Code::ForeachKeyMissing,
+    Code::StepUnreachable,
+    Code::ResultPartial,
+    Code::StepSkipped,
+];
+
+impl Code {
+    /// The words of the rules that an author can disagree with.
+    #[must_use]
+    pub fn rule_names() -> Vec<&'static str> {
+        RULES.iter().map(|code| code.as_str()).collect()
+    }
+
+    /// Whether an author can disagree.
+    #[must_use]
+    pub fn is_rule(self) -> bool {
+        RULES.contains(&self)
+    }
 }
 
 impl fmt::Display for Code {

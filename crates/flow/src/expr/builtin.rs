@@ -2,10 +2,12 @@
 
 mod digest;
 mod text;
+mod time;
 
 use super::fault::Fault;
 use super::fuel::Fuel;
 use super::value::{Text, Val};
+use crate::types::Type;
 
 macro_rules! builtins {
     ($($name:literal $variant:ident $takes:pat => $usage:literal;)*) => {
@@ -50,6 +52,10 @@ builtins! {
     "join" Join 1 | 2 => "list.join(separator)";
     "replace" Replace 3 => "text.replace(from, to)";
     "sha256" Sha256 1 => "sha256(text)";
+    "hmac_sha256" HmacSha256 2 => "hmac_sha256(text, key)";
+    "date" Date 1 => "date(time)";
+    "epoch" Epoch 1 => "epoch(time)";
+    "rfc3339" Rfc3339 1 => "rfc3339(seconds)";
     "json" Json 1 => "json(value)";
     "parse_json" ParseJson 1 => "parse_json(text)";
     "fingerprint" Fingerprint 1 | 2 => "fingerprint(value, [\"ignored.path\"])";
@@ -81,6 +87,52 @@ impl Builtin {
     }
 }
 
+impl Builtin {
+    /// Whether its first argument must be text.
+    pub(crate) const fn takes_text(self) -> bool {
+        matches!(
+            self,
+            Self::StartsWith
+                | Self::EndsWith
+                | Self::Contains
+                | Self::Lower
+                | Self::Upper
+                | Self::Trim
+                | Self::Split
+                | Self::Replace
+                | Self::Sha256
+                | Self::HmacSha256
+                | Self::ParseJson
+                | Self::Date
+                | Self::Epoch
+        )
+    }
+
+    /// The type of its value.
+    pub(crate) fn yields(self) -> Type {
+        match self {
+            Self::Size | Self::Int | Self::Epoch => Type::Int,
+            Self::Double => Type::Double,
+            Self::Bool | Self::StartsWith | Self::EndsWith | Self::Contains => Type::Bool,
+            Self::Split => Type::List(Box::new(Type::Text)),
+            Self::ParseJson => Type::Any,
+            Self::String
+            | Self::Type
+            | Self::Lower
+            | Self::Upper
+            | Self::Trim
+            | Self::Join
+            | Self::Replace
+            | Self::Sha256
+            | Self::HmacSha256
+            | Self::Json
+            | Self::Fingerprint
+            | Self::Date
+            | Self::Rfc3339 => Type::Text,
+        }
+    }
+}
+
 /// Calls a function; the number of its arguments is checked when it is compiled.
 pub(crate) fn call<'a>(
     fuel: &mut Fuel,
@@ -97,6 +149,10 @@ pub(crate) fn call<'a>(
         (Builtin::Json, [value]) => digest::json(fuel, value),
         (Builtin::ParseJson, [value]) => digest::parse_json(fuel, value),
         (Builtin::Sha256, [value]) => digest::sha256(fuel, value),
+        (Builtin::HmacSha256, [value, key]) => digest::hmac_sha256(fuel, value, key),
+        (Builtin::Date | Builtin::Epoch | Builtin::Rfc3339, [value]) => {
+            time::call(fuel, builtin, value)
+        }
         (Builtin::Fingerprint, [value]) => digest::fingerprint(fuel, value, None),
         (Builtin::Fingerprint, [value, ignored]) => digest::fingerprint(fuel, value, Some(ignored)),
         _ => text::call(fuel, builtin, arguments),

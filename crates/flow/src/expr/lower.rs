@@ -188,6 +188,8 @@ impl<'s> Lowering<'s> {
     }
 
     fn unknown_name(&self, offset: usize, name: &str) -> ExprError {
+        // The parser keeps the dot of `.name` in the name, and points behind it.
+        let name = name.trim_start_matches('.');
         let mend = match nearest(name, self.roots.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("in scope here: {}", self.roots.join(", ")),
@@ -244,9 +246,24 @@ impl<'s> Lowering<'s> {
     }
 }
 
-/// How far a dotted name reaches from the beginning of a text.
+/// How far a name with its fields reaches from the beginning of a text: `a.b["c d"].e`.
 fn path_len(text: &str) -> usize {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    let len = text.find(|c| !part(c)).unwrap_or(text.len());
-    text[..len].trim_end_matches('.').len()
+    let mut len = 0;
+    loop {
+        let rest = &text[len..];
+        len += rest.find(|c| !part(c)).unwrap_or(rest.len());
+        match index_len(&text[len..]) {
+            Some(index) => len += index,
+            None => return text[..len].trim_end_matches('.').len(),
+        }
+    }
+}
+
+/// The length of `["field"]` at the beginning of a text.
+fn index_len(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('[')?;
+    let quote = inner.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let end = inner[1..].find(quote)?;
+    inner[1 + end + 1..].starts_with(']').then_some(end + 4)
 }

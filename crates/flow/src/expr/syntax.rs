@@ -133,6 +133,13 @@ pub struct Path {
     pub len: usize,
 }
 
+impl Path {
+    /// Whether a byte of the source belongs to the path.
+    pub(crate) const fn covers(&self, at: usize) -> bool {
+        self.offset <= at && at < self.offset + self.len
+    }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.root)?;

@@ -163,5 +163,30 @@ fn what_an_expression_reads_is_known() {
         ["input.a.b.c", "input.list", "input.z", "input", "input.k"]
     );
     let first = &expr.references()[0];
-    assert_eq!(&source[first.offset..first.offset + first.len], "input.a");
+    let read = &source[first.offset..first.offset + first.len];
+    assert_eq!(read, "input.a['b'].c");
+}
+
+#[test]
+fn digests_and_times_are_those_of_the_standards() {
+    let input = json!({});
+    for (source, expected) in [
+        (
+            "hmac_sha256('what do ya want for nothing?', 'Jefe')",
+            json!("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
+        ),
+        ("date('2026-03-01T23:30:00-02:00')", json!("2026-03-02")),
+        ("epoch('1970-01-02T00:00:00Z')", json!(86_400)),
+        ("rfc3339(86400)", json!("1970-01-02T00:00:00Z")),
+        (
+            "rfc3339(epoch('2026-03-01T10:00:00+01:00'))",
+            json!("2026-03-01T09:00:00Z"),
+        ),
+    ] {
+        let expr = Expr::compile(source, &["input"]).expect("it compiles");
+        let scope = Scope::new().with("input", &input);
+        assert_eq!(expr.eval(&scope).ok(), Some(expected), "{source}");
+    }
+    let odd = Expr::compile("date('yesterday')", &["input"]).expect("it compiles");
+    assert!(odd.eval(&Scope::new()).is_err());
 }

@@ -7,70 +7,56 @@ pub(crate) enum Place {
     Trigger,
     /// A trigger's `key`. It may name `run` only to be told why not.
     Key,
-    /// A step, and the flow's result.
+    /// What is worked out once, when a run starts: `overlap.key`, `order`.
+    Start,
+    /// A step.
     Step,
-    /// An http step's own `result`.
+    /// The key of an item.
+    ItemKey,
+    /// A step's own `result`.
     Response,
     /// `external_id`.
     ExternalId,
     /// A probe's `found` and `result`.
     Probe,
+    /// Which event a wait is for.
+    Event,
+    /// The flow's result.
+    Result,
 }
 
-const TRIGGER: [&str; 4] = ["input", "headers", "query", "trigger"];
-const KEY: [&str; 5] = ["input", "headers", "query", "trigger", "run"];
 const STEP: [&str; 8] = [
     "input", "headers", "query", "trigger", "steps", "waits", "run", "env",
 ];
-const RESPONSE: [&str; 9] = [
-    "input", "headers", "query", "trigger", "steps", "waits", "run", "env", "response",
-];
-const EXTERNAL_ID: [&str; 9] = [
-    "input", "headers", "query", "trigger", "steps", "waits", "run", "env", "result",
-];
-const PROBE: [&str; 9] = [
-    "input", "headers", "query", "trigger", "steps", "waits", "run", "env", "probe",
-];
 
 impl Place {
-    /// The names that an expression can begin with.
-    pub(crate) const fn roots(self) -> &'static [&'static str] {
+    /// The names that an expression can begin with, those of items aside.
+    pub(crate) fn roots(self) -> Vec<&'static str> {
+        let mut roots = match self {
+            Self::Trigger => STEP[..4].to_vec(),
+            Self::Key | Self::Start => vec!["input", "headers", "query", "trigger", "run"],
+            Self::Step
+            | Self::ItemKey
+            | Self::Response
+            | Self::ExternalId
+            | Self::Probe
+            | Self::Event
+            | Self::Result => STEP.to_vec(),
+        };
+        roots.extend(self.own());
+        roots
+    }
+
+    /// The name that only this place has.
+    const fn own(self) -> Option<&'static str> {
         match self {
-            Self::Trigger => &TRIGGER,
-            Self::Key => &KEY,
-            Self::Step => &STEP,
-            Self::Response => &RESPONSE,
-            Self::ExternalId => &EXTERNAL_ID,
-            Self::Probe => &PROBE,
+            Self::Response => Some("response"),
+            Self::ExternalId => Some("result"),
+            Self::Probe => Some("probe"),
+            Self::Event => Some("event"),
+            Self::Trigger | Self::Key | Self::Start | Self::Step | Self::ItemKey | Self::Result => {
+                None
+            }
         }
-    }
-}
-
-/// The steps of a flow, as far as names are concerned.
-#[derive(Debug, Default)]
-pub(crate) struct StepNames {
-    pub(crate) ids: Vec<String>,
-    /// Those that wait for a callback, and so have an address.
-    pub(crate) callbacks: Vec<String>,
-}
-
-/// What can be named in one place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'f> {
-    pub(crate) place: Place,
-    pub(crate) steps: &'f StepNames,
-    /// How many steps, from the first, are behind this place.
-    pub(crate) behind: usize,
-}
-
-impl<'f> Names<'f> {
-    /// The same point of the flow, seen from another field.
-    pub(crate) const fn at(self, place: Place) -> Self {
-        Self { place, ..self }
-    }
-
-    /// The steps whose results are known here.
-    pub(crate) fn visible(&self) -> &'f [String] {
-        &self.steps.ids[..self.behind.min(self.steps.ids.len())]
     }
 }

@@ -12,7 +12,7 @@ use crate::diagnostic::Code;
 use crate::nearest::nearest;
 use crate::yaml::{Kind, Node, Plain, Style, plain};
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// The text of a scalar, as written: `no` is `no`.
     pub(super) fn text<'n>(&mut self, node: &'n Node, field: &str) -> Option<&'n str> {
         match node.as_scalar() {

@@ -1,103 +1,71 @@
 //! Values and texts with holes.
 
 use super::Reader;
-use super::names::Names;
-use crate::diagnostic::Code;
+use super::names::Place;
 use crate::expr::{Expr, ExprError};
-use crate::release::TextMap;
 use crate::template::{Template, TextTemplate};
+use crate::tree::{Placed, Value};
 use crate::yaml::{Kind, Node, Style};
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// A text with holes.
-    pub(super) fn text_template(
-        &mut self,
-        node: &Node,
-        field: &str,
-        names: Names<'_>,
-    ) -> Option<TextTemplate> {
+    pub(super) fn holes(&mut self, node: &Node, field: &str) -> Option<Value> {
         let text = self.text(node, field)?;
         if !self.afford_holes(node, text) {
             return None;
         }
-        let compiled = TextTemplate::compile_here(text, names.place.roots());
+        let compiled = TextTemplate::compile_here(text, &self.roots(Place::Step));
         let template = self.compiled(node, compiled)?;
-        let exprs: Vec<&Expr> = template.exprs().collect();
-        self.holes_exist(node, text, &exprs, names)
-            .then_some(template)
+        let placed = placed(node, text, template.exprs());
+        Some(Value::Holes(template, placed))
     }
 
     /// Any value, with holes in its texts.
-    pub(super) fn template(&mut self, node: &Node, names: Names<'_>) -> Option<Template> {
+    pub(super) fn template(&mut self, node: &Node) -> Option<Value> {
+        let mut placed = vec![];
+        // Where a hole cannot be read the others are kept, so that their names are looked at too.
+        let template = self.template_of(node, &mut placed);
+        let template = template.unwrap_or_else(|| Template::plain(serde_json::Value::Null));
+        Some(Value::Template(template, placed))
+    }
+
+    fn template_of(&mut self, node: &Node, holes: &mut Vec<Placed>) -> Option<Template> {
         match &node.kind {
             Kind::Scalar(scalar)
                 if scalar.style == Style::Plain && !scalar.text.contains("${{") =>
             {
                 let value = self.plain(node, &scalar.text)?;
                 match value.as_str() {
-                    Some(text) => self.text_value(node, text, names),
+                    Some(text) => self.text_value(node, text, holes),
                     None => Some(Template::plain(value)),
                 }
             }
-            Kind::Scalar(scalar) => self.text_value(node, &scalar.text, names),
+            Kind::Scalar(scalar) => self.text_value(node, &scalar.text, holes),
             Kind::List(items) => {
                 let items: Vec<_> = items
                     .iter()
-                    .map(|item| self.template(item, names))
+                    .map(|item| self.template_of(item, holes))
                     .collect();
                 items.into_iter().collect::<Option<_>>().map(Template::list)
             }
             Kind::Map(entries) => {
                 let fields: Vec<_> = entries
                     .iter()
-                    .map(|entry| Some((entry.key.clone(), self.template(&entry.value, names)?)))
+                    .map(|entry| Some((entry.key.clone(), self.template_of(&entry.value, holes)?)))
                     .collect();
                 fields.into_iter().collect::<Option<_>>().map(Template::map)
             }
         }
     }
 
-    /// A map of texts with holes; `admit` judges and spells the names.
-    pub(super) fn text_templates(
-        &mut self,
-        node: &Node,
-        field: &'static str,
-        names: Names<'_>,
-        mut admit: impl FnMut(&mut Self, &str, &Node) -> Option<String>,
-    ) -> Option<TextMap<TextTemplate>> {
-        let Kind::Map(entries) = &node.kind else {
-            self.wrong_type(node, field, "a map");
-            return None;
-        };
-        let mut read = Some(TextMap::new());
-        for entry in entries {
-            let key_node = Node {
-                span: entry.key_span.clone(),
-                kind: Kind::Map(vec![]),
-            };
-            let name = admit(self, &entry.key, &key_node);
-            let value = self.text_template(&entry.value, &entry.key, names);
-            match (&mut read, name, value) {
-                (Some(map), Some(name), Some(value)) => {
-                    let message = format!("`{name}` stands twice under `{field}`");
-                    if map.insert(name, value).is_some() {
-                        let span = entry.key_span.clone();
-                        self.report(Code::DuplicateField, span, &message, "keep one of them");
-                    }
-                }
-                _ => read = None,
-            }
-        }
-        read
-    }
-
-    fn text_value(&mut self, node: &Node, text: &str, names: Names<'_>) -> Option<Template> {
+    fn text_value(&mut self, node: &Node, text: &str, holes: &mut Vec<Placed>) -> Option<Template> {
         if !self.afford_holes(node, text) {
             return None;
         }
-        let template = self.compiled(node, Template::text(text, names.place.roots()))?;
-        self.holes_exist(node, text, &template.exprs(), names)
-            .then_some(template)
+        let compiled = Template::text(text, &self.roots(Place::Step));
+        let template = self.compiled(node, compiled)?;
+        holes.extend(placed(node, text, template.exprs()));
+        Some(template)
     }
 
     fn afford_holes(&mut self, node: &Node, text: &str) -> bool {
@@ -113,17 +81,16 @@ impl Reader<'_> {
             }
         }
     }
+}
 
-    /// Looks each hole up in the text again, because an expression counts from its own beginning.
-    fn holes_exist(&mut self, node: &Node, text: &str, exprs: &[&Expr], names: Names<'_>) -> bool {
-        let mut exist = true;
-        let mut from = 0;
-        for expr in exprs {
-            from = next_hole(text, from);
-            exist &= self.names_exist(node, from, expr, names);
-        }
-        exist
-    }
+/// Looks each hole up in the text again, because an expression counts from its own beginning.
+fn placed<'e>(node: &Node, text: &str, exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<Placed> {
+    let mut from = 0;
+    let placed = exprs.into_iter().map(|expr| {
+        from = next_hole(text, from);
+        Placed::new(expr.clone(), node.clone(), from)
+    });
+    placed.collect()
 }
 
 /// The byte behind the next `${{` that opens a hole.

@@ -20,7 +20,7 @@ pub struct DigestError;
 const LANGUAGE: &str = "semel flow 1\n";
 
 impl Digest {
-    pub(super) fn of(canonical: &str) -> Self {
+    pub(crate) fn of(canonical: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(LANGUAGE);
         hash.update(canonical);

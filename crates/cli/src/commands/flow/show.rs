@@ -55,7 +55,8 @@ fn live_effects(found: &FlowDetail, style: Style) -> Option<String> {
         .releases
         .iter()
         .find(|release| Some(release.number) == found.flow.live)?;
-    let flow = semel_flow::check(&found.flow.name, &live.source).flow?;
-    let effects = inventory::of(&flow);
-    (!effects.is_empty()).then(|| inventory::table(&effects, style))
+    let facts = semel_flow::Facts::default();
+    let examined = semel_flow::examine(&found.flow.name, &live.source, &facts);
+    let told = inventory::tell(&examined.inventory, style);
+    (!told.is_empty()).then_some(told)
 }

@@ -29,6 +29,31 @@ pub(super) fn sha256<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fa
     hashed(fuel, text.as_bytes())
 }
 
+/// HMAC (RFC 2104) with SHA-256, in hex.
+pub(super) fn hmac_sha256<'a>(
+    fuel: &mut Fuel,
+    value: &Val<'_>,
+    key: &Val<'_>,
+) -> Result<Val<'a>, Fault> {
+    const BLOCK_BYTES: usize = 64;
+    let text = text_of(Builtin::HmacSha256, value)?;
+    let key = text_of(Builtin::HmacSha256, key)?;
+    fuel.burn_for(text.len() + key.len(), BYTES_PER_STEP)?;
+    let mut block = [0_u8; BLOCK_BYTES];
+    if key.len() > BLOCK_BYTES {
+        block[..32].copy_from_slice(&Sha256::digest(key.as_bytes()));
+    } else {
+        block[..key.len()].copy_from_slice(key.as_bytes());
+    }
+    let inner = block.map(|byte| byte ^ 0x36);
+    let outer = block.map(|byte| byte ^ 0x5c);
+    let inner = Sha256::new().chain_update(inner).chain_update(text);
+    let digest = Sha256::new()
+        .chain_update(outer)
+        .chain_update(inner.finalize());
+    made(fuel, hex::encode(digest.finalize()))
+}
+
 pub(super) fn fingerprint<'a>(
     fuel: &mut Fuel,
     value: &Val<'_>,

@@ -38,6 +38,10 @@ pub(super) fn call<'a>(
         | Builtin::Type
         | Builtin::Join
         | Builtin::Sha256
+        | Builtin::HmacSha256
+        | Builtin::Date
+        | Builtin::Epoch
+        | Builtin::Rfc3339
         | Builtin::Json
         | Builtin::ParseJson
         | Builtin::Fingerprint => Err(Fault::Invalid(format!(

@@ -10,6 +10,26 @@ use super::super::{ExprError, ExprErrorKind};
 use super::Lowering;
 use crate::nearest::nearest;
 
+/// Names under which people look for a clock or for chance.
+const UNSTEADY: [&str; 14] = [
+    "now",
+    "today",
+    "time",
+    "timestamp",
+    "current_time",
+    "uuid",
+    "uuid4",
+    "guid",
+    "random",
+    "rand",
+    "nonce",
+    "getdate",
+    "utcnow",
+    "randomuuid",
+];
+const UNSTEADY_MEND: &str = "expressions have no clock and no chance: worked out again they must \
+                             say the same; use a time or an id that the input carries";
+
 impl Lowering<'_> {
     pub(super) fn call(&mut self, tree: &IdedExpr, call: &CallExpr) -> Result<Kind, ExprError> {
         let name = call.func_name.as_str();
@@ -146,6 +166,7 @@ impl Lowering<'_> {
     fn unknown_function(&self, tree: &IdedExpr, name: &str) -> ExprError {
         let message = format!("there is no function `{name}`");
         let mend = match nearest(name, Builtin::names()) {
+            _ if UNSTEADY.contains(&name.to_ascii_lowercase().as_str()) => UNSTEADY_MEND.to_owned(),
             Some(near) => format!("did you mean `{near}`?"),
             None => format!(
                 "functions: {}",

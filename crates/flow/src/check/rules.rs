@@ -1,0 +1,43 @@
+//! The rules: what makes a key hold, and an effect safe.
+//!
+//! Each rule has one code and one page. A rule speaks only where it is sure enough that its author
+//! would rather be told; whoever disagrees says so with `allow`.
+
+mod effects;
+mod keys;
+mod needs;
+mod order;
+mod paths;
+mod waits;
+
+use super::Check;
+use super::taint::Tracer;
+use crate::provider::{self, Provider};
+
+impl<'c, 't> Check<'c, 't, '_> {
+    pub(super) fn rules(&mut self) {
+        self.key_rules();
+        self.shared_keys();
+        self.condition_rules();
+        self.keep_rule();
+        self.effect_rules();
+        self.order_rules();
+        self.wait_rules();
+        self.path_rules();
+    }
+
+    /// The provider that the webhook names.
+    fn provider(&self) -> Option<&'static Provider> {
+        let webhook = self.outline.flow.map("trigger")?.map("webhook")?;
+        webhook.text("provider").and_then(provider::find)
+    }
+
+    fn tracer(&self) -> Tracer<'c, 't> {
+        Tracer {
+            outline: self.outline,
+            clock_fields: self
+                .provider()
+                .map_or(&[], |provider| provider.clock_fields),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Effects: what makes a retry safe.
+
+use semel_model::{Guard, RetryPolicy};
+
+use super::super::Check;
+use crate::diagnostic::Code;
+use crate::effect::{Effect, connection, method};
+use crate::inventory::key_window;
+use crate::lower::retry;
+use crate::provider::Provider;
+use crate::tree::{StepIndex, StepInfo};
+
+impl<'t> Check<'_, 't, '_> {
+    pub(super) fn effect_rules(&mut self) {
+        let base = retry(self.outline.flow, RetryPolicy::default());
+        let outline = self.outline;
+        for (index, step) in outline.steps.iter().enumerate() {
+            let Some(effect) = self.effect(index) else {
+                continue;
+            };
+            let unsafe_retry = self.retry_unsafe(step, effect);
+            if !unsafe_retry {
+                self.unstated(step, effect);
+            }
+            if effect.guard == Guard::Key {
+                self.unhonoured(index, step, effect);
+                self.past_window(index, step, base);
+            }
+        }
+    }
+
+    /// Retries of an effect that nothing makes safe, without a word about doubt.
+    fn retry_unsafe(&mut self, step: &StepInfo<'t>, effect: Effect) -> bool {
+        let asked = step.record.map("retry");
+        let tries = asked.is_some_and(|retry| retry.whole("attempts") != Some(1));
+        if !tries || effect.stated || !effect.is_unguarded() {
+            return false;
+        }
+        let action = step.action.unwrap_or_default();
+        let message = format!("this `{action}` is retried, and nothing makes a second time safe");
+        let help = "add `guard: key`, `guard: probe`, or `guard: review` if a person settles a lost answer";
+        self.add(
+            Code::RetryUnsafe,
+            step.record.name_span("retry"),
+            &message,
+            help,
+        );
+        true
+    }
+
+    /// A step that a person settles after a lost answer, without anybody having said so.
+    fn unstated(&mut self, step: &StepInfo<'t>, effect: Effect) {
+        let action = step.action.unwrap_or_default();
+        if effect.stated || !effect.is_unguarded() || action == "notify" {
+            return;
+        }
+        let what = match step.record.map("http").and_then(method) {
+            Some(method) => method,
+            None => action,
+        };
+        let message = format!("a lost answer to this `{what}` waits for a person");
+        let help = "add `guard: key` if the destination honours Idempotency-Key, \
+                    `guard: probe` if a read can tell, or `guard: review` if this is meant";
+        self.add(
+            Code::GuardUnstated,
+            step.record.name_span(action),
+            &message,
+            help,
+        );
+    }
+
+    /// A guard that rests on keys which the destination does not look at.
+    fn unhonoured(&mut self, index: StepIndex, step: &StepInfo<'t>, effect: Effect) {
+        let body = self.outline.body(index);
+        let Some(known) = connection(body, self.facts) else {
+            return;
+        };
+        let name = body
+            .and_then(|body| body.text("connection"))
+            .unwrap_or_default();
+        let said = step.record.span_of("window");
+        match (known.honours_keys, said) {
+            (None, _) if effect.stated => {
+                let message = format!(
+                    "the connection `{name}` does not honour keys, so a repeat is a second effect"
+                );
+                let help = "choose `guard: probe` or `guard: review`, or declare on the connection how long it honours keys";
+                self.add(
+                    Code::GuardUnhonoured,
+                    step.record.value_span("guard"),
+                    &message,
+                    help,
+                );
+            }
+            (Some(window), Some(said)) if said > window => {
+                let message =
+                    format!("the connection `{name}` remembers keys for {window}, not for {said}");
+                let help = format!("write `window: {window}`, or leave it out");
+                self.add(
+                    Code::GuardUnhonoured,
+                    step.record.value_span("window"),
+                    &message,
+                    &help,
+                );
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+
+    /// Retries that go on after the destination has forgotten the key.
+    fn past_window(&mut self, index: StepIndex, step: &StepInfo<'t>, base: RetryPolicy) {
+        let policy = retry(step.record, base);
+        let window = key_window(self.outline, self.facts, index);
+        if policy.attempts == 1 || policy.within <= window {
+            return;
+        }
+        let message = format!(
+            "retries go on for {}, and the destination forgets the key after {window}",
+            policy.within
+        );
+        let help =
+            format!("write `retry: {{ within: {window} }}`: what is older goes to a person anyway");
+        let own = step.record.map("retry").filter(|retry| retry.has("within"));
+        let span = match (own, step.record.has("window")) {
+            (Some(own), _) => own.value_span("within"),
+            (None, true) => step.record.value_span("window"),
+            (None, false) => step.record.name_span("guard"),
+        };
+        self.add(Code::RetryPastWindow, span, &message, &help);
+    }
+
+    /// Keys that are forgotten while the source may still repeat.
+    pub(super) fn keep_rule(&mut self) {
+        let redelivery = self
+            .provider()
+            .and_then(|provider: &Provider| provider.redelivery);
+        let flow = self.outline.flow;
+        let (Some(redelivery), Some(keep)) = (redelivery, flow.span_of("keep")) else {
+            return;
+        };
+        if keep >= redelivery {
+            return;
+        }
+        let title = self
+            .provider()
+            .map_or("the source", |provider| provider.title);
+        let message = format!(
+            "{title} may repeat a delivery for {redelivery}, and its key is forgotten after {keep}"
+        );
+        let help =
+            format!("write `keep: {redelivery}` or longer; `30d` holds where nothing is said");
+        self.add(Code::KeepShort, flow.value_span("keep"), &message, &help);
+    }
+}

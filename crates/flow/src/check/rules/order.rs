@@ -1,0 +1,148 @@
+//! The order of effects: what cannot be guarded comes last, what moves money is approved first.
+
+use super::super::Check;
+use super::super::taint::Taint;
+use super::needs::Needs;
+use crate::diagnostic::Code;
+use crate::effect::{Effect, changes, method};
+use crate::tree::{StepIndex, Value};
+
+/// Parts of an address that move money.
+const MONEY: [&str; 18] = [
+    "refund",
+    "refunds",
+    "payout",
+    "payouts",
+    "transfer",
+    "transfers",
+    "charge",
+    "charges",
+    "payment",
+    "payments",
+    "payment_intents",
+    "payment-intents",
+    "withdrawal",
+    "withdrawals",
+    "disbursement",
+    "disbursements",
+    "wire",
+    "capture",
+];
+
+impl<'t> Check<'_, 't, '_> {
+    pub(super) fn order_rules(&mut self) {
+        let needs = Needs::new(self.outline);
+        let unguarded: Vec<Option<bool>> = (0..self.outline.steps.len())
+            .map(|index| self.effect(index).map(|effect| effect.is_unguarded()))
+            .collect();
+        for index in 0..self.outline.steps.len() {
+            self.unguarded_early(index, &unguarded, &needs);
+            self.money(index);
+        }
+    }
+
+    /// An effect that cannot be guarded before one that can: the doubt about the first holds up the
+    /// second, which could have been done safely.
+    fn unguarded_early(&mut self, index: StepIndex, unguarded: &[Option<bool>], needs: &Needs) {
+        let outline = self.outline;
+        let step = &outline.steps[index];
+        if unguarded[index] != Some(true) {
+            return;
+        }
+        let later = (step.behind..outline.steps.len()).find(|later| {
+            unguarded[*later] == Some(false)
+                && !needs.pause_between(step.behind, *later)
+                && !needs.rests_on(*later, index)
+                && !outline.exclude_each_other(index, *later)
+        });
+        let Some(later) = later else {
+            return;
+        };
+        let action = step.action.unwrap_or_default();
+        let later = outline.steps[later].id;
+        let message = format!(
+            "a doubt about this `{action}` holds up `{later}`, which could be done safely before it"
+        );
+        let help = format!("move it behind `{later}`, or guard it");
+        self.add(
+            Code::UnguardedEarly,
+            step.record.name_span(action),
+            &message,
+            &help,
+        );
+    }
+
+    /// A call that moves money without anybody's approval.
+    fn money(&mut self, index: StepIndex) {
+        let outline = self.outline;
+        let Some(body) = outline.steps[index].record.map("http") else {
+            return;
+        };
+        let Some("post") = method(body).filter(|_| changes("http", Some(body))) else {
+            return;
+        };
+        let Some(Value::Holes(url, _)) = body.value("post") else {
+            return;
+        };
+        let text = serde_json::to_value(url).unwrap_or_default();
+        let text = text.as_str().unwrap_or_default().to_owned();
+        let path = text.split(['?', '#']).next().unwrap_or(&text);
+        let path = path.split_once("://").map_or(path, |(_, rest)| {
+            rest.split_once('/').map_or("", |(_, path)| path)
+        });
+        let Some(word) = path.split('/').find(|part| MONEY.contains(part)) else {
+            return;
+        };
+        let approved = outline.steps[..index]
+            .iter()
+            .enumerate()
+            .any(|(earlier, step)| {
+                step.action == Some("approval") && outline.is_known(earlier, Some(index))
+            });
+        if approved {
+            return;
+        }
+        let message = format!("this call moves money (`{word}`), and nobody approves it");
+        let help = "add an `approval` step before it, with `if:` where small sums may pass";
+        self.add(
+            Code::MoneyUnapproved,
+            body.value_span("post"),
+            &message,
+            help,
+        );
+    }
+
+    /// Conditions that a model decides, in front of an effect.
+    pub(super) fn condition_rules(&mut self) {
+        let outline = self.outline;
+        let tracer = self.tracer();
+        for (index, step) in outline.steps.iter().enumerate() {
+            let inside = index..step.behind;
+            let guards_effect = inside
+                .clone()
+                .any(|inside| Effect::of(&outline.steps[inside], self.facts).is_some());
+            if !guards_effect {
+                continue;
+            }
+            let cases = outline
+                .body(index)
+                .filter(|body| body.shape.name == "switch");
+            let cases = cases.into_iter().flat_map(|body| body.maps("cases"));
+            let whens = cases.filter_map(|case| case.expr("when"));
+            let conditions = step.record.expr("if").into_iter().chain(whens);
+            for placed in conditions {
+                let model = placed.expr.references().iter().find(|path| {
+                    let origins = tracer.path(path, Some(index));
+                    origins.iter().any(|origin| origin.taint == Taint::Model)
+                });
+                if let Some(path) = model {
+                    let span = placed.path_span(self.report.source, path);
+                    let message = "a model decides whether this effect happens";
+                    let help =
+                        "decide on the input, or let a person decide with an `approval` step";
+                    self.add(Code::ConditionModel, span, message, help);
+                }
+            }
+        }
+    }
+}

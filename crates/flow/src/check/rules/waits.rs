@@ -1,0 +1,122 @@
+//! Waits that end, loops whose items have names, steps that are reached.
+
+use super::super::Check;
+use crate::diagnostic::Code;
+use crate::effect::Effect;
+use crate::expr::Scope;
+use crate::tree::{StepIndex, StepInfo};
+
+impl<'t> Check<'_, 't, '_> {
+    pub(super) fn wait_rules(&mut self) {
+        let outline = self.outline;
+        for (index, step) in outline.steps.iter().enumerate() {
+            self.endless(index, step);
+            self.nameless_items(index, step);
+            self.unreachable(index, step);
+        }
+    }
+
+    /// A wait for somebody who may never come.
+    fn endless(&mut self, index: StepIndex, step: &StepInfo<'t>) {
+        let Some(body) = self.outline.body(index) else {
+            return;
+        };
+        if self.broken.contains(&index) {
+            return;
+        }
+        let (whom, example) = match body.shape.name {
+            "wait" if body.has("callback") => ("a callback", "7d"),
+            "wait" if body.has("event") => ("an event", "7d"),
+            "approval" => ("a person", "2d"),
+            "task" => ("a worker", "1h"),
+            _ => return,
+        };
+        if body.has("within") {
+            return;
+        }
+        let message = format!("nothing ends this wait if {whom} never comes");
+        let help = format!("add `within: {example}`");
+        let action = step.action.unwrap_or_default();
+        self.add(
+            Code::WaitEndless,
+            step.record.name_span(action),
+            &message,
+            &help,
+        );
+    }
+
+    /// A loop over effects whose items are known by their place only.
+    fn nameless_items(&mut self, index: StepIndex, step: &StepInfo<'t>) {
+        if step.action != Some("foreach") {
+            return;
+        }
+        let Some(body) = self.outline.body(index) else {
+            return;
+        };
+        let inside = index + 1..step.behind;
+        let effects = inside
+            .into_iter()
+            .any(|inside| Effect::of(&self.outline.steps[inside], self.facts).is_some());
+        if !effects || body.has("key") {
+            return;
+        }
+        let item = body.word("as").unwrap_or("item");
+        let message = "items without a key are known by their place: one more at the front, and every effect is taken for another item's";
+        let help = format!("add `key: {item}.id`, or what else tells the items apart");
+        self.add(
+            Code::ForeachKeyMissing,
+            step.record.name_span("foreach"),
+            message,
+            &help,
+        );
+    }
+
+    /// A step that no run comes to.
+    fn unreachable(&mut self, index: StepIndex, step: &StepInfo<'t>) {
+        let ends = matches!(step.action, Some("return" | "fail")) && !step.record.has("if");
+        if let (true, Some(next)) = (ends, step.next) {
+            let next = self.outline.steps[next].record;
+            let action = step.action.unwrap_or_default();
+            let message = format!(
+                "no run comes here: `{}` always ends it with `{action}`",
+                step.id
+            );
+            let help = format!("leave it out, or give `{}` an `if`", step.id);
+            self.add(Code::StepUnreachable, next.span.clone(), &message, &help);
+        }
+        let conditions = step.record.expr("if").into_iter();
+        for placed in conditions {
+            if placed.expr.is_constant() && placed.expr.eval_bool(&Scope::new()) == Ok(false) {
+                let message = "no run comes here: this is never true";
+                let help = "leave the step out, or write the condition that is meant";
+                self.add(Code::StepUnreachable, placed.span(), message, help);
+            }
+        }
+        self.covered_case(index);
+    }
+
+    /// A case of a switch behind one that is always true, or the same as an earlier one.
+    fn covered_case(&mut self, index: StepIndex) {
+        let Some(body) = self
+            .outline
+            .body(index)
+            .filter(|body| body.shape.name == "switch")
+        else {
+            return;
+        };
+        let cases: Vec<_> = body
+            .maps("cases")
+            .filter_map(|case| case.expr("when"))
+            .collect();
+        for (later, placed) in cases.iter().enumerate() {
+            let covered = cases[..later]
+                .iter()
+                .any(|earlier| earlier.expr == placed.expr || earlier.expr.as_str() == "true");
+            if covered || placed.expr.as_str() == "false" {
+                let message = "no run goes this way: an earlier case is true whenever this one is";
+                let help = "leave the case out, or put it first";
+                self.add(Code::StepUnreachable, placed.span(), message, help);
+            }
+        }
+    }
+}

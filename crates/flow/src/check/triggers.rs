@@ -1,0 +1,131 @@
+//! What no table can say about triggers.
+
+use super::Check;
+use crate::diagnostic::Code;
+use crate::tree::Record;
+
+impl Check<'_, '_, '_> {
+    pub(super) fn triggers(&mut self) {
+        let Some(trigger) = self.outline.flow.map("trigger") else {
+            return;
+        };
+        if trigger.fields.is_empty() {
+            let message = "a flow needs at least one way to start";
+            let help = "add `api: {}`, `manual: {}`, a `webhook`, a `schedule` or an `event`";
+            let span = self.outline.flow.value_span("trigger");
+            self.add(Code::MissingField, span, message, help);
+        }
+        if let Some(webhook) = trigger.map("webhook") {
+            self.webhook(webhook);
+        }
+        if let Some(schedule) = trigger.map("schedule") {
+            self.schedule(schedule);
+        }
+    }
+
+    fn webhook(&mut self, webhook: &Record) {
+        let provided = webhook.has("provider");
+        if !provided && !webhook.has("key") {
+            let message = "`webhook` needs `key`";
+            let help = "add `key: input.id`, or a `provider` that brings one";
+            self.add(Code::MissingField, webhook.span.clone(), message, help);
+        }
+        if !provided && !webhook.has("auth") {
+            let message = "`webhook` needs `auth`";
+            let help =
+                "add `auth: none` where anybody may deliver, `auth: { hmac: … }`, or a `provider`";
+            self.add(Code::MissingField, webhook.span.clone(), message, help);
+        }
+        let open = webhook.word("auth") == Some("none");
+        let named = webhook.text("provider").and_then(crate::provider::find);
+        let signs = named.is_some_and(|provider| provider.signature.is_some());
+        let checked = webhook.map("auth").is_some() || (signs && !webhook.has("auth"));
+        if checked && !webhook.has("secret") {
+            let message = "a signature is checked with a secret, and none is named";
+            let help = "add `secret: NAME`, and keep its value with `semel secret set NAME`";
+            let field = if provided { "provider" } else { "auth" };
+            self.add(Code::MissingField, webhook.name_span(field), message, help);
+        }
+        if open && webhook.has("secret") {
+            let message = "nothing is checked with this secret: `auth` is `none`";
+            let help = "leave `secret` out, or say how a delivery is signed";
+            self.add(
+                Code::FieldConflict,
+                webhook.name_span("secret"),
+                message,
+                help,
+            );
+        }
+    }
+
+    fn schedule(&mut self, schedule: &Record) {
+        if let Some(cron) = schedule.text("cron")
+            && let Err(problem) = cron_fields(cron)
+        {
+            let help = "write five fields, such as `0 3 * * *` for every night at three";
+            self.add(
+                Code::ScheduleInvalid,
+                schedule.value_span("cron"),
+                &problem,
+                help,
+            );
+        }
+        if schedule.has("zone") && schedule.has("every") {
+            let message = "`zone` is for `cron`";
+            self.add(
+                Code::FieldConflict,
+                schedule.name_span("zone"),
+                message,
+                "leave it out",
+            );
+        }
+        let odd = |c: char| !(c.is_ascii_alphanumeric() || "/_+-".contains(c));
+        if schedule.text("zone").is_some_and(|zone| zone.contains(odd)) {
+            let message = "this is no time zone";
+            let help = "write its name, such as `Europe/Berlin`";
+            self.add(
+                Code::ScheduleInvalid,
+                schedule.value_span("zone"),
+                message,
+                help,
+            );
+        }
+    }
+}
+
+const CRON: [(&str, u32, u32); 5] = [
+    ("minute", 0, 59),
+    ("hour", 0, 23),
+    ("day", 1, 31),
+    ("month", 1, 12),
+    ("weekday", 0, 7),
+];
+
+/// Whether a text is five fields of numbers, lists, ranges and steps, each within its bounds.
+fn cron_fields(text: &str) -> Result<(), String> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    if fields.len() != CRON.len() {
+        return Err(format!("a schedule has five fields, not {}", fields.len()));
+    }
+    for (field, (name, least, most)) in fields.iter().zip(CRON) {
+        let within = |text: &str| {
+            let number = text.parse::<u32>();
+            number.is_ok_and(|number| (least..=most).contains(&number))
+        };
+        let sound = field.split(',').all(|part| {
+            let (range, step) = part.split_once('/').unwrap_or((part, "1"));
+            let stepped = step.parse::<u32>().is_ok_and(|step| step > 0);
+            let ranged = match range.split_once('-') {
+                Some((from, to)) => within(from) && within(to),
+                None => range == "*" || within(range),
+            };
+            stepped && ranged
+        });
+        if !sound {
+            return Err(format!(
+                "`{field}` is no {name}: it goes from {least} to {most}"
+            ));
+        }
+    }
+    Ok(())
+}

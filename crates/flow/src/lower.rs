@@ -1,0 +1,100 @@
+//! From a tree to a release: what this build can run, and the rest by name.
+
+mod pending;
+mod step;
+
+pub(crate) use pending::pending;
+
+use semel_model::{FlowName, Mismatch, RetryPolicy, Span};
+
+use crate::check::env_of;
+use crate::diagnostic::{Code, Report};
+use crate::release::{Flow, Start, Triggers, Webhook, WebhookAuth};
+use crate::tree::{Outline, Record};
+
+/// The release of a tree without mistakes and without anything pending.
+///
+/// A tree that passed its checks always has one; where it has not, that is told as a mistake
+/// instead of being passed over.
+pub(crate) fn flow(outline: &Outline<'_>, report: &mut Report<'_>) -> Option<Flow> {
+    let flow = try_flow(outline);
+    if flow.is_none() {
+        let message = "this flow cannot be made into a release";
+        let help = "report it: `check` should have said why";
+        report.add(Code::NotInThisBuild, 0..0, message, help);
+    }
+    flow
+}
+
+fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
+    let flow = outline.flow;
+    let name: FlowName = flow.text("flow")?.parse().ok()?;
+    let env = env_of(flow);
+    let retry = retry(flow, RetryPolicy::default());
+    let steps = flow.maps("steps").map(|step| step::step(step, retry, &env));
+    Some(Flow {
+        about: flow.text("about").map(str::to_owned),
+        trigger: triggers(flow.map("trigger")?, &name)?,
+        keep: flow.span_of("keep")?,
+        retry,
+        steps: steps.collect::<Option<_>>()?,
+        result: flow.expr("result").map(|placed| placed.expr.clone()),
+        env,
+        name,
+    })
+}
+
+fn triggers(trigger: &Record, flow: &FlowName) -> Option<Triggers> {
+    let webhook = trigger.map("webhook").map(|webhook| {
+        let path = webhook
+            .text("path")
+            .map_or_else(|| flow.to_string(), str::to_owned);
+        Some(Webhook {
+            path,
+            auth: WebhookAuth::None,
+            key: webhook.expr("key")?.expr.clone(),
+            when: webhook.expr("when").map(|placed| placed.expr.clone()),
+            mismatch: mismatch(webhook),
+        })
+    });
+    Some(Triggers {
+        webhook: match webhook {
+            Some(webhook) => Some(webhook?),
+            None => None,
+        },
+        api: trigger.map("api").map(start),
+        manual: trigger.map("manual").map(start),
+    })
+}
+
+fn start(record: &Record) -> Start {
+    Start {
+        key: record.expr("key").map(|placed| placed.expr.clone()),
+        mismatch: mismatch(record),
+    }
+}
+
+fn mismatch(record: &Record) -> Mismatch {
+    match record.word("mismatch") {
+        Some("accept") => Mismatch::Accept,
+        Some("quarantine") => Mismatch::Quarantine,
+        Some(_) | None => Mismatch::Reject,
+    }
+}
+
+/// The retry policy of a flow or a step; what it does not say is taken from `base`.
+pub(crate) fn retry(record: &Record, base: RetryPolicy) -> RetryPolicy {
+    let Some(said) = record.map("retry") else {
+        return base;
+    };
+    let span = |name: &str, base: Span| said.span_of(name).unwrap_or(base);
+    let attempts = said.whole("attempts");
+    RetryPolicy {
+        attempts: attempts
+            .and_then(|attempts| u32::try_from(attempts).ok())
+            .unwrap_or(base.attempts),
+        first: span("first", base.first),
+        most: span("most", base.most),
+        within: span("within", base.within),
+    }
+}

@@ -1,0 +1,111 @@
+//! Presets: what is known of the sources that people receive deliveries from.
+//!
+//! A preset says where the key stands, how a delivery proves where it comes from, for how long the
+//! source may deliver the same again, and what orders two deliveries about one object. It holds
+//! facts only: nothing here verifies, and nothing here reads a delivery. Where the facts come from
+//! is told on each preset's page in `docs/presets/`.
+
+mod chat;
+mod commerce;
+mod forms;
+mod open;
+mod ops;
+mod signature;
+
+pub use signature::{Algorithm, Encoding, Part, Scheme, Secret, Sent, SentAt, Signature, Unit};
+
+use semel_model::Span;
+
+/// A source of deliveries whose habits are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// What a flow writes after `provider:`.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// The key, as an expression over `input` and `headers`.
+    pub key: &'static str,
+    /// Where the key stands.
+    pub key_source: Source,
+    /// How a delivery is signed; nothing where the source does not sign by itself.
+    pub signature: Option<Signature>,
+    /// The headers that the signature covers, in lower case.
+    pub covers_headers: &'static [&'static str],
+    /// How long the source may deliver the same again, on its own or when a person asks it to.
+    pub redelivery: Option<Span>,
+    /// What orders two deliveries about one object; nothing where no field does so for all events.
+    pub order: Option<Order>,
+    /// Paths in the payload that may differ between two deliveries of one event. `*` is each item
+    /// of a list.
+    pub clock_fields: &'static [&'static str],
+}
+
+/// Where a key stands in a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the payload.
+    Body,
+    /// In the header of this name, in lower case.
+    Header(&'static str),
+}
+
+/// Two expressions that tell which of two deliveries is the newer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What the delivery is about.
+    pub object: &'static str,
+    /// What grows each time the object changes.
+    pub version: &'static str,
+}
+
+impl Provider {
+    /// Whether nobody but the source can have chosen the key.
+    ///
+    /// Where it is false, a captured delivery can be sent again under another key, and only its
+    /// payload tells that it is the same.
+    #[must_use]
+    pub fn signs_key(&self) -> bool {
+        match self.key_source {
+            Source::Body => self.signature.is_some(),
+            Source::Header(name) => self.covers_headers.contains(&name),
+        }
+    }
+}
+
+/// Every preset, sorted by name.
+const ALL: &[Provider] = &[
+    open::CLOUDEVENTS,
+    ops::GITHUB,
+    forms::HUBSPOT,
+    open::IDEMPOTENCY_KEY,
+    ops::LINEAR,
+    ops::PAGERDUTY,
+    commerce::SHOPIFY,
+    chat::SLACK,
+    open::STANDARD_WEBHOOKS,
+    commerce::STRIPE,
+    chat::TWILIO,
+    forms::TYPEFORM,
+];
+
+/// The preset of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Provider> {
+    ALL.iter().find(|provider| provider.name == name)
+}
+
+/// Every preset, sorted by name.
+#[must_use]
+pub const fn all() -> &'static [Provider] {
+    ALL
+}
+
+/// A span of whole hours.
+const fn hours(count: u64) -> Span {
+    Span::from_const_secs(count * 3_600)
+}
+
+/// A span of whole days.
+const fn days(count: u64) -> Span {
+    hours(count * 24)
+}

@@ -1,0 +1,54 @@
+//! Sources that collect people: Typeform and HubSpot.
+
+use super::signature::FIVE_MINUTES;
+use super::{Encoding, Part, Provider, Scheme, Sent, SentAt, Signature, Source, Unit, days};
+
+/// Typeform's webhooks.
+pub(super) const TYPEFORM: Provider = Provider {
+    name: "typeform",
+    title: "Typeform",
+    // The token names the submission. A partial one has the same token and another type.
+    key: r#"input.event_type + "/" + input.form_response.token"#,
+    key_source: Source::Body,
+    signature: Some(Signature::over_body(
+        "typeform-signature",
+        &[Scheme::sha256("sha256=", Encoding::Base64)],
+    )),
+    covers_headers: &[],
+    // Its retries end within hours; a person can send a delivery again later.
+    redelivery: Some(days(3)),
+    order: None,
+    clock_fields: &[],
+};
+
+/// HubSpot's webhooks API: one delivery carries up to a hundred events.
+pub(super) const HUBSPOT: Provider = Provider {
+    name: "hubspot",
+    title: "HubSpot",
+    // An event's id alone is not guaranteed to be unique. `occurredAt` is when the change was made,
+    // which no retry alters.
+    key: concat!(
+        r#"fingerprint(input.map(event, string(event.portalId) + "/" + "#,
+        r#"string(event.subscriptionId) + "/" + string(event.eventId) + "/" + "#,
+        r#"string(default(event.objectId, 0)) + "/" + string(event.occurredAt)))"#,
+    ),
+    key_source: Source::Body,
+    signature: Some(Signature {
+        header: "x-hubspot-signature-v3",
+        separator: None,
+        schemes: &[Scheme::sha256("", Encoding::Base64)],
+        signed: &[Part::Method, Part::UrlDecoded, Part::Body, Part::Sent],
+        id_header: None,
+        sent: Some(Sent {
+            at: SentAt::Header("x-hubspot-request-timestamp"),
+            unit: Unit::Millis,
+            tolerance: FIVE_MINUTES,
+        }),
+    }),
+    covers_headers: &["x-hubspot-request-timestamp"],
+    // Ten retries over a day are documented; other pages speak of three days.
+    redelivery: Some(days(3)),
+    // One delivery is about many objects.
+    order: None,
+    clock_fields: &["*.attemptNumber"],
+};
