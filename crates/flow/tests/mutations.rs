@@ -123,8 +123,11 @@ fn value(text: &str, in_braces: bool) -> (usize, String) {
     (bare.len(), bare.to_owned())
 }
 
-/// The file with a key of its own where a provider brings one.
+/// The file with a key of its own where a provider brings one and the author does not.
 fn with_key(source: &str) -> String {
+    if source.lines().any(|line| line.starts_with("    key: ")) {
+        return source.to_owned();
+    }
     let lines = source.lines().map(|line| {
         let named = line.trim_start().strip_prefix("provider: ");
         let provider = named.and_then(|name| provider::find(name.trim()));
