@@ -1,5 +1,6 @@
 //! What survives crashes.
 
+mod audit;
 mod callbacks;
 mod chance;
 mod crash;

@@ -50,6 +50,11 @@ impl Home {
         })
     }
 
+    /// What opens the API.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// The database's address.
     pub(crate) fn url(&self) -> String {
         self.server.url(DATABASE)

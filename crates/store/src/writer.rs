@@ -125,6 +125,7 @@ struct Desk<B: Batch> {
 impl<B: Batch> Desk<B> {
     async fn serve(mut self, mut receiver: mpsc::Receiver<Waiting<B>>) {
         let mut left_over = None;
+        let mut crowded = false;
         loop {
             let first = match left_over.take() {
                 Some(waiting) => waiting,
@@ -135,16 +136,26 @@ impl<B: Batch> Desk<B> {
             };
             let mut items = vec![first.item];
             let mut answers = vec![first.answer];
-            while items.len() < BATCH_ITEMS_MAX
-                && let Ok(next) = receiver.try_recv()
-            {
-                if !self.batch.admits(&items, &next.item) {
-                    left_over = Some(next);
-                    break;
+            let mut gathered = 0;
+            while gathered < items.len() && items.len() < BATCH_ITEMS_MAX && left_over.is_none() {
+                gathered = items.len();
+                // In a crowd, whoever is ready to hand something in does so first. Nobody is
+                // waited for.
+                if crowded {
+                    tokio::task::yield_now().await;
                 }
-                items.push(next.item);
-                answers.push(next.answer);
+                while items.len() < BATCH_ITEMS_MAX
+                    && let Ok(next) = receiver.try_recv()
+                {
+                    if !self.batch.admits(&items, &next.item) {
+                        left_over = Some(next);
+                        break;
+                    }
+                    items.push(next.item);
+                    answers.push(next.answer);
+                }
             }
+            crowded = items.len() > 1;
             self.settle(items, answers).await;
         }
     }
