@@ -125,9 +125,8 @@ impl Tally {
 /// The first payload of a key and a later one.
 fn read_both(one: &Differing) -> Option<(Value, Value)> {
     let events: Vec<Event> = serde_json::from_str(&one.first_row).ok()?;
-    let first = events.into_iter().find_map(|event| match event {
-        Event::Accepted { input, .. } => Some(input),
-        _ => None,
-    })?;
+    let Some(Event::Accepted { input: first, .. }) = events.into_iter().next() else {
+        return None;
+    };
     Some((first, serde_json::from_str(&one.payload).ok()?))
 }
