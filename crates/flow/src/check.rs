@@ -15,6 +15,7 @@ mod triggers;
 pub(crate) use steps::{env_of, folded};
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use semel_model::FlowName;
 use serde::Serialize;
@@ -201,13 +202,20 @@ impl Check<'_, '_, '_> {
     fn broken_steps(&self) -> HashSet<StepIndex> {
         let errors = self.report.diagnostics.iter();
         let errors = errors.filter(|one| one.severity == Severity::Error);
-        let starts: Vec<usize> = self
-            .outline
-            .steps
-            .iter()
-            .map(|step| self.report.line_of(step.record.span.start))
+        let line_of = |span: &Range<usize>| self.report.line_of(span.start);
+        let steps = self.outline.steps.iter();
+        let starts: Vec<usize> = steps.map(|step| line_of(&step.record.span)).collect();
+        // An error below the steps, such as one in the result, is in none of them.
+        let fields = self.outline.flow.fields.iter();
+        let fields: Vec<(usize, &str)> = fields
+            .map(|field| (line_of(&field.name_span), field.name))
             .collect();
+        let is_in_steps = |line: usize| {
+            let above = fields.iter().filter(|(start, _)| *start <= line);
+            above.max().is_some_and(|(_, name)| *name == "steps")
+        };
         errors
+            .filter(|error| is_in_steps(error.line))
             .filter_map(|error| {
                 starts
                     .partition_point(|start| *start <= error.line)
