@@ -15,10 +15,16 @@ struct Migration {
     text: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    name: "0001_foundation",
-    text: include_str!("../../../migrations/0001_foundation.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        name: "0001_foundation",
+        text: include_str!("../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        name: "0002_ledger_comment",
+        text: include_str!("../../../migrations/0002_ledger_comment.sql"),
+    },
+];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.
 const LOCK: i64 = 0x53_45_4d_45_4c_00_00_01;

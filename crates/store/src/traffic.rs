@@ -57,13 +57,14 @@ const SHARED: &str = "
      ORDER BY g.keys DESC, g.fingerprint";
 
 const LATE: &str = "
-    SELECT count(*) OVER (), r.key, r.id, d.count,
-           extract(epoch FROM d.last_at - r.accepted_at)::float8
+    SELECT count(*) OVER (), r.key, r.id, sum(d.count)::int8,
+           extract(epoch FROM max(d.last_at) - r.accepted_at)::float8
       FROM duplicates d
       JOIN runs r ON r.id = d.run_id
      WHERE d.place = 'claim' AND r.release_id = ANY ($1)
-       AND d.last_at > r.accepted_at + make_interval(secs => $2)
-     ORDER BY d.last_at - r.accepted_at DESC
+     GROUP BY r.id
+    HAVING max(d.last_at) > r.accepted_at + make_interval(secs => $2)
+     ORDER BY max(d.last_at) - r.accepted_at DESC
      LIMIT $3";
 
 pub(crate) const STATEMENTS: &[&str] = &[RELEASES, TOTALS, DIFFERING, SHARED, LATE];
@@ -98,7 +99,7 @@ pub struct Shared {
 /// Keys that came again later than they should.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
-    /// How many keys and payloads.
+    /// How many keys.
     pub count: i64,
     /// The latest.
     pub examples: Vec<LateRepeat>,
