@@ -223,15 +223,7 @@ impl Semel {
 
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
-        Arc::new(Target {
-            process: self.process.id(),
-            address: self.address,
-            path: "/hooks/default/accept".to_owned(),
-            headers: String::new(),
-            status: 202,
-            contains: "run_",
-            wrapped: false,
-        })
+        accept_hook(&self.process, self.address)
     }
 
     /// Where runs are started whose end is waited for.
@@ -266,16 +258,21 @@ impl Plain {
 
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
-        Arc::new(Target {
-            process: self.process.id(),
-            address: self.address,
-            path: "/hooks/default/accept".to_owned(),
-            headers: String::new(),
-            status: 202,
-            contains: "run_",
-            wrapped: false,
-        })
+        accept_hook(&self.process, self.address)
     }
+}
+
+/// Where deliveries go, to the product and to the plain server alike.
+fn accept_hook(process: &Process, address: SocketAddr) -> Arc<Target> {
+    Arc::new(Target {
+        process: process.id(),
+        address,
+        path: "/hooks/default/accept".to_owned(),
+        headers: String::new(),
+        status: 202,
+        contains: "run_",
+        wrapped: false,
+    })
 }
 
 /// The address in the line by which a process says that it listens.

@@ -8,6 +8,12 @@ use jiff::Timestamp;
 use crate::cell::{Cell, ReadError};
 
 pub(crate) const READ: &str = "SELECT moment()";
+/// The first part of a statement whose other parts all read one time, as `now` of `present`: what
+/// `moment()` says, without a call for each.
+pub(crate) const PRESENT: &str = "
+    WITH present AS MATERIALIZED (
+        SELECT clock_timestamp() + ahead AS now FROM clock)";
+
 const MOVE: &str = "UPDATE clock SET ahead = ahead + make_interval(secs => $1)";
 
 pub(crate) const STATEMENTS: &[&str] = &[READ, MOVE];

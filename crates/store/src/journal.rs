@@ -34,6 +34,7 @@ pub(crate) mod statement;
 mod transition;
 
 use columns::{Columns, Moves};
+use flight::Frame;
 use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
 
@@ -199,12 +200,13 @@ async fn examine(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId
 /// Writes the whole batch in one transaction.
 async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
     let text = Shape::of(batch).text();
+    let follows = batch.iter().any(|item| item.has_followers());
     let mut texts = vec![text];
-    if batch.iter().any(|item| item.has_followers()) {
+    if follows {
         texts.extend(flight::FOLLOWERS);
     }
     let ready = link.prepare(&texts).await?;
-    let written = write_all(ready, text, batch).await;
+    let written = write_all(ready, text, batch, follows).await;
     if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.
         let _ = ready.client.batch_execute("ROLLBACK").await;
@@ -224,6 +226,7 @@ async fn write_all(
     ready: Ready<'_>,
     text: &'static str,
     batch: &[&Transition],
+    follows: bool,
 ) -> Result<Landed, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
@@ -236,7 +239,12 @@ async fn write_all(
         }
     }
     let columns = Columns::of(batch, &made);
-    let cancelled = flight::land(ready, text, &columns, !unforeseen.is_empty()).await?;
+    let frame = match (unforeseen.is_empty(), follows) {
+        (false, _) => Frame::Open,
+        (true, true) => Frame::Around,
+        (true, false) => Frame::None,
+    };
+    let cancelled = flight::land(ready, text, &columns, frame).await?;
     drop(columns);
     Ok((cancelled, made))
 }

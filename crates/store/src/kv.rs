@@ -83,10 +83,6 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     pub(crate) fn set_values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
         (!self.slots.is_empty()).then(|| {
             vec![

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::{Delivery, Met};
 use crate::cell::Cell;
+use crate::clock::PRESENT;
 use crate::link::{COMMITS_ALONE, Link};
 use crate::runs;
 use crate::writer::{Batch, Writer};
@@ -23,9 +24,7 @@ use crate::writer::{Batch, Writer};
 ///
 /// `IS TRUE` keeps the look-up a hashed one: as a join it would be nested, for want of any other
 /// kind in a writer's session.
-const ACCEPT: &str = "
-    WITH present AS MATERIALIZED (
-        SELECT clock_timestamp() + ahead AS now FROM clock),
+const ACCEPT: &str = ",
     arrived AS MATERIALIZED (
         SELECT *
           FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::int4[], $6::int4[],
@@ -81,7 +80,7 @@ fn accept_text(has_effects: bool) -> &'static str {
             .replace("{columns}", columns)
             .replace("{names}", names)
             .replace("{entered}", entered);
-        format!("{COMMITS_ALONE}{text}")
+        format!("{COMMITS_ALONE}{PRESENT}{text}")
     })
 }
 

@@ -115,15 +115,6 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    /// Whether other statements must follow in the same transaction.
-    pub(super) fn has_followers(&self) -> bool {
-        !self.opened.ids.is_empty()
-            || self.elapsed_count > 0
-            || !self.cancelled.is_empty()
-            || !self.parked.is_empty()
-            || !self.deletes.is_empty()
-    }
-
     fn add(&mut self, item: &'a Transition, made: Option<&'a Event>) {
         for change in &item.effects {
             let rows = if change.first {

@@ -35,6 +35,17 @@ pub(super) const FOLLOWERS: &[&str] = &[
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
 type Values<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
+/// What stands around the statement of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// Nothing: it commits alone.
+    None,
+    /// `BEGIN` and `COMMIT`, because others follow it.
+    Around,
+    /// `COMMIT`, because the transaction is open already.
+    Open,
+}
+
 /// Statements that travel together.
 pub(super) struct Flight<'a> {
     ready: Ready<'a>,
@@ -113,20 +124,19 @@ pub(super) async fn land(
     ready: Ready<'_>,
     text: &'static str,
     columns: &Columns<'_>,
-    is_open: bool,
+    frame: Frame,
 ) -> Result<HashSet<Uuid>, Error> {
     let mut flight = Flight {
         ready,
         sent: Vec::with_capacity(8),
     };
-    let alone = !is_open && !columns.has_followers();
-    if !alone && !is_open {
+    if frame == Frame::Around {
         flight.simple("BEGIN");
     }
     let main = flight.sent.len();
     flight.send(text, main_values(columns));
     flight.send_followers(columns);
-    if !alone {
+    if frame != Frame::None {
         flight.simple("COMMIT");
     }
     let mut cancelled = HashSet::new();

@@ -6,6 +6,8 @@
 use std::sync::OnceLock;
 
 use super::{Lease, Transition};
+use crate::clock::PRESENT;
+use crate::link::COMMITS_ALONE;
 use crate::{effects, kv, runs};
 
 /// Which kinds of change a batch makes.
@@ -28,10 +30,8 @@ pub(super) struct Shape {
 /// How many shapes there are.
 const SHAPES: usize = 64;
 
-/// Every batch moves runs. `present` tells the time once for all parts.
-const MOVES: &str = "
-    WITH present AS MATERIALIZED (
-        SELECT clock_timestamp() + ahead AS now FROM clock),
+/// Every batch moves runs.
+const MOVES: &str = ",
     moves AS MATERIALIZED (
         SELECT *
           FROM unnest($?::uuid[], $?::int8[], $?::int4[], $?::uuid[], $?::date[], $?::text[],
@@ -110,7 +110,7 @@ impl Shape {
     }
 
     fn write(self) -> String {
-        let mut text = format!("{}{MOVES}", crate::link::COMMITS_ALONE);
+        let mut text = format!("{COMMITS_ALONE}{PRESENT}{MOVES}");
         let parts = [
             (self.goes_on, mistaken(FENCED)),
             (self.ends, mistaken(FENCED_END)),
