@@ -197,10 +197,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(), SettleError> {
         let options = &self.inner.options;
-        let timeout = match call {
-            Call::Http(request) => request.timeout,
-            Call::Kv(_) => Span::default(),
-        };
+        let timeout = call.timeout();
         let quarantine =
             options.lease.as_millis() + timeout.as_millis() + options.settle_margin.as_millis();
         let passed = span_between(intended_at, now).as_millis();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::{SessionId, Span};
-use semel_steps::{HttpCaller, SendGate};
+use semel_steps::{Executors, Reach, SendGate};
 use semel_store::{Cell, ReadError, sessions};
 
 use crate::boottime::Boottime;
@@ -24,7 +24,7 @@ pub struct Tenure {
     /// The session.
     pub session: SessionId,
     /// Makes calls for as long as the session's gate is open.
-    pub caller: HttpCaller,
+    pub executors: Executors,
     gate: Arc<Gate>,
 }
 
@@ -60,10 +60,10 @@ impl Tenure {
             lost: AtomicBool::new(false),
         });
         gate.renewed(begun, lease);
-        let caller = HttpCaller::new(gate.clone())?;
+        let executors = Executors::new(gate.clone(), &Reach::default())?;
         Ok(Self {
             session,
-            caller,
+            executors,
             gate,
         })
     }

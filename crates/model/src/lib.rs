@@ -6,6 +6,7 @@
 //! happened is told in [`event`]s.
 
 pub mod claim;
+pub mod connection;
 pub mod effect;
 pub mod event;
 pub mod fingerprint;
@@ -18,14 +19,17 @@ pub mod mistake;
 pub mod name;
 pub mod outcome;
 pub mod request;
+pub mod resource;
 pub mod retry;
 pub mod run;
+pub mod secret;
 pub mod slot;
 pub mod span;
 pub mod trigger;
 pub mod wait;
 
 pub use claim::{Claim, Verdict};
+pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
@@ -33,7 +37,9 @@ pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, SessionId, Wait
 pub use key::Key;
 pub use name::{FlowName, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, Outcome, Receipt};
+pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
+pub use secret::SecretText;
 pub use slot::Slot;
 pub use span::Span;
 pub use trigger::{Mismatch, TriggerKind};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::resource::Resource;
 use crate::span::Span;
 
 /// What one attempt came to.
@@ -23,6 +24,19 @@ pub struct Receipt {
     pub response: Value,
     /// The HTTP status, where there is one.
     pub status: Option<u16>,
+    /// What was too large for the journal and is kept by reference.
+    pub kept: Vec<Resource>,
+}
+
+impl Receipt {
+    /// An answer of which nothing had to be kept apart.
+    pub fn new(response: Value, status: Option<u16>) -> Self {
+        Self {
+            response,
+            status,
+            kept: Vec::new(),
+        }
+    }
 }
 
 /// Why something is known not to have happened.

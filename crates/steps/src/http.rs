@@ -165,10 +165,10 @@ async fn read_answer(response: Response) -> Outcome {
     fault::point("answer.read", "").await;
     let code = format!("http-{}", status.as_u16());
     match Meaning::of(status) {
-        Meaning::Done => Outcome::Done(Receipt {
-            response: describe_response(status, headers, &body),
-            status: Some(status.as_u16()),
-        }),
+        Meaning::Done => Outcome::Done(Receipt::new(
+            describe_response(status, headers, &body),
+            Some(status.as_u16()),
+        )),
         Meaning::Refused { retryable } => Outcome::Failed(Fault {
             code,
             message: excerpt(status, &body),

@@ -4,9 +4,15 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+pub mod destination;
+pub mod egress;
+pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
 
+pub use destination::Destination;
+pub use egress::Egress;
+pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};

@@ -13,6 +13,7 @@ pub mod cell;
 pub mod claims;
 pub mod clock;
 pub mod commands;
+pub mod connections;
 pub mod duplicates;
 pub mod effects;
 pub mod evidence;
@@ -26,6 +27,7 @@ pub mod queue;
 pub mod refusals;
 pub mod retain;
 pub mod runs;
+pub mod secrets;
 pub mod sessions;
 pub mod tokens;
 pub mod traffic;
@@ -37,11 +39,12 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 19] = [
+    let modules: [(&'static str, &[&'static str]); 21] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
         ("commands", commands::STATEMENTS),
+        ("connections", connections::STATEMENTS),
         ("duplicates", duplicates::STATEMENTS),
         ("effects", effects::STATEMENTS),
         ("evidence", evidence::STATEMENTS),
@@ -53,6 +56,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("refusals", refusals::STATEMENTS),
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
+        ("secrets", secrets::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),

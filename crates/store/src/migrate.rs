@@ -24,6 +24,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0002_ledger_comment",
         text: include_str!("../../../migrations/0002_ledger_comment.sql"),
     },
+    Migration {
+        name: "0003_destinations",
+        text: include_str!("../../../migrations/0003_destinations.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

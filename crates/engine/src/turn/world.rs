@@ -6,7 +6,7 @@ use semel_model::kv::Operation;
 use semel_model::mistake::Mistake;
 use semel_model::request::{Call, HttpRequest};
 use semel_model::{EffectId, Fault, Guard, Outcome};
-use semel_steps::Pooling;
+use semel_steps::Attempt;
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
@@ -32,12 +32,11 @@ impl Turn {
             return Ok(());
         };
         let since = standing.since;
-        let request = match call {
-            Call::Http(request) => request,
-            Call::Kv(operation) => return self.perform_kv(operation).await,
-        };
+        if let Call::Kv(operation) = call {
+            return self.perform_kv(operation).await;
+        }
         let outcome = self
-            .send(&request, effect.id(), effect.guard(), effect.attempt())
+            .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
         let bench = settle::Bench {
             step: self.step(),
@@ -63,31 +62,25 @@ impl Turn {
         Ok(())
     }
 
-    async fn send(
-        &self,
-        request: &HttpRequest,
-        effect: EffectId,
-        guard: Guard,
-        attempt: u32,
-    ) -> Outcome {
+    async fn send(&self, call: &Call, effect: EffectId, guard: Guard, attempt: u32) -> Outcome {
         let key = if attempt > 1 && Mistake::NewKeyOnRetry.is_seeded() {
             EffectId::derive(self.run, &chance().to_string(), "", attempt)
         } else {
             effect
         };
-        let pooling = match guard {
-            Guard::Review | Guard::Probe => Pooling::Fresh,
-            Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
+        let attempt = Attempt {
+            call,
+            to: None,
+            key,
+            guard,
         };
         // In a box: a call is large, and turns are many.
-        Box::pin(self.tenure.caller.perform(request, Some(key), pooling)).await
+        Box::pin(self.tenure.executors.perform(attempt)).await
     }
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        if let Call::Http(request) = call {
-            Box::pin(self.tenure.caller.perform(request, None, Pooling::Fresh)).await;
-        }
+        Box::pin(self.tenure.executors.read(call, None)).await;
         Ok(())
     }
 
@@ -112,7 +105,12 @@ impl Turn {
 
     pub(super) async fn read(&mut self, request: &HttpRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = Box::pin(self.tenure.caller.perform(request, None, Pooling::Shared)).await;
+        let outcome = Box::pin(
+            self.tenure
+                .executors
+                .read(&Call::Http(request.clone()), None),
+        )
+        .await;
         let name = self.step().id.to_string();
         let event = match outcome {
             Outcome::Done(receipt) => {
@@ -186,7 +184,12 @@ impl Turn {
 
     pub(super) async fn probe(&mut self, request: &HttpRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = Box::pin(self.tenure.caller.perform(request, None, Pooling::Shared)).await;
+        let outcome = Box::pin(
+            self.tenure
+                .executors
+                .read(&Call::Http(request.clone()), None),
+        )
+        .await;
         let event = self.read_probe(outcome);
         self.observe(event);
         Ok(())

@@ -177,6 +177,11 @@ impl Request {
             .map(|body| body.render(scope))
             .transpose()?;
         Ok(HttpRequest {
+            connection: None,
+            key_header: None,
+            parts: Vec::new(),
+            file: None,
+            pages: None,
             method: self.method.field().to_ascii_uppercase(),
             url: self.render_url(scope)?,
             headers: self.render_headers(scope)?,

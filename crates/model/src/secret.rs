@@ -1,0 +1,32 @@
+//! Secrets: text that is used and never shown.
+
+use zeroize::Zeroizing;
+
+/// The fewest characters at which a secret is looked for by value: a shorter one would be found in
+/// everything.
+pub const SCANNED_CHARS_MIN: usize = 8;
+
+/// A secret's text. It cannot be printed or serialised, and is wiped when it is dropped.
+///
+/// ```compile_fail
+/// fn show(secret: &semel_model::SecretText) -> String { format!("{secret:?}") }
+/// ```
+/// ```compile_fail
+/// fn send(secret: &semel_model::SecretText) -> String { serde_json::to_string(secret).unwrap() }
+/// ```
+#[derive(Clone)]
+pub struct SecretText(Zeroizing<String>);
+
+impl SecretText {
+    /// Takes a text over.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// The text, for whoever puts it on the wire.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,107 @@
+//! The `connections` table: destinations as their owners describe them.
+
+use jiff::Timestamp;
+use semel_model::Connection;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+
+use crate::cell::{Cell, ReadError};
+
+const PUT: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1)
+    INSERT INTO connections (namespace_id, name, connection) VALUES ($1, $2, $3)
+        ON CONFLICT (namespace_id, name) DO UPDATE
+       SET connection = EXCLUDED.connection, version = connections.version + 1,
+           changed_at = moment()
+ RETURNING version";
+
+const DELETE: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1)
+    DELETE FROM connections WHERE namespace_id = $1 AND name = $2";
+
+const LIST: &str = "
+    SELECT namespace_id, name, version, connection, created_at, changed_at
+      FROM connections
+     WHERE ($1::integer IS NULL OR namespace_id = $1) AND ($2::text IS NULL OR name = $2)
+     ORDER BY namespace_id, name";
+
+pub(crate) const STATEMENTS: &[&str] = &[PUT, DELETE, LIST];
+
+/// A connection, as it is kept.
+#[derive(Clone, Debug)]
+pub struct ConnectionRow {
+    /// Whose it is, short.
+    pub namespace_id: i32,
+    /// What flows call it.
+    pub name: String,
+    /// Grows with every change.
+    pub version: i64,
+    /// What its owner says of it.
+    pub connection: Connection,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub changed_at: Timestamp,
+}
+
+/// Keeps a connection, in place of an earlier one of that name; says its version.
+pub async fn put(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    connection: &Connection,
+) -> Result<i64, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(PUT, &[&namespace_id, &name, &Json(connection)])
+        .await?;
+    Ok(row.get(0))
+}
+
+/// Removes a connection; false when there is none of that name.
+pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.execute(DELETE, &[&namespace_id, &name]).await? > 0)
+}
+
+/// The connections of a namespace, sorted by name.
+pub async fn list(cell: &Cell, namespace_id: i32) -> Result<Vec<ConnectionRow>, ReadError> {
+    read(cell, Some(namespace_id), None).await
+}
+
+/// The connection of that name.
+pub async fn find(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+) -> Result<Option<ConnectionRow>, ReadError> {
+    Ok(read(cell, Some(namespace_id), Some(name)).await?.pop())
+}
+
+/// Every connection of the installation.
+pub async fn list_all(cell: &Cell) -> Result<Vec<ConnectionRow>, ReadError> {
+    read(cell, None, None).await
+}
+
+async fn read(
+    cell: &Cell,
+    namespace_id: Option<i32>,
+    name: Option<&str>,
+) -> Result<Vec<ConnectionRow>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&namespace_id, &name]).await?;
+    // One that a newer build described in words that this one does not know is passed over.
+    Ok(rows.iter().filter_map(to_row).collect())
+}
+
+fn to_row(row: &Row) -> Option<ConnectionRow> {
+    let Json(connection) = row.try_get::<_, Json<Connection>>(3).ok()?;
+    Some(ConnectionRow {
+        namespace_id: row.get(0),
+        name: row.get(1),
+        version: row.get(2),
+        connection,
+        created_at: row.get(4),
+        changed_at: row.get(5),
+    })
+}

@@ -1,0 +1,206 @@
+//! The `secrets` and `data_keys` tables. What is in them is sealed before it comes here.
+
+use jiff::Timestamp;
+use semel_model::Span;
+
+use crate::cell::{Cell, ReadError};
+
+const MAKE_KEY: &str = "
+    INSERT INTO data_keys (namespace_id, number, wrapped, wrapped_by)
+    VALUES ($1, $2, $3, $4) ON CONFLICT (namespace_id, number) DO NOTHING";
+
+const REWRAP: &str = "
+    UPDATE data_keys SET wrapped = $3, wrapped_by = $4 WHERE namespace_id = $1 AND number = $2";
+
+const KEYS: &str = "
+    SELECT namespace_id, number, wrapped, wrapped_by FROM data_keys
+     WHERE $1::integer IS NULL OR namespace_id = $1
+     ORDER BY namespace_id, number";
+
+const NEXT_VERSION: &str = "
+    SELECT coalesce(max(version), 0) + 1 FROM secrets WHERE namespace_id = $1 AND name = $2";
+
+/// A version that another process has taken meanwhile is not taken again.
+const SET: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1),
+         former AS (
+             UPDATE secrets SET retires_at = moment() + make_interval(secs => $6)
+              WHERE namespace_id = $1 AND name = $2 AND retires_at IS NULL AND version < $3)
+    INSERT INTO secrets (namespace_id, name, version, data_key, sealed)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (namespace_id, name, version) DO NOTHING";
+
+const RESEAL: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1)
+    UPDATE secrets SET data_key = $4, sealed = $5
+     WHERE namespace_id = $1 AND name = $2 AND version = $3";
+
+const DELETE: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1)
+    DELETE FROM secrets WHERE namespace_id = $1 AND name = $2";
+
+const USABLE: &str = "
+    SELECT namespace_id, name, version, data_key, sealed, created_at, retires_at
+      FROM secrets
+     WHERE ($1::integer IS NULL OR namespace_id = $1)
+       AND (retires_at IS NULL OR retires_at > moment())
+     ORDER BY namespace_id, name, version DESC";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    MAKE_KEY,
+    REWRAP,
+    KEYS,
+    NEXT_VERSION,
+    SET,
+    RESEAL,
+    DELETE,
+    USABLE,
+];
+
+/// A key that seals secrets, itself sealed.
+#[derive(Clone, Debug)]
+pub struct DataKeyRow {
+    /// Whose secrets it seals.
+    pub namespace_id: i32,
+    /// Its number.
+    pub number: i32,
+    /// Nonce and sealed key.
+    pub wrapped: Vec<u8>,
+    /// Which outer key sealed it.
+    pub wrapped_by: String,
+}
+
+/// One version of a secret, sealed.
+#[derive(Clone, Debug)]
+pub struct SecretRow {
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// What connections and triggers call it.
+    pub name: String,
+    /// 1, 2, 3 …
+    pub version: i32,
+    /// The number of the key that sealed it.
+    pub data_key: i32,
+    /// Nonce and sealed text.
+    pub sealed: Vec<u8>,
+    /// When it was set.
+    pub created_at: Timestamp,
+    /// Until when a version that was followed by another still verifies deliveries.
+    pub retires_at: Option<Timestamp>,
+}
+
+/// Keeps a data key, unless there is one of that number.
+pub async fn make_key(cell: &Cell, key: &DataKeyRow) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    let DataKeyRow {
+        namespace_id,
+        number,
+        wrapped,
+        wrapped_by,
+    } = key;
+    let made = client
+        .execute(MAKE_KEY, &[namespace_id, number, wrapped, wrapped_by])
+        .await?;
+    Ok(made > 0)
+}
+
+/// Keeps a data key that was sealed with another outer key.
+pub async fn rewrap(cell: &Cell, key: &DataKeyRow) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let DataKeyRow {
+        namespace_id,
+        number,
+        wrapped,
+        wrapped_by,
+    } = key;
+    client
+        .execute(REWRAP, &[namespace_id, number, wrapped, wrapped_by])
+        .await?;
+    Ok(())
+}
+
+/// The data keys of a namespace, or of all, in order.
+pub async fn list_keys(
+    cell: &Cell,
+    namespace_id: Option<i32>,
+) -> Result<Vec<DataKeyRow>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(KEYS, &[&namespace_id]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| DataKeyRow {
+            namespace_id: row.get(0),
+            number: row.get(1),
+            wrapped: row.get(2),
+            wrapped_by: row.get(3),
+        })
+        .collect())
+}
+
+/// The version that the next setting of a secret would have.
+pub async fn next_version(cell: &Cell, namespace_id: i32, name: &str) -> Result<i32, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(NEXT_VERSION, &[&namespace_id, &name])
+        .await?;
+    Ok(row.get(0))
+}
+
+/// Keeps a version of a secret; the one before it goes on verifying for `overlap`. False when
+/// somebody else has set that version meanwhile.
+pub async fn set(cell: &Cell, secret: &SecretRow, overlap: Span) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    let secs = overlap.as_millis() as f64 / 1e3;
+    let SecretRow {
+        namespace_id,
+        name,
+        version,
+        data_key,
+        sealed,
+        ..
+    } = secret;
+    let set = client
+        .execute(SET, &[namespace_id, name, version, data_key, sealed, &secs])
+        .await?;
+    Ok(set > 0)
+}
+
+/// Keeps a version of a secret that was sealed anew.
+pub async fn reseal(cell: &Cell, secret: &SecretRow) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let SecretRow {
+        namespace_id,
+        name,
+        version,
+        data_key,
+        sealed,
+        ..
+    } = secret;
+    client
+        .execute(RESEAL, &[namespace_id, name, version, data_key, sealed])
+        .await?;
+    Ok(())
+}
+
+/// Removes every version of a secret; false when there is none.
+pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.execute(DELETE, &[&namespace_id, &name]).await? > 0)
+}
+
+/// The versions that are in use, of a namespace or of all; the latest of each name first.
+pub async fn list(cell: &Cell, namespace_id: Option<i32>) -> Result<Vec<SecretRow>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(USABLE, &[&namespace_id]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| SecretRow {
+            namespace_id: row.get(0),
+            name: row.get(1),
+            version: row.get(2),
+            data_key: row.get(3),
+            sealed: row.get(4),
+            created_at: row.get(5),
+            retires_at: row.get(6),
+        })
+        .collect())
+}
