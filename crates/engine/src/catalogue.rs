@@ -32,6 +32,8 @@ pub struct Release {
     pub reads_headers: bool,
     /// Whether anything in it reads the request's query.
     pub reads_query: bool,
+    /// Whether any of its steps goes over a connection.
+    pub connected: bool,
     /// Whether its runs may begin with an effect.
     pub may_open: bool,
 }
@@ -166,6 +168,7 @@ impl Catalogue {
             number: row.number,
             namespace_id: row.namespace_id,
             namespace,
+            connected: !flow.connections().is_empty(),
             reads_headers: reads("headers"),
             reads_query: reads("query"),
             may_open: first.is_some_and(|step| step.guard().is_some()),

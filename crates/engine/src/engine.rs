@@ -21,13 +21,13 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::turn::Turn;
-use crate::vault::{MasterKeys, Vault};
+use crate::vault::{Linked, MasterKeys, Vault};
 use crate::{recover, retain};
 
 /// How long a stopping process lets its runs reach their next commit.
@@ -300,6 +300,14 @@ impl Inner {
         match self.tenure.write() {
             Ok(mut slot) => *slot = tenure,
             Err(mut poisoned) => **poisoned.get_mut() = tenure,
+        }
+    }
+
+    /// Where the connections of a release lead.
+    pub(crate) fn linked(&self, release: &Release) -> Arc<Linked> {
+        match release.connected {
+            true => self.vault.linked(release.namespace_id),
+            false => Arc::default(),
         }
     }
 

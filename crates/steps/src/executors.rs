@@ -66,6 +66,16 @@ impl Executors {
         }
     }
 
+    /// Asks for the marker that a command left where it ran.
+    pub async fn find_marker(
+        &self,
+        call: &Call,
+        _to: Option<&Destination>,
+        _key: EffectId,
+    ) -> Outcome {
+        Outcome::Failed(no_executor(call))
+    }
+
     /// Makes a call that changes nothing, and may be made again.
     pub async fn read(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
         match call {

@@ -22,7 +22,9 @@ pub mod health;
 pub mod journal;
 pub mod kv;
 pub mod link;
+mod locks;
 pub mod migrate;
+pub mod outbox;
 pub mod queue;
 pub mod refusals;
 pub mod retain;
@@ -39,7 +41,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 21] = [
+    let modules: [(&'static str, &[&'static str]); 23] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -52,6 +54,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
+        ("locks", locks::STATEMENTS),
+        ("outbox", outbox::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
         ("retain", retain::STATEMENTS),

@@ -1,12 +1,16 @@
 //! Where a turn meets the world: attempts, reads and probes.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_flow::release::Ask;
 use semel_model::effect::{Entry, Witness};
 use semel_model::event::{Event, Seen};
-use semel_model::kv::Operation;
+use semel_model::kv::{Operation, Verb};
 use semel_model::mistake::Mistake;
-use semel_model::request::{Call, HttpRequest};
-use semel_model::{EffectId, Fault, Guard, Outcome};
-use semel_steps::Attempt;
+use semel_model::request::{Call, Emission};
+use semel_model::{EffectId, Fault, Guard, Outcome, Receipt};
+use semel_steps::{Attempt, Destination};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
@@ -31,15 +35,26 @@ impl Turn {
         let Entry::Pending(effect) = standing.entry.clone() else {
             return Ok(());
         };
-        let since = standing.since;
-        if let Call::Kv(operation) = call {
-            return self.perform_kv(operation).await;
+        let (since, window) = (standing.since, standing.window);
+        match call {
+            Call::Kv(operation) => return self.perform_kv(operation).await,
+            Call::Emit(emission) => {
+                self.perform_emit(effect.id(), emission);
+                return Ok(());
+            }
+            Call::Http(_)
+            | Call::Db(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Llm(_)
+            | Call::Persist(_) => {}
         }
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
         let bench = settle::Bench {
             step: self.step(),
+            window,
             since,
             now: self.inner.clock.now(),
             chance: chance(),
@@ -68,14 +83,56 @@ impl Turn {
         } else {
             effect
         };
+        let to = match self.destination(call) {
+            Ok(to) => to,
+            Err(fault) => return Outcome::Failed(fault),
+        };
         let attempt = Attempt {
             call,
-            to: None,
+            to: to.as_deref(),
             key,
             guard,
         };
         // In a box: a call is large, and turns are many.
         Box::pin(self.tenure.executors.perform(attempt)).await
+    }
+
+    /// Where a call goes, where it names a connection.
+    fn destination(&self, call: &Call) -> Result<Option<Arc<Destination>>, Fault> {
+        let Some(name) = call.connection() else {
+            return Ok(None);
+        };
+        let linked = self.inner.vault.linked(self.release.namespace_id);
+        match linked.find(name) {
+            Some(destination) => Ok(Some(destination.clone())),
+            None => {
+                let message =
+                    format!("there is no connection `{name}`: semel connection create {name}");
+                Err(Fault::passing("connection-missing", message))
+            }
+        }
+    }
+
+    /// Makes a call that changes nothing.
+    async fn ask(&self, call: &Call) -> Outcome {
+        match self.destination(call) {
+            Ok(to) => Box::pin(self.tenure.executors.read(call, to.as_deref())).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// An event commits with the outcome of the step that emits it.
+    fn perform_emit(&mut self, effect: EffectId, emission: Emission) {
+        let step = self.step().id.to_string();
+        let result = json!({ "id": effect.to_string() });
+        self.notes.emit(effect, emission);
+        self.observe(Event::Done {
+            step,
+            by: Witness::Commit,
+            external_id: None,
+            status: None,
+            result,
+        });
     }
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
@@ -88,7 +145,8 @@ impl Turn {
     async fn perform_kv(&mut self, operation: Operation) -> Result<(), Stop> {
         let step = self.step().id.to_string();
         let foreseen = operation.verb.foreseen_result();
-        self.notes.write_entry(step.clone(), operation);
+        let retry_at = self.lock_retry_at(&operation);
+        self.notes.write_entry(step.clone(), operation, retry_at);
         if let Some(result) = foreseen {
             self.observe(Event::Done {
                 step,
@@ -103,14 +161,29 @@ impl Turn {
         self.commit(Lease::Keep).await
     }
 
-    pub(super) async fn read(&mut self, request: &HttpRequest) -> Result<(), Stop> {
+    /// When a lock that another run has is asked for again.
+    fn lock_retry_at(&self, operation: &Operation) -> Option<Timestamp> {
+        let Current::Effect(standing) = &self.state.current else {
+            return None;
+        };
+        if !matches!(operation.verb, Verb::Lock { .. }) {
+            return None;
+        }
+        let now = self.inner.clock.now();
+        let bench = settle::Bench {
+            step: self.step(),
+            window: None,
+            since: standing.since,
+            now,
+            chance: chance(),
+        };
+        let delay = bench.delay(standing.entry.attempt(), None)?;
+        Some(now + delay.to_duration())
+    }
+
+    pub(super) async fn read(&mut self, call: &Call) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = Box::pin(
-            self.tenure
-                .executors
-                .read(&Call::Http(request.clone()), None),
-        )
-        .await;
+        let outcome = self.ask(call).await;
         let name = self.step().id.to_string();
         let event = match outcome {
             Outcome::Done(receipt) => {
@@ -120,6 +193,7 @@ impl Turn {
                         step: name,
                         result,
                         status,
+                        usage: usage_of(call, &receipt),
                     },
                     Err(fault) => Event::Broken {
                         step: Some(name),
@@ -153,6 +227,7 @@ impl Turn {
         };
         let bench = settle::Bench {
             step: self.step(),
+            window: None,
             since,
             now,
             chance: chance(),
@@ -178,18 +253,26 @@ impl Turn {
             step,
             result,
             status: None,
+            usage: Value::Null,
         });
         Ok(())
     }
 
-    pub(super) async fn probe(&mut self, request: &HttpRequest) -> Result<(), Stop> {
+    pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = Box::pin(
-            self.tenure
-                .executors
-                .read(&Call::Http(request.clone()), None),
-        )
-        .await;
+        let outcome = match (decide::probe_of(self.step()), &self.state.current) {
+            (Some(probe), Current::Effect(standing)) if probe.ask == Ask::Marker => {
+                let key = standing.entry.id();
+                match self.destination(call) {
+                    Ok(to) => {
+                        let executors = &self.tenure.executors;
+                        Box::pin(executors.find_marker(call, to.as_deref(), key)).await
+                    }
+                    Err(fault) => Outcome::Failed(fault),
+                }
+            }
+            _ => self.ask(call).await,
+        };
         let event = self.read_probe(outcome);
         self.observe(event);
         Ok(())
@@ -198,36 +281,44 @@ impl Turn {
     fn read_probe(&self, outcome: Outcome) -> Event {
         let step = self.step();
         let name = step.id.to_string();
-        let fault = match (outcome, decide::probe_of(step)) {
-            (Outcome::Done(receipt), Some(probe)) => {
+        let absent = Event::Probed {
+            step: name.clone(),
+            seen: Seen::Absent,
+        };
+        let Some(probe) = decide::probe_of(step) else {
+            let fault = Fault::permanent("no-probe", "the step has no probe");
+            return unclear(name, fault, None);
+        };
+        let fault = match (outcome, &probe.ask) {
+            (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
                 let scope = semel_flow::Scope::new().with("probe", &receipt.response);
-                match probe.found.eval_bool(&scope) {
+                match found.eval_bool(&scope) {
                     Ok(true) => return decide::found(step, probe, &receipt.response),
-                    Ok(false) => {
-                        return Event::Probed {
-                            step: name,
-                            seen: Seen::Absent,
-                        };
-                    }
+                    Ok(false) => return absent,
                     Err(error) => Fault::permanent(error.code(), error.to_string()),
                 }
             }
+            (Outcome::Done(receipt), Ask::Marker) => {
+                return decide::found(step, probe, &receipt.response);
+            }
             // "Not found" is an answer: the destination looked, and there is nothing.
-            (Outcome::Failed(fault), Some(_)) if fault.code == "http-404" => {
-                return Event::Probed {
-                    step: name,
-                    seen: Seen::Absent,
-                };
+            (Outcome::Failed(fault), Ask::Http { .. }) if fault.code == "http-404" => {
+                return absent;
+            }
+            (Outcome::Failed(fault), Ask::Marker) if fault.code == "marker-absent" => {
+                return absent;
             }
             (Outcome::Failed(fault), _) => fault,
+            // It began, and nobody knows how it ended: asking again will not tell.
+            (Outcome::InDoubt(doubt), Ask::Marker) => Fault::permanent(doubt.code, doubt.message),
             (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
-            (Outcome::Done(_), None) => Fault::permanent("no-probe", "the step has no probe"),
         };
         let retry_at = match &self.state.current {
             Current::Effect(standing) if fault.retryable => {
                 let now = self.inner.clock.now();
                 let bench = settle::Bench {
                     step,
+                    window: None,
                     since: standing.since,
                     now,
                     chance: chance(),
@@ -242,9 +333,31 @@ impl Turn {
             | Current::Waiting { .. }
             | Current::Broken(_) => None,
         };
-        Event::Probed {
-            step: name,
-            seen: Seen::Unclear { fault, retry_at },
-        }
+        unclear(name, fault, retry_at)
+    }
+}
+
+fn unclear(step: String, fault: Fault, retry_at: Option<Timestamp>) -> Event {
+    Event::Probed {
+        step,
+        seen: Seen::Unclear { fault, retry_at },
+    }
+}
+
+/// What a language model read and wrote, and what that cost; null for any other read.
+fn usage_of(call: &Call, receipt: &Receipt) -> Value {
+    match call {
+        Call::Llm(_) => json!({
+            "model": receipt.response["model"],
+            "tokens": receipt.response["tokens"],
+            "cost": receipt.response["cost"],
+        }),
+        Call::Http(_)
+        | Call::Kv(_)
+        | Call::Db(_)
+        | Call::Ssh(_)
+        | Call::Notify(_)
+        | Call::Persist(_)
+        | Call::Emit(_) => Value::Null,
     }
 }

@@ -31,7 +31,7 @@ impl<'t> Check<'_, 't, '_> {
         if let Some(Value::Holes(url, _)) = body.value(method) {
             self.url(body, method, url);
         }
-        let sent: Vec<&str> = ["json", "text"]
+        let sent: Vec<&str> = ["json", "text", "form", "multipart", "file"]
             .into_iter()
             .filter(|field| body.has(field))
             .collect();
@@ -40,14 +40,15 @@ impl<'t> Check<'_, 't, '_> {
             let help = "send the values in `query`, or use `post`";
             self.add(Code::FieldConflict, body.name_span(sent[0]), &message, help);
         }
-        if sent.len() == 2 {
-            let help = "keep `json` or `text`";
-            self.add(
-                Code::FieldConflict,
-                body.name_span("text"),
-                "a request has one body",
-                help,
-            );
+        if let [kept, other, ..] = sent[..] {
+            let help = format!("keep `{kept}` or `{other}`");
+            let span = body.name_span(other);
+            self.add(Code::FieldConflict, span, "a request has one body", &help);
+        }
+        if body.has("pages") && method != "get" {
+            let help = "use `get`, or leave `pages` out";
+            let span = body.name_span("pages");
+            self.add(Code::FieldConflict, span, "only a `get` has pages", help);
         }
         self.headers(body);
     }
