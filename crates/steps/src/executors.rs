@@ -9,12 +9,32 @@ use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, SetupError};
+use crate::limits::Limits;
 
 /// What all sessions of a process share.
 #[derive(Clone, Default)]
 pub struct Reach {
     /// Which addresses may be spoken to.
     pub egress: Arc<Egress>,
+    /// How much each destination may be asked.
+    pub limits: Arc<Limits>,
+}
+
+impl Reach {
+    /// Public addresses, and those special ranges that the operator opened.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            egress: Arc::new(egress),
+            ..Self::default()
+        }
+    }
+
+    /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(Egress::open())
+    }
 }
 
 /// One executor per kind of call, for as long as a session's gate is open.
