@@ -10,9 +10,11 @@ pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod resources;
 
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};
+pub use resources::{KeepError, NoResources, Opened, ResourceStore};
