@@ -11,6 +11,7 @@ pub mod fault;
 pub mod gate;
 pub mod http;
 pub mod limits;
+pub mod resources;
 
 pub use destination::Destination;
 pub use egress::Egress;
@@ -18,3 +19,4 @@ pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};
 pub use limits::Limits;
+pub use resources::{KeepError, NoResources, Opened, ResourceStore};

@@ -6,12 +6,13 @@ use semel_model::{Outcome, connection};
 use tokio::time::Instant;
 
 /// Faults that say nothing about the destination: they are this side's.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "destination-busy",
     "destination-paused",
     "lease-lost",
-    "resource-unavailable",
+    "resource-missing",
     "resources-off",
+    "resources-unreachable",
     "secret-missing",
 ];
 
