@@ -6,7 +6,7 @@ use semel_model::kv::Operation;
 use semel_model::mistake::Mistake;
 use semel_model::request::{Call, HttpRequest};
 use semel_model::{EffectId, Fault, Guard, Outcome};
-use semel_steps::Attempt;
+use semel_steps::{Attempt, Route};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
@@ -69,6 +69,7 @@ impl Turn {
             effect
         };
         let attempt = Attempt {
+            namespace_id: self.release.namespace_id,
             call,
             to: None,
             key,
@@ -80,8 +81,15 @@ impl Turn {
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        Box::pin(self.tenure.executors.read(call, None)).await;
+        Box::pin(self.tenure.executors.read(self.route(), call)).await;
         Ok(())
+    }
+
+    fn route(&self) -> Route<'_> {
+        Route {
+            namespace_id: self.release.namespace_id,
+            to: None,
+        }
     }
 
     /// An operation whose result is known rides on the next write; another is a write of its own.
@@ -108,7 +116,7 @@ impl Turn {
         let outcome = Box::pin(
             self.tenure
                 .executors
-                .read(&Call::Http(request.clone()), None),
+                .read(self.route(), &Call::Http(request.clone())),
         )
         .await;
         let name = self.step().id.to_string();
@@ -187,7 +195,7 @@ impl Turn {
         let outcome = Box::pin(
             self.tenure
                 .executors
-                .read(&Call::Http(request.clone()), None),
+                .read(self.route(), &Call::Http(request.clone())),
         )
         .await;
         let event = self.read_probe(outcome);
