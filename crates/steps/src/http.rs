@@ -12,7 +12,6 @@
 //! failed. Nothing here tries twice: a redirect and a next page are followed by reads alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, StatusCode};
@@ -30,6 +29,7 @@ mod answer;
 mod body;
 mod client;
 mod connect;
+mod course;
 mod head;
 mod multipart;
 mod pages;
@@ -42,6 +42,7 @@ mod unzip;
 pub use token::Tokens;
 
 use answer::{Answer, Room};
+use course::{COURSE, Course};
 use sign_in::Signed;
 use trouble::describe;
 
@@ -93,6 +94,7 @@ struct Sending<'a> {
     headers: HeaderMap,
     signed: Signed,
     client: Client,
+    pooling: Pooling,
     deadline: Instant,
 }
 
@@ -147,7 +149,7 @@ impl HttpCaller {
             to: Some(to),
         };
         let client = self.clients.usual(pooling);
-        let sending = Sending::new(request, route, key, client)
+        let sending = Sending::new(request, route, key, (client, pooling))
             .and_then(|sending| Signed::with(to, &sending.url, headers).map(|s| (sending, s)));
         match sending {
             Ok((sending, signed)) => self.exchange(&Sending { signed, ..sending }).await,
@@ -166,14 +168,17 @@ impl HttpCaller {
         let Some(to) = route.to else {
             return match &request.connection {
                 Some(name) => Err(no_destination(name)),
-                None => Sending::new(request, route, key, self.clients.usual(pooling)),
+                None => {
+                    let client = self.clients.usual(pooling);
+                    Sending::new(request, route, key, (client, pooling))
+                }
             };
         };
         let Target::Http(target) = &to.connection.to else {
             return Err(to.unfit("http"));
         };
         let client = self.clients.of(to, target, pooling)?;
-        let sending = Sending::new(request, route, key, client)?;
+        let sending = Sending::new(request, route, key, (client, pooling))?;
         // Before a token is fetched: what may not be reached is not worth one.
         self.check_address(&sending.url)?;
         let with = (&sending.client, sending.deadline);
@@ -247,29 +252,30 @@ impl HttpCaller {
             .request(sending.method.clone(), url.clone())
             .headers(headers)
             .timeout(sending.deadline.saturating_duration_since(Instant::now()));
-        let begun = Arc::new(AtomicBool::new(content.is_empty()));
+        let port = url.port_or_known_default().unwrap_or_default();
+        let course = Course::new(port, !content.is_empty(), sending.pooling);
+        let course = Arc::new(course);
         if !content.is_empty() || request.body.is_some() {
             let subject = sending.key.map(|key| key.to_string()).unwrap_or_default();
-            let pieces = body::Pieces::new(content, self.gate.clone(), begun.clone(), subject);
+            let pieces = body::Pieces::new(content, self.gate.clone(), course.clone(), subject);
             call = call.body(reqwest::Body::wrap(pieces));
         }
         // Opening resources and fetching tokens takes time.
         if !self.gate.is_open() {
             return Err(Outcome::Failed(lease_lost()));
         }
-        let port = url.port_or_known_default().unwrap_or_default();
-        match resolve::PORT.scope(port, call.send()).await {
+        match COURSE.scope(course.clone(), call.send()).await {
             Ok(response) if response.status() == StatusCode::UNAUTHORIZED => {
                 let answer = Answer::read(response, room).await?;
                 Err(self.unauthorized(sending, answer).await)
             }
             Ok(response) => Answer::read(response, room).await,
-            Err(error) => Err(self.broken(&error, &begun)),
+            Err(error) => Err(self.broken(&error, &course)),
         }
     }
 
     /// What it means that there is no answer.
-    fn broken(&self, error: &reqwest::Error, begun: &AtomicBool) -> Outcome {
+    fn broken(&self, error: &reqwest::Error, course: &Course) -> Outcome {
         if let Some(fault) = trouble::find_refusal(error) {
             return Outcome::Failed(fault.clone());
         }
@@ -282,9 +288,11 @@ impl HttpCaller {
         if trouble::is_stranger(error) {
             return Outcome::Failed(Fault::permanent("sign-in-refused", describe(error)));
         }
-        // The gate closed before the first piece: the head is still in our hands, too.
-        if !begun.load(Ordering::Acquire) && !self.gate.is_open() {
-            return Outcome::Failed(lease_lost());
+        if course.call_off() {
+            return Outcome::Failed(match self.gate.is_open() {
+                true => Fault::passing("no-connection", describe(error)),
+                false => lease_lost(),
+            });
         }
         // The request may have left before this broke: nobody can say that nothing happened.
         Outcome::InDoubt(Doubt::new("no-answer", describe(error)))
@@ -320,7 +328,7 @@ impl<'a> Sending<'a> {
         request: &'a HttpRequest,
         route: Route<'a>,
         key: Option<EffectId>,
-        client: Client,
+        (client, pooling): (Client, Pooling),
     ) -> Result<Self, Fault> {
         let most = route.to.and_then(|to| to.connection.timeout);
         let timeout = most.map_or(request.timeout, |most| most.min(request.timeout));
@@ -333,6 +341,7 @@ impl<'a> Sending<'a> {
             headers: head::read_headers(request, key)?,
             signed: Signed::default(),
             client,
+            pooling,
             deadline: Instant::now() + timeout.to_duration(),
         })
     }

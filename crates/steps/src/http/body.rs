@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -17,6 +16,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use semel_model::request::HttpRequest;
 use semel_model::{EffectId, Fault};
 
+use super::course::Course;
 use super::multipart;
 use crate::gate::SendGate;
 use crate::resources::{Opened, ResourceStore};
@@ -98,7 +98,9 @@ pub(super) struct Pieces {
     left: u64,
     piece_bytes: u64,
     gate: Arc<dyn SendGate>,
-    begun: Arc<AtomicBool>,
+    course: Arc<Course>,
+    #[cfg(feature = "faults")]
+    begun: bool,
     #[cfg(feature = "faults")]
     pause: Pause,
 }
@@ -108,17 +110,19 @@ pub(super) struct Pieces {
 pub(super) enum BrokenOff {
     #[error("the lease ran out while the request was being sent")]
     GateClosed,
+    #[error("the request was called off before anything was sent")]
+    CalledOff,
     #[error("a resource could not be read while the request was being sent")]
     Resource(#[source] io::Error),
 }
 
 impl Pieces {
-    /// `begun` is set when the first piece leaves. `subject` is whose turn it is, for the tests.
+    /// The first piece is let go by the request's course. `subject` is whose turn it is, for the tests.
     #[cfg(not(feature = "faults"))]
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
-        begun: Arc<AtomicBool>,
+        course: Arc<Course>,
         _subject: String,
     ) -> Self {
         Self {
@@ -127,7 +131,7 @@ impl Pieces {
             left: content.bytes,
             piece_bytes: PIECE_BYTES,
             gate,
-            begun,
+            course,
         }
     }
 
@@ -136,7 +140,7 @@ impl Pieces {
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
-        begun: Arc<AtomicBool>,
+        course: Arc<Course>,
         subject: String,
     ) -> Self {
         Self {
@@ -145,7 +149,8 @@ impl Pieces {
             left: content.bytes,
             piece_bytes: content.bytes.div_ceil(2).max(1),
             gate,
-            begun,
+            course,
+            begun: false,
             pause: Pause::At(subject),
         }
     }
@@ -153,7 +158,7 @@ impl Pieces {
     /// Holds between the first piece and the second for as long as a harness wants.
     #[cfg(feature = "faults")]
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.begun.load(Ordering::Acquire) {
+        if !self.begun {
             return Poll::Ready(());
         }
         if let Pause::At(subject) = &self.pause {
@@ -221,7 +226,13 @@ impl Body for Pieces {
         if !self.gate.is_open() {
             return Poll::Ready(Some(Err(BrokenOff::GateClosed)));
         }
-        self.begun.store(true, Ordering::Release);
+        if !self.course.let_out() {
+            return Poll::Ready(Some(Err(BrokenOff::CalledOff)));
+        }
+        #[cfg(feature = "faults")]
+        {
+            self.begun = true;
+        }
         let most = usize::try_from(self.piece_bytes).unwrap_or(usize::MAX);
         let piece_bytes = most.min(self.rest.len());
         let piece = self.rest.split_to(piece_bytes);

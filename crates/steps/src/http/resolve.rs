@@ -1,20 +1,15 @@
 //! Names are resolved by [`Egress`], and connections go to the addresses that it checked.
 //!
 //! The HTTP client asks for a name's addresses only where it needs a new connection, and connects
-//! to what it is given: there is no second lookup that could answer otherwise. Which port the
-//! connection is for is not part of its question, so it travels with the task.
+//! to what it is given: there is no second lookup that could answer otherwise.
 
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use semel_model::Fault;
 
+use super::course::COURSE;
 use crate::egress::Egress;
-
-tokio::task_local! {
-    /// The port that the request under way goes to.
-    pub(super) static PORT: u16;
-}
 
 /// Resolves names for the HTTP client.
 pub(super) struct Checked {
@@ -35,7 +30,7 @@ impl Checked {
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
         let egress = self.egress.clone();
-        let port = PORT.try_with(|port| *port);
+        let port = COURSE.try_with(|course| course.port);
         Box::pin(async move {
             let host = name.as_str();
             let proxy = egress.proxy();

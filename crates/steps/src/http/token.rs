@@ -11,8 +11,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
+use super::Pooling;
+use super::course::{COURSE, Course};
 use super::head;
-use super::resolve::PORT;
 use super::sign_in::basic;
 use super::trouble::{describe, find_refusal};
 use crate::destination::Destination;
@@ -134,6 +135,7 @@ async fn fetch(
 ) -> Result<(SecretText, Duration), Fault> {
     let url = head::read_url(asking.url)?;
     let port = url.port_or_known_default().unwrap_or_default();
+    let course = Arc::new(Course::new(port, true, Pooling::Shared));
     let patience = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
     let exchange = client
         .post(url)
@@ -142,7 +144,7 @@ async fn fetch(
         .header(ACCEPT, "application/json")
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(form(&asking));
-    let answer = PORT.scope(port, exchange.send()).await;
+    let answer = COURSE.scope(course, exchange.send()).await;
     let answer = answer.map_err(|error| match find_refusal(&error) {
         Some(fault) => fault.clone(),
         None => unavailable(&describe(&error)),

@@ -34,10 +34,10 @@ pub(super) fn is_stranger(error: &reqwest::Error) -> bool {
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
         let inner = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match inner.or_else(|| cause.downcast_ref())? {
-            rustls::Error::AlertReceived(alert) => Some(*alert),
-            _ => None,
-        }
+        let rustls::Error::AlertReceived(alert) = inner.or_else(|| cause.downcast_ref())? else {
+            return None;
+        };
+        Some(*alert)
     };
     let refusals = [
         Alert::CertificateRequired,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use semel_model::Outcome;
 use semel_model::connection::SignIn;
 use semel_model::request::{NextPage, Pages, Part};
+use semel_model::{Outcome, Span};
 use semel_steps::{HttpCaller, Pooling, Reach, SendGate};
 use serde_json::{Value, json};
 
@@ -276,4 +277,41 @@ async fn a_closed_gate_lets_no_whole_request_out() {
     assert_eq!(failed, 4, "{outcomes:?}");
     assert_eq!(outcomes[7], "done", "{outcomes:?}");
     assert_eq!(stage.counts().await["requests"], 1, "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn running_out_of_time_before_the_first_byte_is_a_failure_and_after_it_a_doubt() {
+    // A listener whose queue is full lets nobody in: the connection never stands.
+    let full = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = full.local_addr().unwrap();
+    let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(50));
+    let queued: Vec<_> = (0..5000).map_while(|_| connect().ok()).collect();
+    assert!(queued.len() < 5000, "the queue is full");
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let send = async |url: &str, body: Option<&str>, pooling| {
+        let mut post = request("POST", url);
+        post.body = body.map(str::to_owned);
+        post.timeout = Span::from_millis(300);
+        caller
+            .perform(&post, route(None), Some(key()), pooling)
+            .await
+    };
+
+    let unreachable = format!("http://{address}/");
+    let with_body = send(&unreachable, Some("pay"), Pooling::Shared).await;
+    let without = send(&unreachable, None, Pooling::Fresh).await;
+    let unanswered = send(&stage.url("/hang"), Some("pay"), Pooling::Fresh).await;
+    let bare = send(&stage.url("/hang"), None, Pooling::Fresh).await;
+
+    for outcome in [with_body, without] {
+        let fault = failed(outcome);
+        assert_eq!(
+            (fault.code.as_str(), fault.retryable),
+            ("no-connection", true)
+        );
+    }
+    for outcome in [unanswered, bare] {
+        assert!(matches!(&outcome, Outcome::InDoubt(doubt) if doubt.code == "no-answer"));
+    }
 }
