@@ -60,7 +60,7 @@ impl Tenure {
             lost: AtomicBool::new(false),
         });
         gate.renewed(begun, lease);
-        let executors = Executors::new(gate.clone(), &Reach::default())?;
+        let executors = Executors::new(gate.clone(), &Reach::open())?;
         Ok(Self {
             session,
             executors,

@@ -8,24 +8,63 @@ use semel_model::{EffectId, Fault, Guard, Outcome};
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
-use crate::http::{HttpCaller, Pooling, SetupError};
+use crate::http::{HttpCaller, Pooling, Route, SetupError, Tokens};
+use crate::limits::Limits;
+use crate::resources::{NoResources, ResourceStore};
 
-/// What all sessions of a process share.
-#[derive(Clone, Default)]
+/// What all sessions of a process share. By default: public addresses, and no resources.
+#[derive(Clone)]
 pub struct Reach {
     /// Which addresses may be spoken to.
     pub egress: Arc<Egress>,
+    /// How much each destination may be asked.
+    pub limits: Arc<Limits>,
+    /// Tokens that were fetched to sign in with.
+    pub tokens: Arc<Tokens>,
+    /// Where large bodies come from and go to.
+    pub resources: Arc<dyn ResourceStore>,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            egress: Arc::default(),
+            limits: Arc::default(),
+            tokens: Arc::default(),
+            resources: Arc::new(NoResources),
+        }
+    }
+}
+
+impl Reach {
+    /// Public addresses, and those special ranges that the operator opened.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            egress: Arc::new(egress),
+            ..Self::default()
+        }
+    }
+
+    /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(Egress::open())
+    }
 }
 
 /// One executor per kind of call, for as long as a session's gate is open.
 #[derive(Clone)]
 pub struct Executors {
     http: HttpCaller,
+    limits: Arc<Limits>,
 }
 
 /// One attempt at an effect.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
+    /// Whose it is.
+    pub namespace_id: i32,
     /// What is sent.
     pub call: &'a Call,
     /// Where it goes, where the call names a connection.
@@ -42,20 +81,32 @@ impl Executors {
     /// # Errors
     ///
     /// Where the system's TLS cannot be set up.
-    pub fn new(gate: Arc<dyn SendGate>, _reach: &Reach) -> Result<Self, SetupError> {
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         Ok(Self {
-            http: HttpCaller::new(gate)?,
+            http: HttpCaller::new(gate, reach)?,
+            limits: reach.limits.clone(),
         })
     }
 
-    /// Makes one attempt at an effect.
+    /// Makes one attempt at an effect, as far as its destination has room for it.
     pub async fn perform(&self, attempt: Attempt<'_>) -> Outcome {
+        self.within_limits(attempt.to, self.send(attempt)).await
+    }
+
+    async fn send(&self, attempt: Attempt<'_>) -> Outcome {
         let pooling = match attempt.guard {
             Guard::Review | Guard::Probe => Pooling::Fresh,
             Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
         };
         match attempt.call {
-            Call::Http(request) => self.http.perform(request, Some(attempt.key), pooling).await,
+            Call::Http(request) => {
+                let route = Route {
+                    namespace_id: attempt.namespace_id,
+                    to: attempt.to,
+                };
+                let key = Some(attempt.key);
+                self.http.perform(request, route, key, pooling).await
+            }
             Call::Kv(_)
             | Call::Db(_)
             | Call::Ssh(_)
@@ -67,19 +118,26 @@ impl Executors {
     }
 
     /// Asks for the marker that a command left where it ran.
-    pub async fn find_marker(
-        &self,
-        call: &Call,
-        _to: Option<&Destination>,
-        _key: EffectId,
-    ) -> Outcome {
+    pub async fn find_marker(&self, route: Route<'_>, call: &Call, key: EffectId) -> Outcome {
+        self.within_limits(route.to, self.ask_marker(route, call, key)).await
+    }
+
+    async fn ask_marker(&self, _route: Route<'_>, call: &Call, _key: EffectId) -> Outcome {
         Outcome::Failed(no_executor(call))
     }
 
-    /// Makes a call that changes nothing, and may be made again.
-    pub async fn read(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
+    /// Makes a call that changes nothing, and may be made again, as far as its destination has
+    /// room for it.
+    pub async fn read(&self, route: Route<'_>, call: &Call) -> Outcome {
+        self.within_limits(route.to, self.ask(route, call)).await
+    }
+
+    async fn ask(&self, route: Route<'_>, call: &Call) -> Outcome {
         match call {
-            Call::Http(request) => self.http.perform(request, None, Pooling::Shared).await,
+            Call::Http(request) => {
+                let pooling = Pooling::Shared;
+                self.http.perform(request, route, None, pooling).await
+            }
             Call::Kv(_)
             | Call::Db(_)
             | Call::Ssh(_)
@@ -87,6 +145,25 @@ impl Executors {
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_) => Outcome::Failed(no_executor(call)),
+        }
+    }
+
+    /// Makes an exchange where the destination has room, and tells its breaker how it went.
+    async fn within_limits(
+        &self,
+        to: Option<&Destination>,
+        exchange: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let Some(to) = to else {
+            return exchange.await;
+        };
+        match self.limits.enter(to).await {
+            Ok(permit) => {
+                let outcome = exchange.await;
+                permit.outcome(&outcome);
+                outcome
+            }
+            Err(fault) => Outcome::Failed(fault),
         }
     }
 }

@@ -10,9 +10,13 @@ pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod limits;
+pub mod resources;
 
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
-pub use http::{HttpCaller, Pooling, SetupError};
+pub use http::{HttpCaller, Pooling, Route, SetupError};
+pub use limits::Limits;
+pub use resources::{KeepError, NoResources, Opened, ResourceStore};

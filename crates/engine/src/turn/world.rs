@@ -10,7 +10,7 @@ use semel_model::kv::{Operation, Verb};
 use semel_model::mistake::Mistake;
 use semel_model::request::{Call, Emission};
 use semel_model::{EffectId, Fault, Guard, Outcome, Receipt};
-use semel_steps::{Attempt, Destination};
+use semel_steps::{Attempt, Destination, Route};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
@@ -88,6 +88,7 @@ impl Turn {
             Err(fault) => return Outcome::Failed(fault),
         };
         let attempt = Attempt {
+            namespace_id: self.release.namespace_id,
             call,
             to: to.as_deref(),
             key,
@@ -116,7 +117,10 @@ impl Turn {
     /// Makes a call that changes nothing.
     async fn ask(&self, call: &Call) -> Outcome {
         match self.destination(call) {
-            Ok(to) => Box::pin(self.tenure.executors.read(call, to.as_deref())).await,
+            Ok(to) => {
+                let route = self.route(to.as_deref());
+                Box::pin(self.tenure.executors.read(route, call)).await
+            }
             Err(fault) => Outcome::Failed(fault),
         }
     }
@@ -137,8 +141,16 @@ impl Turn {
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        Box::pin(self.tenure.executors.read(call, None)).await;
+        Box::pin(self.tenure.executors.read(self.route(None), call)).await;
         Ok(())
+    }
+
+    fn route<'a>(&self, to: Option<&'a Destination>) -> Route<'a> {
+        Route {
+            namespace_id: self.release.namespace_id,
+            to,
+        }
+    }
     }
 
     /// An operation whose result is known rides on the next write; another is a write of its own.
@@ -265,8 +277,9 @@ impl Turn {
                 let key = standing.entry.id();
                 match self.destination(call) {
                     Ok(to) => {
+                        let route = self.route(to.as_deref());
                         let executors = &self.tenure.executors;
-                        Box::pin(executors.find_marker(call, to.as_deref(), key)).await
+                        Box::pin(executors.find_marker(route, call, key)).await
                     }
                     Err(fault) => Outcome::Failed(fault),
                 }
