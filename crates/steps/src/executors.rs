@@ -9,6 +9,7 @@ use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, SetupError};
+use crate::llm::LlmCaller;
 
 /// What all sessions of a process share.
 #[derive(Clone, Default)]
@@ -21,6 +22,7 @@ pub struct Reach {
 #[derive(Clone)]
 pub struct Executors {
     http: HttpCaller,
+    llm: LlmCaller,
 }
 
 /// One attempt at an effect.
@@ -43,8 +45,10 @@ impl Executors {
     ///
     /// Where the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, _reach: &Reach) -> Result<Self, SetupError> {
+        let http = HttpCaller::new(gate)?;
         Ok(Self {
-            http: HttpCaller::new(gate)?,
+            llm: LlmCaller::new(http.clone()),
+            http,
         })
     }
 
@@ -60,9 +64,12 @@ impl Executors {
             | Call::Db(_)
             | Call::Ssh(_)
             | Call::Notify(_)
-            | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_) => Outcome::Failed(no_executor(attempt.call)),
+            Call::Llm(request) => match attempt.to {
+                Some(to) => self.llm.ask(request, to).await,
+                None => Outcome::Failed(no_destination(attempt.call)),
+            },
         }
     }
 
@@ -84,4 +91,10 @@ impl Executors {
 fn no_executor(call: &Call) -> Fault {
     let message = format!("this build cannot perform `{}`", call.kind());
     Fault::permanent("not-in-this-build", message)
+}
+
+fn no_destination(call: &Call) -> Fault {
+    let name = call.connection().unwrap_or_default();
+    let message = format!("there is no connection `{name}`: semel connection set {name}");
+    Fault::passing("connection-missing", message)
 }

@@ -10,6 +10,7 @@ pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod llm;
 pub mod resources;
 
 pub use destination::Destination;
@@ -17,4 +18,5 @@ pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};
+pub use llm::LlmCaller;
 pub use resources::{KeepError, NoResources, Opened, ResourceStore};

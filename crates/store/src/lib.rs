@@ -22,9 +22,11 @@ pub mod health;
 pub mod journal;
 pub mod kv;
 pub mod link;
+pub mod llm_answers;
 pub mod migrate;
 pub mod queue;
 pub mod refusals;
+pub mod resources;
 pub mod retain;
 pub mod runs;
 pub mod secrets;
@@ -39,7 +41,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 21] = [
+    let modules: [(&'static str, &[&'static str]); 23] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -52,8 +54,10 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
+        ("llm_answers", llm_answers::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
+        ("resources", resources::STATEMENTS),
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
