@@ -9,6 +9,7 @@
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`key_audit`] reads what traffic says about keys.
+//! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
@@ -22,9 +23,11 @@ pub mod fold;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;
+pub mod llm;
 pub mod metrics;
 mod recent;
 pub mod recover;
+pub mod resources;
 pub mod retain;
 pub mod settle;
 pub mod turn;
@@ -35,4 +38,6 @@ pub use commands::{CancelError, DropError, FlowError, Published};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
+pub use resources::Resources;
+pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use waits::{CallbackError, Called};

@@ -103,10 +103,7 @@ pub fn digest(
     Ok(Sha256::digest(canonical).into())
 }
 
-fn prepare<'a>(
-    request: &LlmRequest,
-    to: &'a Destination,
-) -> Result<(&'a LlmTarget, Wire), Fault> {
+fn prepare<'a>(request: &LlmRequest, to: &'a Destination) -> Result<(&'a LlmTarget, Wire), Fault> {
     let Target::Llm(target) = &to.connection.to else {
         return Err(to.unfit("llm"));
     };

@@ -43,6 +43,11 @@ pub trait ResourceStore: Debug + Send + Sync {
         bytes_max: u64,
     ) -> BoxFuture<'a, Result<Resource, KeepError>>;
 
+    /// Whether there is a place to keep anything.
+    fn is_on(&self) -> bool {
+        true
+    }
+
     /// Sets bytes aside that nobody is known to need. They can still be opened, and are taken back
     /// with [`restore`](Self::restore) where somebody needs them after all. Nothing where there
     /// are none.
@@ -56,7 +61,11 @@ pub trait ResourceStore: Debug + Send + Sync {
     }
 
     /// What was set aside before an instant, at most so many.
-    fn list_aside(&self, _before: Timestamp, _most: usize) -> BoxFuture<'_, io::Result<Vec<Aside>>> {
+    fn list_aside(
+        &self,
+        _before: Timestamp,
+        _most: usize,
+    ) -> BoxFuture<'_, io::Result<Vec<Aside>>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -154,6 +163,10 @@ impl ResourceStore for NoResources {
         _bytes_max: u64,
     ) -> BoxFuture<'a, Result<Resource, KeepError>> {
         Box::pin(async { Err(KeepError::Off) })
+    }
+
+    fn is_on(&self) -> bool {
+        false
     }
 }
 

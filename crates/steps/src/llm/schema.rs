@@ -97,14 +97,20 @@ mod tests {
         assert_eq!(as_object(&schema)["type"], "object");
         assert_eq!(fit(&schema, &said(r#"{"answer":"ham"}"#)), Ok(json!("ham")));
         let fault = fit(&schema, &said(r#"{"answer":"eggs"}"#)).unwrap_err();
-        assert_eq!((fault.code.as_str(), fault.retryable), ("answer-unfit", true));
+        assert_eq!(
+            (fault.code.as_str(), fault.retryable),
+            ("answer-unfit", true)
+        );
     }
 
     #[test]
     fn nothing_is_fetched_for_a_schema() {
         let fault = compile(&json!({"$ref": "http://127.0.0.1:1/x.json"})).unwrap_err();
 
-        assert_eq!((fault.code.as_str(), fault.retryable), ("schema-unusable", false));
+        assert_eq!(
+            (fault.code.as_str(), fault.retryable),
+            ("schema-unusable", false)
+        );
     }
 
     #[test]

@@ -90,7 +90,9 @@ mod tests {
     use super::*;
 
     async fn cut(pieces: Vec<usize>, bytes_max: u64) -> Result<(Vec<usize>, Resource), KeepError> {
-        let pieces = pieces.into_iter().map(|size| Ok(Bytes::from(vec![7; size])));
+        let pieces = pieces
+            .into_iter()
+            .map(|size| Ok(Bytes::from(vec![7; size])));
         let mut gather = Gather::new(stream::iter(pieces).boxed(), bytes_max);
         let mut sizes = Vec::new();
         while sizes.is_empty() || !gather.has_ended() {

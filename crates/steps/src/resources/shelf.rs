@@ -204,12 +204,11 @@ impl ResourceStore for Shelf {
 
     fn list_aside(&self, before: Timestamp, most: usize) -> BoxFuture<'_, io::Result<Vec<Aside>>> {
         Box::pin(async move {
-            let old = self
-                .store
-                .list(Some(&Path::from("aside")))
-                .try_filter_map(move |object| async move {
+            let old = self.store.list(Some(&Path::from("aside"))).try_filter_map(
+                move |object| async move {
                     Ok(read_aside(&object.location).filter(|aside| aside.at < before))
-                });
+                },
+            );
             Ok(old.take(most).try_collect().await?)
         })
     }
@@ -247,7 +246,8 @@ async fn sweep_folder(uploads: PathBuf, before: Timestamp) -> io::Result<u64> {
         for namespace in entries(&uploads)? {
             for file in entries(&namespace)? {
                 let modified = file.metadata().and_then(|file| file.modified());
-                let old = modified.is_ok_and(|at| Timestamp::try_from(at).is_ok_and(|at| at < before));
+                let old =
+                    modified.is_ok_and(|at| Timestamp::try_from(at).is_ok_and(|at| at < before));
                 if old && std::fs::remove_file(&file).is_ok() {
                     removed += 1;
                 }
@@ -266,7 +266,10 @@ fn entries(folder: &FilePath) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-async fn sweep_bucket(store: &Arc<dyn ObjectStore>, before: Timestamp) -> object_store::Result<u64> {
+async fn sweep_bucket(
+    store: &Arc<dyn ObjectStore>,
+    before: Timestamp,
+) -> object_store::Result<u64> {
     let mut removed = 0;
     let mut uploads = store.list(Some(&Path::from("uploads")));
     while let Some(upload) = uploads.try_next().await? {

@@ -66,7 +66,10 @@ impl Reading {
         if digest == *self.resource.digest() {
             return self.held.take().map(Ok);
         }
-        let message = format!("the bytes of {} are not those that were kept", self.resource);
+        let message = format!(
+            "the bytes of {} are not those that were kept",
+            self.resource
+        );
         Some(Err(io::Error::new(io::ErrorKind::InvalidData, message)))
     }
 }
