@@ -4,13 +4,24 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
-use object_store::{ClientOptions, ObjectStore};
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use semel_model::SecretText;
+
+/// How long a bucket may be silent. An object may take as long as it needs while bytes flow.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// How long a bucket is asked again before it counts as unreachable; the step's own policy goes on
+/// from there.
+const RETRY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often, in that time.
+const RETRIES_MAX: usize = 3;
 
 /// Where resources are kept.
 #[derive(Clone, Debug)]
@@ -130,7 +141,17 @@ impl Bucket {
             .with_bucket_name(&self.bucket)
             .with_region(&self.region)
             .with_virtual_hosted_style_request(false)
-            .with_client_options(ClientOptions::new().with_allow_http(in_the_clear));
+            .with_client_options(
+                ClientOptions::new()
+                    .with_allow_http(in_the_clear)
+                    .with_timeout_disabled()
+                    .with_read_timeout(SILENCE_MAX),
+            )
+            .with_retry(RetryConfig {
+                max_retries: RETRIES_MAX,
+                retry_timeout: RETRY_PATIENCE,
+                ..RetryConfig::default()
+            });
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(endpoint);
         }
