@@ -98,6 +98,7 @@ COMMENT ON COLUMN resources.step IS 'The step that kept it first.';
 COMMENT ON COLUMN resources.created_at IS 'When.';
 COMMENT ON COLUMN resources.expires_at IS 'When it may be removed.';
 CREATE INDEX resources_by_expiry ON resources (expires_at);
+CREATE INDEX resources_by_creation ON resources (namespace_id, created_at, digest);
 
 CREATE TABLE llm_answers (
     namespace_id integer NOT NULL,

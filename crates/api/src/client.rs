@@ -6,11 +6,13 @@
 
 mod error;
 mod flows;
+mod resources;
 mod runs;
 mod transfer;
 mod waits;
 
 pub use error::ClientError;
+pub use resources::Content;
 
 use std::fmt;
 use std::time::Duration;

@@ -90,6 +90,9 @@ codes! {
     /// No such release.
     ReleaseNotFound "release-not-found" 404 "There is no such release"
         "Show the flow to see the numbers of its releases.";
+    /// No such resource.
+    ResourceNotFound "resource-not-found" 404 "There is no such resource"
+        "Check the digest and the token's namespace; a resource is kept for as long as its step says.";
     /// The callback leads nowhere, or no longer.
     CallbackNotFound "callback-not-found" 404 "There is nothing to call back"
         "The address is unknown, or what it was for is over; nothing was changed.";
@@ -144,6 +147,9 @@ codes! {
     /// The database does not answer.
     DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
         "Repeat the request with the same key after the time in Retry-After.";
+    /// The resource store does not answer.
+    ResourcesUnavailable "resources-unavailable" 503 "The resource store does not answer"
+        "Repeat the request; if it stays, check `serve.resources` of the server.";
     /// A defect of ours.
     Internal "internal" 500 "Something is wrong with the server"
         "Repeat the request with the same key; if it stays, look at the server's log.";

@@ -8,6 +8,7 @@ mod audit;
 mod effect;
 mod flow;
 mod problem;
+mod resource;
 mod run;
 mod standing;
 mod wait;
@@ -18,6 +19,7 @@ pub use audit::{
 pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
+pub use resource::{Resource, ResourceFilter};
 pub use run::{
     Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
     Started,

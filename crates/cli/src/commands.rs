@@ -15,6 +15,7 @@ pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod migrate;
+pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod wait;
@@ -39,6 +40,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
         Command::Key(command) => key::run(ctx, &command).await,
+        Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
         Command::Serve(arguments) => serve::run(ctx, &arguments).await,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,

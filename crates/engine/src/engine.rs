@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
+use semel_steps::{NoResources, ResourceStore};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
@@ -103,6 +104,8 @@ pub struct Options {
     pub settle_margin: Span,
     /// How long ended runs are kept.
     pub history: Span,
+    /// Where large outputs are kept.
+    pub resources: Arc<dyn ResourceStore>,
 }
 
 impl Options {
@@ -118,6 +121,7 @@ impl Options {
             secret,
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
+            resources: Arc::new(NoResources),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`vault`] keeps secrets and the connections that name them.
 //! - [`key_audit`] reads what traffic says about keys.
+//! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
@@ -24,9 +25,11 @@ pub mod fold;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;
+pub mod llm;
 pub mod metrics;
 mod recent;
 pub mod recover;
+pub mod resources;
 pub mod retain;
 pub mod settle;
 pub mod turn;
@@ -40,4 +43,6 @@ pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
 pub use vault::{MasterKeys, SecretView, VaultError};
+pub use resources::Resources;
+pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use waits::{CallbackError, Called};

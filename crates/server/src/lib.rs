@@ -26,6 +26,7 @@ mod keys;
 mod meters;
 mod query;
 mod refusal;
+mod resources;
 mod routes;
 mod runs;
 mod serve;

@@ -11,7 +11,8 @@ use semel_api::Code;
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
-    access, callbacks, duplicates, effects, flows, health, hooks, keys, meters, runs, starts, waits,
+    access, callbacks, duplicates, effects, flows, health, hooks, keys, meters, resources, runs,
+    starts, waits,
 };
 
 /// Every route.
@@ -52,6 +53,9 @@ fn api() -> Router<App> {
         .route("/keys/{flow}", get(keys::show))
         .route("/keys/{flow}/audit", get(keys::audit))
         .route("/keys/{flow}/drop", post(keys::drop_key))
+        .route("/resources", get(resources::list))
+        .route("/resources/{digest}", get(resources::show))
+        .route("/resources/{digest}/content", get(resources::download))
         .route("/waits", get(waits::list))
         .route("/waits/{wait}/complete", post(waits::complete))
         .layer(map_response(keep_out_of_caches))

@@ -10,6 +10,7 @@ use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, Route, SetupError, Tokens};
 use crate::limits::Limits;
+use crate::llm::LlmCaller;
 use crate::resources::{NoResources, ResourceStore};
 
 /// What all sessions of a process share. By default: public addresses, and no resources.
@@ -58,6 +59,7 @@ impl Reach {
 pub struct Executors {
     http: HttpCaller,
     limits: Arc<Limits>,
+    llm: LlmCaller,
 }
 
 /// One attempt at an effect.
@@ -82,9 +84,11 @@ impl Executors {
     ///
     /// Where the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
+        let http = HttpCaller::new(gate, reach)?;
         Ok(Self {
-            http: HttpCaller::new(gate, reach)?,
+            llm: LlmCaller::new(http.clone()),
             limits: reach.limits.clone(),
+            http,
         })
     }
 
@@ -111,9 +115,12 @@ impl Executors {
             | Call::Db(_)
             | Call::Ssh(_)
             | Call::Notify(_)
-            | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_) => Outcome::Failed(no_executor(attempt.call)),
+            Call::Llm(request) => match attempt.to {
+                Some(to) => self.llm.ask(request, to).await,
+                None => Outcome::Failed(no_destination(attempt.call)),
+            },
         }
     }
 
@@ -171,4 +178,10 @@ impl Executors {
 fn no_executor(call: &Call) -> Fault {
     let message = format!("this build cannot perform `{}`", call.kind());
     Fault::permanent("not-in-this-build", message)
+}
+
+fn no_destination(call: &Call) -> Fault {
+    let name = call.connection().unwrap_or_default();
+    let message = format!("there is no connection `{name}`: semel connection set {name}");
+    Fault::passing("connection-missing", message)
 }

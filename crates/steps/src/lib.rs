@@ -11,6 +11,7 @@ pub mod fault;
 pub mod gate;
 pub mod http;
 pub mod limits;
+pub mod llm;
 pub mod resources;
 
 pub use destination::Destination;
@@ -19,4 +20,5 @@ pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, Route, SetupError};
 pub use limits::Limits;
+pub use llm::LlmCaller;
 pub use resources::{KeepError, NoResources, Opened, ResourceStore};

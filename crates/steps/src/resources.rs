@@ -4,12 +4,21 @@
 //! database, and the engine's retention asks there. Bytes are streamed in both directions, so that
 //! an output of gigabytes costs a few MiB of memory.
 
+mod gather;
+mod place;
+mod shelf;
+mod verify;
+
+pub use place::{Bucket, Place, PlaceError};
+pub use shelf::{RESOURCE_BYTES_MAX, Shelf};
+
 use std::fmt::Debug;
 use std::io;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use jiff::Timestamp;
 use semel_model::{Fault, Resource, ResourceRef};
 
 /// Keeps bytes and gives them back.
@@ -33,6 +42,58 @@ pub trait ResourceStore: Debug + Send + Sync {
         stream: BoxStream<'a, io::Result<Bytes>>,
         bytes_max: u64,
     ) -> BoxFuture<'a, Result<Resource, KeepError>>;
+
+    /// Whether there is a place to keep anything.
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    /// Sets bytes aside that nobody is known to need. They can still be opened, and are taken back
+    /// with [`restore`](Self::restore) where somebody needs them after all. Nothing where there
+    /// are none.
+    fn set_aside(
+        &self,
+        _namespace_id: i32,
+        _resource: ResourceRef,
+        _at: Timestamp,
+    ) -> BoxFuture<'_, io::Result<Option<Aside>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// What was set aside before an instant, at most so many.
+    fn list_aside(
+        &self,
+        _before: Timestamp,
+        _most: usize,
+    ) -> BoxFuture<'_, io::Result<Vec<Aside>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Takes bytes back that were set aside.
+    fn restore(&self, _aside: Aside) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Removes bytes that were set aside, for good.
+    fn discard(&self, _aside: Aside) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Removes what was left behind by uploads that broke off before an instant; says how many.
+    fn sweep(&self, _before: Timestamp) -> BoxFuture<'_, io::Result<u64>> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
+/// Bytes that were set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// Whose they are.
+    pub namespace_id: i32,
+    /// Which.
+    pub resource: ResourceRef,
+    /// When they were set aside.
+    pub at: Timestamp,
 }
 
 /// A resource that is being read.
@@ -103,6 +164,17 @@ impl ResourceStore for NoResources {
     ) -> BoxFuture<'a, Result<Resource, KeepError>> {
         Box::pin(async { Err(KeepError::Off) })
     }
+
+    fn is_on(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody keeps these bytes here.
+#[must_use]
+pub fn resource_missing(resource: ResourceRef) -> Fault {
+    let message = format!("there is no {resource}: it was never kept here, or its time is over");
+    Fault::permanent("resource-missing", message)
 }
 
 /// The server has nowhere to keep large outputs.

@@ -23,10 +23,12 @@ pub mod journal;
 pub mod kv;
 pub mod link;
 mod locks;
+pub mod llm_answers;
 pub mod migrate;
 pub mod outbox;
 pub mod queue;
 pub mod refusals;
+pub mod resources;
 pub mod retain;
 pub mod runs;
 pub mod secrets;
@@ -41,7 +43,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 23] = [
+    let modules: Vec<(&'static str, &[&'static str])> = vec![
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -56,8 +58,10 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("outbox", outbox::STATEMENTS),
+        ("llm_answers", llm_answers::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
+        ("resources", resources::STATEMENTS),
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("secrets", secrets::STATEMENTS),

@@ -26,14 +26,18 @@
 pub mod client;
 pub mod cluster;
 pub mod database;
+pub mod model;
 pub mod peer;
 pub mod program;
 pub mod proxy;
+pub mod s3;
 mod watchdog;
 
 pub use client::Client;
 pub use cluster::{Cluster, Connection, Options, Server};
 pub use database::Database;
+pub use model::Model;
 pub use peer::Peer;
 pub use program::{Process, Program};
 pub use proxy::{Cut, Proxy};
+pub use s3::S3;

@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::logs::{self, Format};
 use crate::output::{self, Progress, Reader};
+use crate::resources;
 use crate::service::{self, Service, Signals};
 use folder::Folder;
 use watch::Watch;
@@ -98,6 +99,7 @@ async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<
     let (listener, url) = listen(port).await?;
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
+    options.resources = resources::in_folder(&folder.path().join("resources"))?;
     let service = Service::start(cell, options, listener).await?;
     folder.write("database", &address)?;
     folder.write("url", &url)?;

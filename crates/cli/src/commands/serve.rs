@@ -14,6 +14,7 @@ use crate::config::Key;
 use crate::context::Context;
 use crate::logs::{self, Format};
 use crate::outcome::Outcome;
+use crate::resources;
 use crate::service::{self, Service, Signals};
 
 /// How long a stop may take.
@@ -52,6 +53,10 @@ pub(crate) struct Arguments {
     /// How long after a lost lease *did not happen* is refused [default: 60s].
     #[arg(long, value_name = "SPAN")]
     settle_margin: Option<String>,
+    /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
+    /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
+    #[arg(long, value_name = "PLACE")]
+    resources: Option<String>,
     /// How log lines look: text or json [default: json].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -96,6 +101,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     logs::start(format.unwrap_or(Format::Json), "info");
     let mut options = Options::new(secret(ctx, arguments)?);
     choose(ctx, arguments, &mut options)?;
+    options.resources = resources::configured(ctx, arguments.resources.as_deref())?;
     let mut signals = Signals::catch()?;
     let cell = arguments.database.connect(ctx).await?;
     refuse_pending(&cell).await?;

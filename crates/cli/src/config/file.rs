@@ -34,6 +34,9 @@ struct Serve {
     lease: Option<String>,
     capacity: Option<u32>,
     settle_margin: Option<String>,
+    resources: Option<String>,
+    s3_endpoint: Option<String>,
+    s3_region: Option<String>,
     log_format: Option<String>,
 }
 
@@ -56,12 +59,15 @@ impl File {
             Key::Database => self.serve.database.clone(),
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
-            // A key that opens every callback does not belong beside the flows.
-            Key::Secret => None,
+            // Keys that open every callback or every output do not belong beside the flows.
+            Key::Secret | Key::S3AccessKey | Key::S3SecretKey => None,
             Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),
+            Key::Resources => self.serve.resources.clone(),
+            Key::S3Endpoint => self.serve.s3_endpoint.clone(),
+            Key::S3Region => self.serve.s3_region.clone(),
             Key::LogFormat => self.serve.log_format.clone(),
         }
     }

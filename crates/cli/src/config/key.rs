@@ -23,13 +23,23 @@ pub(crate) enum Key {
     Capacity,
     /// How long after a lost lease a person has to wait before saying that nothing happened.
     SettleMargin,
+    /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
+    Resources,
+    /// The address of the bucket's store, where it is not Amazon's.
+    S3Endpoint,
+    /// The bucket's region.
+    S3Region,
+    /// Who signs in to the bucket.
+    S3AccessKey,
+    /// With which key.
+    S3SecretKey,
     /// Log lines for people or for programs.
     LogFormat,
 }
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -40,6 +50,11 @@ impl Key {
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
+        Self::Resources,
+        Self::S3Endpoint,
+        Self::S3Region,
+        Self::S3AccessKey,
+        Self::S3SecretKey,
         Self::LogFormat,
     ];
 
@@ -56,6 +71,11 @@ impl Key {
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
+            Self::Resources => "serve.resources",
+            Self::S3Endpoint => "serve.s3_endpoint",
+            Self::S3Region => "serve.s3_region",
+            Self::S3AccessKey => "serve.s3_access_key",
+            Self::S3SecretKey => "serve.s3_secret_key",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -73,6 +93,11 @@ impl Key {
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
+            Self::Resources => "SEMEL_RESOURCES",
+            Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
+            Self::S3Region => "SEMEL_S3_REGION",
+            Self::S3AccessKey => "SEMEL_S3_ACCESS_KEY",
+            Self::S3SecretKey => "SEMEL_S3_SECRET_KEY",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -90,6 +115,11 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
+            | Self::S3AccessKey
+            | Self::S3SecretKey
             | Self::LogFormat => None,
         }
     }
@@ -103,16 +133,25 @@ impl Key {
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
             Self::LogFormat => Some("json"),
-            Self::Token | Self::Database | Self::PublicUrl | Self::Secret | Self::SecretFile => {
-                None
-            }
+            Self::Token
+            | Self::Database
+            | Self::PublicUrl
+            | Self::Secret
+            | Self::SecretFile
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
+            | Self::S3AccessKey
+            | Self::S3SecretKey => None,
         }
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::Secret => "(kept secret)".to_owned(),
+            Self::Token | Self::Secret | Self::S3AccessKey | Self::S3SecretKey => {
+                "(kept secret)".to_owned()
+            }
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen
@@ -121,6 +160,9 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
             | Self::LogFormat => value.to_owned(),
         }
     }

@@ -151,7 +151,6 @@ impl Turn {
             to,
         }
     }
-    }
 
     /// An operation whose result is known rides on the next write; another is a write of its own.
     async fn perform_kv(&mut self, operation: Operation) -> Result<(), Stop> {

@@ -8,5 +8,6 @@ mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
+mod resources;
 mod starts;
 mod world;

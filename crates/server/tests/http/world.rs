@@ -1,12 +1,13 @@
 //! A server on a database of its own, with a client that has a token and one that has none.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
-use semel_engine::{Engine, Options, Secret};
+use semel_engine::{Engine, Options, Place, Secret, Shelf};
 use semel_model::{FlowName, RunId, Span};
 use semel_server::{ServerOptions, serve, token};
 use semel_store::{Cell, CellOptions, migrate, tokens};
@@ -26,6 +27,7 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     _down: DropGuard,
     pub(crate) database: Database,
+    _outputs: tempfile::TempDir,
 }
 
 impl World {
@@ -51,7 +53,11 @@ impl World {
         let cell = Cell::connect(url, CellOptions::default()).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
-        let engine = Engine::start(cell, Options::new(secret)).await?;
+        let outputs = tempfile::tempdir()?;
+        let mut chosen = Options::new(secret);
+        let place = Place::Folder(outputs.path().to_owned());
+        chosen.resources = Arc::new(Shelf::open(&place)?);
+        let engine = Engine::start(cell, chosen).await?;
 
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -65,6 +71,7 @@ impl World {
             address,
             _down: down.drop_guard(),
             database,
+            _outputs: outputs,
         })
     }
 
