@@ -6,12 +6,14 @@
 mod digest;
 mod http;
 mod kv;
+mod signature;
 mod step;
 mod trigger;
 
 pub use digest::{Digest, DigestError};
 pub use http::{Body, HttpGuard, HttpStep, Method, Probe, Request};
 pub use kv::{KvStep, KvVerb};
+pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use step::{Action, Step, Wait};
 pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
 
