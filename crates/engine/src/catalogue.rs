@@ -6,15 +6,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Duration;
 
 use semel_flow::{Action, Flow, Step};
 use semel_model::{FlowName, NamespaceName};
 use semel_store::flows::{self, ReleaseRow};
 use semel_store::{Cell, ReadError};
-
-/// How often a process asks whether its catalogue is stale.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How many releases that are no longer live are kept compiled.
 const OLD_RELEASES_MAX: usize = 1000;
@@ -64,16 +60,6 @@ impl Catalogue {
         };
         catalogue.refresh().await?;
         Ok(catalogue)
-    }
-
-    /// Keeps the catalogue fresh for as long as the process lives.
-    pub async fn keep_fresh(&self) {
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            if let Err(error) = self.refresh().await {
-                tracing::debug!(%error, "the catalogue could not be looked at");
-            }
-        }
     }
 
     /// Loads the live releases again, if they changed.
@@ -134,6 +120,12 @@ impl Catalogue {
         }
         let row = flows::find_release(&self.cell, id).await?;
         Ok(row.and_then(|row| self.compile(row)))
+    }
+
+    /// Whether a release names a connection. One that cannot be read is taken to.
+    pub(crate) fn goes_over(&self, release: i32, connection: &str) -> bool {
+        let known = self.known(release);
+        known.is_none_or(|release| release.flow.connections().contains(connection))
     }
 
     fn live(&self) -> Arc<Live> {

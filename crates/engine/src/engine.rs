@@ -4,6 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::{self, Accept};
@@ -26,6 +27,7 @@ use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::turn::Turn;
+use crate::vault::{MasterKeys, Vault};
 use crate::{recover, retain};
 
 /// How long a stopping process lets its runs reach their next commit.
@@ -33,6 +35,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often somebody who waits for a run's end looks at the record, where nobody will tell.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a process asks whether what it knows of control data is stale.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
 /// How often they look where this process carries the run: its lease may have gone to another.
 const LOOK_RARELY: Duration = Duration::from_secs(5);
@@ -64,6 +69,10 @@ impl Secret {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
 }
 
 impl std::fmt::Debug for Secret {
@@ -85,6 +94,10 @@ pub struct Options {
     pub public_url: String,
     /// What callback addresses are derived from.
     pub secret: Secret,
+    /// What secrets are sealed with in the end.
+    pub masters: MasterKeys,
+    /// Special addresses that flows may reach all the same, such as a private network.
+    pub allow_private: Vec<IpNet>,
     /// How long beyond lease and timeout a doubt must be old before a person may say that it did
     /// not happen.
     pub settle_margin: Span,
@@ -100,6 +113,8 @@ impl Options {
             lease: Span::from_secs(30),
             capacity: 1024,
             public_url: "http://127.0.0.1:7171".to_owned(),
+            masters: MasterKeys::derive(&secret),
+            allow_private: Vec::new(),
             secret,
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
@@ -130,6 +145,7 @@ pub struct Inner {
     pub(crate) options: Options,
     pub(crate) clock: Clock,
     pub(crate) catalogue: Catalogue,
+    pub(crate) vault: Vault,
     pub(crate) metrics: Metrics,
     pub(crate) accept: Writer<Accept>,
     pub(crate) record: Writer<Record>,
@@ -154,6 +170,7 @@ impl Engine {
         let inner = Arc::new(Inner {
             clock: Clock::start(&cell).await?,
             catalogue: Catalogue::load(&cell).await?,
+            vault: Vault::open(&cell, options.masters.clone()).await?,
             metrics: Metrics::default(),
             accept: claims::start_accepting(&cell),
             record: journal::start_recording(&cell),
@@ -258,7 +275,7 @@ impl Inner {
     fn start_duties(self: &Arc<Self>) {
         let keep_fresh = {
             let inner = self.clone();
-            async move { inner.catalogue.keep_fresh().await }
+            async move { keep_fresh(&inner).await }
         };
         let duties = [
             tokio::spawn(lease::keep_renewing(self.clone())).abort_handle(),
@@ -318,6 +335,19 @@ impl Inner {
                 pause = (pause * 2).min(Duration::from_secs(2));
             }
         });
+    }
+}
+
+/// Looks for changes of control data for as long as the process lives.
+async fn keep_fresh(inner: &Inner) {
+    loop {
+        tokio::time::sleep(REFRESH_EVERY).await;
+        if let Err(error) = inner.catalogue.refresh().await {
+            tracing::debug!(%error, "the catalogue could not be looked at");
+        }
+        if let Err(error) = inner.vault.refresh().await {
+            tracing::debug!(%error, "the vault could not be looked at");
+        }
     }
 }
 

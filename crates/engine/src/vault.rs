@@ -1,0 +1,397 @@
+//! The vault: secrets, and the connections that name them.
+//!
+//! A secret is sealed with its namespace's data key, which is itself sealed with an outer key that
+//! is kept outside the database: whoever has a dump has nothing. Secrets can be set and used; no
+//! way leads back to a person. Each process keeps the secrets in use opened in memory, and looks
+//! again when control data changes.
+
+mod seal;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, RwLock};
+
+use hmac::{Hmac, KeyInit as _, Mac};
+use jiff::Timestamp;
+use semel_model::{SecretText, Span};
+use semel_steps::Destination;
+use semel_store::secrets::{self, DataKeyRow, SecretRow};
+use semel_store::{Cell, ReadError, connections, flows};
+use sha2::Sha256;
+
+use crate::engine::{Secret, SecretError};
+use seal::SealingKey;
+
+/// How long a secret that was followed by another still verifies deliveries.
+pub const OVERLAP: Span = Span::from_const_secs(24 * 3_600);
+
+/// The most bytes of a secret.
+pub const SECRET_BYTES_MAX: usize = 16 * 1024;
+
+/// The outer keys. The first seals, all open: that is how they are changed.
+#[derive(Clone)]
+pub struct MasterKeys(Vec<SealingKey>);
+
+impl MasterKeys {
+    /// Reads keys of 64 hex digits, divided by commas or lines, the current one first.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them is no key, or there is none.
+    pub fn parse(text: &str) -> Result<Self, SecretError> {
+        let words = text.split([',', '\n']).map(str::trim);
+        let keys: Result<Vec<SealingKey>, SecretError> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| Secret::from_hex(word).map(|secret| SealingKey::new(*secret.bytes())))
+            .collect();
+        match keys? {
+            keys if keys.is_empty() => Err(SecretError),
+            keys => Ok(Self(keys)),
+        }
+    }
+
+    /// A key derived from the installation's secret, where the operator names no other.
+    #[must_use]
+    pub fn derive(secret: &Secret) -> Self {
+        let mac = Hmac::<Sha256>::new_from_slice(secret.bytes());
+        assert!(mac.is_ok(), "a key of any length will do");
+        let digest = mac.map(|mac| mac.chain_update(b"semel.master-key.1").finalize());
+        let bytes = digest.map_or([0; 32], |digest| digest.into_bytes().into());
+        Self(vec![SealingKey::new(bytes)])
+    }
+
+    fn current(&self) -> &SealingKey {
+        &self.0[0]
+    }
+}
+
+impl std::fmt::Debug for MasterKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MasterKeys({})", self.0.len())
+    }
+}
+
+/// Why a secret was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    /// There is nothing in it, or too much.
+    #[error("a secret has 1 to {SECRET_BYTES_MAX} bytes")]
+    Length,
+    /// The namespace's data key is sealed with an outer key that this process does not have.
+    #[error("the data key is sealed with the master key {name}, which this server was not given")]
+    Locked {
+        /// What tells that key from others.
+        name: String,
+    },
+    /// The database did not answer in time.
+    #[error("the database did not answer: {0}")]
+    Unavailable(#[from] ReadError),
+}
+
+/// Secrets and connections as this process knows them.
+pub struct Vault {
+    cell: Cell,
+    masters: MasterKeys,
+    held: RwLock<Arc<Held>>,
+}
+
+#[derive(Default)]
+struct Held {
+    version: i64,
+    secrets: HashMap<(i32, String), Vec<Opened>>,
+    linked: HashMap<i32, Arc<Linked>>,
+}
+
+/// One version of a secret, opened.
+struct Opened {
+    version: i32,
+    text: SecretText,
+    retires_at: Option<Timestamp>,
+}
+
+/// The destinations of a namespace, by name.
+#[derive(Default)]
+pub struct Linked {
+    by_name: HashMap<String, Arc<Destination>>,
+}
+
+impl Linked {
+    /// The destination of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Arc<Destination>> {
+        self.by_name.get(name)
+    }
+}
+
+/// What a secret is called and since when, as people may see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretView {
+    /// What connections and triggers call it.
+    pub name: String,
+    /// The latest version.
+    pub version: i32,
+    /// When that was set.
+    pub set_at: Timestamp,
+    /// Until when the version before it still verifies deliveries.
+    pub former_until: Option<Timestamp>,
+}
+
+impl Vault {
+    /// Opens what is in use.
+    pub(crate) async fn open(cell: &Cell, masters: MasterKeys) -> Result<Self, ReadError> {
+        let vault = Self {
+            cell: cell.clone(),
+            masters,
+            held: RwLock::default(),
+        };
+        vault.refresh().await?;
+        Ok(vault)
+    }
+
+    /// Looks again, if control data changed.
+    pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
+        let version = flows::version(&self.cell).await?;
+        if version == self.held().version {
+            return Ok(());
+        }
+        let keys = self.open_keys(None).await?;
+        let mut held = Held {
+            version,
+            ..Held::default()
+        };
+        for row in secrets::list(&self.cell, None).await? {
+            let key = keys.get(&(row.namespace_id, row.data_key));
+            let text = key.and_then(|key| open_secret(key, &row));
+            let Some(text) = text else {
+                tracing::error!(
+                    secret = row.name,
+                    "a secret cannot be opened: its master key is not here"
+                );
+                continue;
+            };
+            let opened = Opened {
+                version: row.version,
+                text,
+                retires_at: row.retires_at,
+            };
+            let name = (row.namespace_id, row.name);
+            held.secrets.entry(name).or_default().push(opened);
+        }
+        let mut linked: HashMap<i32, Linked> = HashMap::new();
+        for row in connections::list_all(&self.cell).await? {
+            let destination = held.link(row);
+            let names = linked.entry(destination.namespace_id).or_default();
+            let name = destination.name.clone();
+            names.by_name.insert(name, Arc::new(destination));
+        }
+        held.linked = linked
+            .into_iter()
+            .map(|(id, it)| (id, Arc::new(it)))
+            .collect();
+        match self.held.write() {
+            Ok(mut slot) => *slot = Arc::new(held),
+            Err(mut poisoned) => **poisoned.get_mut() = Arc::new(held),
+        }
+        Ok(())
+    }
+
+    /// The destinations of a namespace.
+    pub(crate) fn linked(&self, namespace_id: i32) -> Arc<Linked> {
+        self.held()
+            .linked
+            .get(&namespace_id)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The versions of a secret that are in use, the latest first.
+    pub(crate) fn secrets(&self, namespace_id: i32, name: &str, now: Timestamp) -> Vec<SecretText> {
+        let held = self.held();
+        let versions = held.secrets.get(&(namespace_id, name.to_owned()));
+        versions
+            .into_iter()
+            .flatten()
+            .filter(|opened| opened.retires_at.is_none_or(|at| at > now))
+            .map(|opened| opened.text.clone())
+            .collect()
+    }
+
+    /// Keeps a secret as its next version, and says which that is.
+    pub(crate) async fn set(
+        &self,
+        namespace_id: i32,
+        name: &str,
+        text: &SecretText,
+        overlap: Span,
+    ) -> Result<i32, VaultError> {
+        if text.reveal().is_empty() || text.reveal().len() > SECRET_BYTES_MAX {
+            return Err(VaultError::Length);
+        }
+        let (number, key) = self.sealing_key(namespace_id).await?;
+        loop {
+            let version = secrets::next_version(&self.cell, namespace_id, name).await?;
+            let row = seal_secret(&key, number, namespace_id, name, version, text);
+            if secrets::set(&self.cell, &row, overlap).await? {
+                self.refresh().await?;
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Removes a secret; false when there is none.
+    pub(crate) async fn delete(&self, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
+        let deleted = secrets::delete(&self.cell, namespace_id, name).await?;
+        self.refresh().await?;
+        Ok(deleted)
+    }
+
+    /// The secrets of a namespace, without what is in them.
+    pub(crate) async fn list(&self, namespace_id: i32) -> Result<Vec<SecretView>, ReadError> {
+        let mut views: Vec<SecretView> = Vec::new();
+        for row in secrets::list(&self.cell, Some(namespace_id)).await? {
+            match views.last_mut().filter(|view| view.name == row.name) {
+                Some(view) => view.former_until = view.former_until.max(row.retires_at),
+                None => views.push(SecretView {
+                    name: row.name,
+                    version: row.version,
+                    set_at: row.created_at,
+                    former_until: None,
+                }),
+            }
+        }
+        Ok(views)
+    }
+
+    /// Makes a new data key for a namespace, seals every secret in use with it, and all data keys
+    /// with the current outer key. May be repeated, and may be broken off.
+    pub(crate) async fn rotate(&self, namespace_id: i32) -> Result<usize, VaultError> {
+        let keys = self.open_keys(Some(namespace_id)).await?;
+        for row in secrets::list_keys(&self.cell, Some(namespace_id)).await? {
+            let key = keys
+                .get(&(namespace_id, row.number))
+                .ok_or(VaultError::Locked {
+                    name: row.wrapped_by,
+                })?;
+            let row = self.wrapped(namespace_id, row.number, key);
+            secrets::rewrap(&self.cell, &row).await?;
+        }
+        let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
+        secrets::make_key(
+            &self.cell,
+            &self.wrapped(namespace_id, number, &SealingKey::generate()),
+        )
+        .await?;
+        let (number, key) = self.sealing_key(namespace_id).await?;
+        let rows = secrets::list(&self.cell, Some(namespace_id)).await?;
+        for row in &rows {
+            let former = keys.get(&(namespace_id, row.data_key));
+            if let Some(text) = former.and_then(|former| open_secret(former, row)) {
+                let row = seal_secret(&key, number, namespace_id, &row.name, row.version, &text);
+                secrets::reseal(&self.cell, &row).await?;
+            }
+        }
+        self.refresh().await?;
+        Ok(rows.len())
+    }
+
+    /// The key that seals new secrets of a namespace; made where there is none.
+    async fn sealing_key(&self, namespace_id: i32) -> Result<(i32, SealingKey), VaultError> {
+        if secrets::list_keys(&self.cell, Some(namespace_id))
+            .await?
+            .is_empty()
+        {
+            let fresh = self.wrapped(namespace_id, 1, &SealingKey::generate());
+            secrets::make_key(&self.cell, &fresh).await?;
+        }
+        let rows = secrets::list_keys(&self.cell, Some(namespace_id)).await?;
+        let name = rows.last().map(|row| row.wrapped_by.clone());
+        let keys = self.open_keys(Some(namespace_id)).await?;
+        let latest = rows.last().and_then(|row| {
+            let key = keys.get(&(namespace_id, row.number))?;
+            Some((row.number, key.clone()))
+        });
+        latest.ok_or(VaultError::Locked {
+            name: name.unwrap_or_default(),
+        })
+    }
+
+    fn wrapped(&self, namespace_id: i32, number: i32, key: &SealingKey) -> DataKeyRow {
+        let master = self.masters.current();
+        DataKeyRow {
+            namespace_id,
+            number,
+            wrapped: key.wrap(master, &key_owner(namespace_id, number)),
+            wrapped_by: master.name(),
+        }
+    }
+
+    async fn open_keys(
+        &self,
+        namespace_id: Option<i32>,
+    ) -> Result<BTreeMap<(i32, i32), SealingKey>, ReadError> {
+        let rows = secrets::list_keys(&self.cell, namespace_id).await?;
+        let opened = rows.iter().filter_map(|row| {
+            let owner = key_owner(row.namespace_id, row.number);
+            let mut masters = self.masters.0.iter();
+            let key = masters.find_map(|master| master.unwrap_key(&owner, &row.wrapped))?;
+            Some(((row.namespace_id, row.number), key))
+        });
+        Ok(opened.collect())
+    }
+
+    fn held(&self) -> Arc<Held> {
+        match self.held.read() {
+            Ok(held) => held.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+}
+
+impl Held {
+    /// A connection with the latest versions of the secrets that it names.
+    fn link(&self, row: connections::ConnectionRow) -> Destination {
+        let mut named = BTreeMap::new();
+        let mut version = row.version << 32;
+        for name in row.connection.secrets() {
+            let versions = self.secrets.get(&(row.namespace_id, name.to_owned()));
+            if let Some(latest) = versions.and_then(|versions| versions.first()) {
+                version += i64::from(latest.version);
+                named.insert(name.to_owned(), latest.text.clone());
+            }
+        }
+        Destination::new(row.name, row.namespace_id, version, row.connection, named)
+    }
+}
+
+fn key_owner(namespace_id: i32, number: i32) -> Vec<u8> {
+    format!("data-key|{namespace_id}|{number}").into_bytes()
+}
+
+fn secret_owner(namespace_id: i32, name: &str, version: i32) -> Vec<u8> {
+    format!("secret|{namespace_id}|{name}|{version}").into_bytes()
+}
+
+fn seal_secret(
+    key: &SealingKey,
+    number: i32,
+    namespace_id: i32,
+    name: &str,
+    version: i32,
+    text: &SecretText,
+) -> SecretRow {
+    let owner = secret_owner(namespace_id, name, version);
+    SecretRow {
+        namespace_id,
+        name: name.to_owned(),
+        version,
+        data_key: number,
+        sealed: key.seal(&owner, text.reveal().as_bytes()),
+        created_at: Timestamp::UNIX_EPOCH,
+        retires_at: None,
+    }
+}
+
+fn open_secret(key: &SealingKey, row: &SecretRow) -> Option<SecretText> {
+    let owner = secret_owner(row.namespace_id, &row.name, row.version);
+    let text = key.open(&owner, &row.sealed)?;
+    String::from_utf8(text.to_vec()).ok().map(SecretText::new)
+}
