@@ -2,7 +2,8 @@
 //!
 //! The way of a delivery through the modules, in reading order:
 //!
-//! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted: one commit, one run.
+//! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
+//!   one commit, one run.
 //! - [`lease`] keeps the process's right to move runs, and takes runs that are due.
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.

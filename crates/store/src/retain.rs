@@ -64,8 +64,8 @@ pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
     Ok((forgotten.unsigned_abs(), seen == FORGET_MAX))
 }
 
-/// Removes command answers older than a day, entries and signed bodies past their time, and sessions that are long
-/// over; frees runs that a session left behind which is not on record.
+/// Removes command answers older than a day, entries and signed bodies past their time, and
+/// sessions that are long over; frees runs that a session left behind which is not on record.
 pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;

@@ -34,6 +34,7 @@ struct Serve {
     lease: Option<String>,
     capacity: Option<u32>,
     settle_margin: Option<String>,
+    hook_rate: Option<u32>,
     log_format: Option<String>,
 }
 
@@ -62,6 +63,7 @@ impl File {
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),
+            Key::HookRate => self.serve.hook_rate.map(|rate| rate.to_string()),
             Key::LogFormat => self.serve.log_format.clone(),
         }
     }

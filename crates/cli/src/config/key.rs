@@ -23,13 +23,15 @@ pub(crate) enum Key {
     Capacity,
     /// How long after a lost lease a person has to wait before saying that nothing happened.
     SettleMargin,
+    /// How many deliveries a second each hook takes.
+    HookRate,
     /// Log lines for people or for programs.
     LogFormat,
 }
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -40,6 +42,7 @@ impl Key {
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
+        Self::HookRate,
         Self::LogFormat,
     ];
 
@@ -56,6 +59,7 @@ impl Key {
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
+            Self::HookRate => "serve.hook_rate",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -73,6 +77,7 @@ impl Key {
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
+            Self::HookRate => "SEMEL_HOOK_RATE",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -90,6 +95,7 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::HookRate
             | Self::LogFormat => None,
         }
     }
@@ -102,6 +108,7 @@ impl Key {
             Self::Lease => Some("30s"),
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
+            Self::HookRate => Some("50"),
             Self::LogFormat => Some("json"),
             Self::Token | Self::Database | Self::PublicUrl | Self::Secret | Self::SecretFile => {
                 None
@@ -121,6 +128,7 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::HookRate
             | Self::LogFormat => value.to_owned(),
         }
     }

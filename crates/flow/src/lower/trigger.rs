@@ -7,7 +7,7 @@ use crate::provider::{self, Algorithm, Encoding, Provider, Secret, Unit};
 use crate::release::{
     Part, Scheme, Sent, SentAt, Signature, Start, Triggers, Webhook, WebhookAuth,
 };
-use crate::tree::{Record, Value};
+use crate::tree::Record;
 
 /// What the key of a preset may read.
 const KEY_ROOTS: [&str; 2] = ["input", "headers"];
@@ -82,9 +82,9 @@ fn auth(record: &Record, provider: Option<&Provider>) -> Option<WebhookAuth> {
 /// A signature as its author describes it: `HEADER.….TIME.BODY`, of which all but the body may be
 /// absent.
 fn hmac(said: &Record) -> Option<Signature> {
-    let covered = said.list("covers").iter().map(|item| match &item.value {
-        Value::Text(name) => Some(Part::Header(name.to_ascii_lowercase())),
-        _ => None,
+    let covered = said.list("covers").iter().map(|item| {
+        let name = item.value.as_text()?;
+        Some(Part::Header(name.to_ascii_lowercase()))
     });
     let mut parts = covered.collect::<Option<Vec<_>>>()?;
     let sent = match said.text("timestamp") {
