@@ -305,13 +305,7 @@ fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
     }
 }
 
-fn stopped(
-    inner: &Inner,
-    inbound: &Inbound,
-    subject: Subject,
-    run: RunId,
-    kind: Kind,
-) -> Stopped {
+fn stopped(inner: &Inner, inbound: &Inbound, subject: Subject, run: RunId, kind: Kind) -> Stopped {
     Stopped {
         subject,
         namespace_id: inbound.release.namespace_id,

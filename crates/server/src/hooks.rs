@@ -43,7 +43,9 @@ pub(crate) async fn receive(
     let arrival = Arrival {
         namespace,
         path,
-        target: uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        target: uri
+            .path_and_query()
+            .map_or_else(String::new, ToString::to_string),
         body: payload.0.into(),
         headers: read_headers(&headers),
         query: read_query(&uri)?,

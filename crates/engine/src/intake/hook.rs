@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_flow::Scope;
 use semel_flow::release::{Webhook, WebhookAuth};
-use semel_model::{ClaimId, SecretText, TriggerKind};
+use semel_model::{SecretText, TriggerKind};
 use semel_store::refusals;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -62,22 +62,18 @@ impl Engine {
             .find_hook(&arrival.namespace, &arrival.path)
             .ok_or(IntakeError::UnknownHook)?;
         let webhook = webhook_of(&release)?;
-        let url = format!(
-            "{}{}",
-            inner.options.public_url.trim_end_matches('/'),
-            arrival.target
-        );
+        let (url, secrets) = match &webhook.auth {
+            WebhookAuth::None => (String::new(), Vec::new()),
+            WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => (
+                public_address(inner, &arrival),
+                signing_secrets(inner, release.namespace_id, secret),
+            ),
+        };
         let call = Call {
             headers: &arrival.headers,
             url: &url,
             query: &arrival.query,
             body: &arrival.body,
-        };
-        let secrets = match &webhook.auth {
-            WebhookAuth::None => Vec::new(),
-            WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => {
-                signing_secrets(inner, release.namespace_id, secret)
-            }
         };
         let is_form = call.is_form();
         match authentic::judge(&webhook.auth, &secrets, &call, inner.clock.now()) {
@@ -136,10 +132,9 @@ impl Engine {
             }
             Err(reason) => return Err(refuse(inner, &release, reason).await),
         };
-        let claim = ClaimId::derive(&release.namespace, &release.flow.name, &key);
-        let first = match &digest {
-            Some(digest) => replay::first_key(inner, &release, digest, claim).await?,
-            None => claim,
+        let earlier = match &digest {
+            Some(digest) => replay::earlier_key(inner, &release, digest, &key).await?,
+            None => None,
         };
         let inbound = Inbound {
             fingerprint: fingerprint(&input, &webhook.clock_fields),
@@ -152,9 +147,9 @@ impl Engine {
             headers,
             query,
         };
-        match first == claim {
-            true => self.accept(inbound).await,
-            false => replay::hold(inner, &inbound, first).await,
+        match earlier {
+            None => self.accept(inbound).await,
+            Some(first) => replay::hold(inner, &inbound, first).await,
         }
     }
 
@@ -167,6 +162,12 @@ impl Engine {
 fn webhook_of(release: &Release) -> Result<&Webhook, IntakeError> {
     let webhook = release.flow.trigger.webhook.as_ref();
     webhook.ok_or(IntakeError::UnknownHook)
+}
+
+/// The address that the source was given, as far as the installation knows.
+fn public_address(inner: &Inner, arrival: &Arrival) -> String {
+    let base = inner.options.public_url.trim_end_matches('/');
+    format!("{base}{}", arrival.target)
 }
 
 /// The versions of a secret that deliveries may be signed with, the latest first.
@@ -191,7 +192,12 @@ fn note_flaw(inner: &Arc<Inner>, release: &Arc<Release>, flaw: Flaw) {
     if !inner.unproven.note(namespace, flow, inner.clock.now()) {
         return;
     }
-    tracing::warn!(namespace, flow, reason = flaw.as_str(), "a delivery does not prove where it comes from");
+    tracing::warn!(
+        namespace,
+        flow,
+        reason = flaw.as_str(),
+        "a delivery does not prove where it comes from"
+    );
     let (inner, release) = (inner.clone(), release.clone());
     tokio::spawn(async move {
         let flow = release.flow.name.as_str();

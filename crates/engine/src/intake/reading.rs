@@ -179,7 +179,10 @@ mod tests {
     fn a_form_is_an_object_of_texts_and_no_field_stands_twice() {
         let (input, text) = read_form(b"From=%2B1500&Body=a+b&Empty=").unwrap();
 
-        assert_eq!(input, json!({ "From": "+1500", "Body": "a b", "Empty": "" }));
+        assert_eq!(
+            input,
+            json!({ "From": "+1500", "Body": "a b", "Empty": "" })
+        );
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), input);
         assert!(read_form(b"a=1&a=2").is_err());
         assert_eq!(read_form(b"").unwrap().0, json!({}));

@@ -13,7 +13,7 @@
 //! again, which it does under the same key, it is its own first and goes on.
 
 use semel_model::run::State;
-use semel_model::{ClaimId, RunId};
+use semel_model::{ClaimId, Key, RunId};
 use semel_store::duplicates::{Kind, Subject};
 use semel_store::seen_bodies::{self, Body};
 use semel_store::{ReadError, claims, runs};
@@ -25,13 +25,14 @@ use crate::engine::Inner;
 /// How often a body is looked up that another delivery remembers in the same moment.
 const LOOKS_MAX: usize = 8;
 
-/// The key under which a body came first: its own, where it is new.
-pub(super) async fn first_key(
+/// The other key under which a body came before, where there is one. A new body is remembered.
+pub(super) async fn earlier_key(
     inner: &Inner,
     release: &Release,
     digest: &[u8; 32],
-    claim: ClaimId,
-) -> Result<ClaimId, IntakeError> {
+    key: &Key,
+) -> Result<Option<ClaimId>, IntakeError> {
+    let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
     let body = Body {
         namespace_id: release.namespace_id,
         flow: release.flow.name.as_str(),
@@ -42,7 +43,7 @@ pub(super) async fn first_key(
     for _ in 0..LOOKS_MAX {
         let first = seen_bodies::remember(&inner.cell, body).await;
         if let Some(first) = first.map_err(unavailable)? {
-            return Ok(first);
+            return Ok(Some(first).filter(|first| *first != claim));
         }
     }
     Err(IntakeError::Unavailable(

@@ -38,7 +38,12 @@ impl World {
     }
 
     /// Publishes a flow with a hook for a source, and sets its secret.
-    pub(crate) async fn publish_signed(&self, flow: &str, source: &str, secret: &str) -> Result<()> {
+    pub(crate) async fn publish_signed(
+        &self,
+        flow: &str,
+        source: &str,
+        secret: &str,
+    ) -> Result<()> {
         self.set_secret(flow, secret, Span::from_secs(0)).await?;
         let webhook = webhook(source, flow);
         let rest = format!("trigger:\n  webhook: {webhook}\n{STEPS}");
@@ -69,7 +74,8 @@ async fn prove(source: &str) -> Result<()> {
     world.publish_signed("other", source, SECRETS[3]).await?;
     let target = "/hooks/main/hook?from=a%40b";
     let now = world.now().await?;
-    let make = |secret: usize, id: u32, at: Timestamp| sign(source, SECRETS[secret], target, id, at);
+    let make =
+        |secret: usize, id: u32, at: Timestamp| sign(source, SECRETS[secret], target, id, at);
 
     let good = make(0, 1, now);
     let first = world.send(&good).await?;
@@ -90,12 +96,24 @@ async fn prove(source: &str) -> Result<()> {
         changed.body = changed.body.replace('6', "7");
         wrong.push(changed);
     }
-    if ["stripe", "slack", "hubspot", "linear", "standard-webhooks", "described"].contains(&source) {
+    if [
+        "stripe",
+        "slack",
+        "hubspot",
+        "linear",
+        "standard-webhooks",
+        "described",
+    ]
+    .contains(&source)
+    {
         let far = match source {
             "linear" => SignedDuration::from_secs(8 * 3_600 + 60),
             _ => SignedDuration::from_secs(301),
         };
-        wrong.extend([make(0, 8, now - far), make(0, 9, now + far + SignedDuration::from_secs(60))]);
+        wrong.extend([
+            make(0, 8, now - far),
+            make(0, 9, now + far + SignedDuration::from_secs(60)),
+        ]);
     }
     let mut bodies = Vec::new();
     for signed in &wrong {
@@ -112,7 +130,9 @@ async fn prove(source: &str) -> Result<()> {
     let former = world.send(&make(0, 10, now)).await?;
     let latest = world.send(&make(1, 11, now)).await?;
     assert_eq!((former.status.as_u16(), latest.status.as_u16()), (202, 202));
-    world.set_secret("hook", SECRETS[2], Span::from_secs(0)).await?;
+    world
+        .set_secret("hook", SECRETS[2], Span::from_secs(0))
+        .await?;
     let retired = world.send(&make(1, 12, now)).await?;
     assert_eq!(retired.status, 401, "{source}");
 
@@ -126,7 +146,10 @@ async fn prove(source: &str) -> Result<()> {
     let refusals = soon(async || {
         let client = world.database.connect().await?;
         let rows = client
-            .query("SELECT code, message FROM refusals WHERE flow = 'hook'", &[])
+            .query(
+                "SELECT code, message FROM refusals WHERE flow = 'hook'",
+                &[],
+            )
             .await?;
         Ok((!rows.is_empty()).then_some(rows))
     })
@@ -163,7 +186,10 @@ sources! {
 #[tokio::test]
 async fn a_hook_whose_secret_is_not_set_lets_nobody_in() -> Result<()> {
     let world = World::start().await?;
-    let rest = format!("trigger:\n  webhook: {}\n{STEPS}", webhook("github", "missing"));
+    let rest = format!(
+        "trigger:\n  webhook: {}\n{STEPS}",
+        webhook("github", "missing")
+    );
     world.publish("hook", &rest).await?;
     let now = world.now().await?;
 
@@ -179,7 +205,9 @@ async fn a_hook_whose_secret_is_not_set_lets_nobody_in() -> Result<()> {
 #[tokio::test]
 async fn a_token_is_neither_seen_nor_kept() -> Result<()> {
     let world = World::start().await?;
-    world.set_secret("shop", "hush-hush", Span::from_secs(0)).await?;
+    world
+        .set_secret("shop", "hush-hush", Span::from_secs(0))
+        .await?;
     let open = "auth: { token: {} }, secret: shop, key: input.id";
     let named = "auth: { token: { header: x-shop-token } }, secret: shop, key: input.id";
     for (flow, webhook, header, value) in [
@@ -203,7 +231,10 @@ async fn a_token_is_neither_seen_nor_kept() -> Result<()> {
         assert!(!seen.to_string().contains("hush"), "{seen}");
         let client = world.database.connect().await?;
         let row = client
-            .query_one("SELECT count(*) FROM journal WHERE events::text LIKE '%hush-hush%'", &[])
+            .query_one(
+                "SELECT count(*) FROM journal WHERE events::text LIKE '%hush-hush%'",
+                &[],
+            )
             .await?;
         assert_eq!(row.get::<_, i64>(0), 0);
     }
@@ -217,9 +248,13 @@ async fn what_a_source_counts_between_deliveries_is_no_mismatch() -> Result<()> 
     let now = world.now().await?;
     let target = "/hooks/main/hook";
 
-    let first = world.send(&sign("linear", SECRETS[0], target, 1, now)).await?;
+    let first = world
+        .send(&sign("linear", SECRETS[0], target, 1, now))
+        .await?;
     let later = now + SignedDuration::from_secs(60);
-    let again = world.send(&sign("linear", SECRETS[0], target, 1, later)).await?;
+    let again = world
+        .send(&sign("linear", SECRETS[0], target, 1, later))
+        .await?;
 
     assert_eq!(again.status, 202, "{}", again.text());
     let (first, again): (Value, Value) = (first.json()?, again.json()?);
@@ -231,7 +266,9 @@ async fn what_a_source_counts_between_deliveries_is_no_mismatch() -> Result<()> 
 #[tokio::test]
 async fn a_form_is_read_as_an_object_of_texts() -> Result<()> {
     let world = World::start().await?;
-    world.set_secret("hook", SECRETS[0], Span::from_secs(0)).await?;
+    world
+        .set_secret("hook", SECRETS[0], Span::from_secs(0))
+        .await?;
     let rest = format!(
         "trigger:\n  webhook: {}\n{STEPS}result: input\n",
         webhook("twilio", "hook")

@@ -49,7 +49,10 @@ async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
 
     assert!(!first.quarantined && !again.quarantined);
     assert_eq!(first.run, again.run);
-    assert!(held.iter().all(|one| one.quarantined && one.run == first.run));
+    assert!(
+        held.iter()
+            .all(|one| one.quarantined && one.run == first.run)
+    );
     assert_eq!(count_runs(&world).await?, 1);
     let page = world.client.list_duplicates(Some(first.run)).await?;
     let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
@@ -97,7 +100,10 @@ async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_agai
     };
     assert_eq!(seen_bodies::remember(cell, body).await?, Some(claim));
 
-    let forged: Started = world.send(&signed.clone().with(ID, "forged")).await?.json()?;
+    let forged: Started = world
+        .send(&signed.clone().with(ID, "forged"))
+        .await?
+        .json()?;
     let lost: Started = world.send(&signed).await?.json()?;
 
     assert!(forged.quarantined);
@@ -112,7 +118,10 @@ async fn a_trigger_can_take_them_as_they_come() -> Result<()> {
     let (world, signed) = world(", replay: accept }").await?;
 
     world.send(&signed).await?;
-    let other: Started = world.send(&signed.clone().with(ID, "other")).await?.json()?;
+    let other: Started = world
+        .send(&signed.clone().with(ID, "other"))
+        .await?
+        .json()?;
 
     assert!(!other.quarantined);
     assert_eq!(count_runs(&world).await?, 2);
@@ -128,7 +137,10 @@ async fn a_body_is_forgotten_with_its_key_and_not_before() -> Result<()> {
 
     clock::move_ahead(cell, month).await?;
     retain::sweep(cell).await?;
-    let held: Started = world.send(&signed.clone().with(ID, "early")).await?.json()?;
+    let held: Started = world
+        .send(&signed.clone().with(ID, "early"))
+        .await?
+        .json()?;
     clock::move_ahead(cell, std::time::Duration::from_secs(300)).await?;
     retain::sweep(cell).await?;
     let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;

@@ -122,7 +122,11 @@ pub(crate) fn sign(source: &str, secret: &str, target: &str, id: u32, at: Timest
         "twilio" => {
             let body = format!("MessageSid=SM{id}&From=%2B1500&MessageStatus=delivered");
             let text = format!("{url}From+1500MessageSidSM{id}MessageStatusdelivered");
-            let tag = mac(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes(), &text);
+            let tag = mac(
+                hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+                secret.as_bytes(),
+                &text,
+            );
             let form = "application/x-www-form-urlencoded; charset=utf-8".to_owned();
             let proof = ("x-twilio-signature", STANDARD.encode(tag));
             (vec![("content-type", form), proof], body)
@@ -139,9 +143,8 @@ pub(crate) fn sign(source: &str, secret: &str, target: &str, id: u32, at: Timest
             (vec![json, ("x-pagerduty-signature", value)], body)
         }
         "typeform" => {
-            let body = format!(
-                r#"{{"event_type":"form_response","form_response":{{"token":"t{id}"}}}}"#
-            );
+            let body =
+                format!(r#"{{"event_type":"form_response","form_response":{{"token":"t{id}"}}}}"#);
             let value = format!("sha256={}", STANDARD.encode(sha256(&body)));
             (vec![json, ("typeform-signature", value)], body)
         }

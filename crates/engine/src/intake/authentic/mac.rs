@@ -81,9 +81,7 @@ fn verifies(key: &[u8], message: &Message<'_>, given: &[u8]) -> Choice {
 /// all, must never be taken for one.
 fn read_key(scheme: &Scheme, secret: &str) -> Option<Zeroizing<Vec<u8>>> {
     match scheme.secret {
-        Secret::Text => {
-            (!secret.is_empty()).then(|| Zeroizing::new(secret.as_bytes().to_vec()))
-        }
+        Secret::Text => (!secret.is_empty()).then(|| Zeroizing::new(secret.as_bytes().to_vec())),
         Secret::Base64(prefix) => {
             let text = secret.strip_prefix(prefix)?;
             let bytes = Zeroizing::new(STANDARD.decode(text).ok()?);

@@ -33,10 +33,7 @@ fn a_signature_over_the_body_is_enough() {
     let upper = format!("sha256={}", hex::encode_upper(tag.as_ref()));
     assert_eq!(request.with(|it| it.set("x-shop", &upper)), Ok(()));
     let bare = hex::encode(tag.as_ref());
-    assert_eq!(
-        request.with(|it| it.set("x-shop", &bare)),
-        Err(Flaw::Unfit)
-    );
+    assert_eq!(request.with(|it| it.set("x-shop", &bare)), Err(Flaw::Unfit));
 }
 
 #[test]
@@ -78,7 +75,11 @@ fn a_token_is_one_of_the_secrets() {
     assert_eq!(request.judge(), Ok(()));
     let former = vec!["new".to_owned(), "hush".to_owned()];
     assert_eq!(request.with(|it| it.secrets = former), Ok(()));
-    for (value, flaw) in [("hus", Flaw::Unfit), ("hushh", Flaw::Unfit), ("", Flaw::Incomplete)] {
+    for (value, flaw) in [
+        ("hus", Flaw::Unfit),
+        ("hushh", Flaw::Unfit),
+        ("", Flaw::Incomplete),
+    ] {
         assert_eq!(request.with(|it| it.set("x-token", value)), Err(flaw));
     }
     assert_eq!(request.with(|it| it.headers.clear()), Err(Flaw::Incomplete));
