@@ -72,6 +72,12 @@ codes! {
     /// No flow listens at this hook.
     HookNotFound "hook-not-found" 404 "No flow listens at this hook"
         "Promote a release with this webhook path, or correct the address at the sender.";
+    /// A delivery that does not prove where it comes from.
+    SignatureInvalid "signature-invalid" 401 "The delivery does not prove where it comes from"
+        "Compare secret, headers and clock at the sender; the raw body must arrive unchanged.";
+    /// More than is let in.
+    TooManyRequests "too-many-requests" 429 "Too many requests came at once"
+        "Send again after the time in Retry-After, with the same key.";
     /// No such flow.
     FlowNotFound "flow-not-found" 404 "There is no such flow"
         "List the flows of the namespace; push, publish and promote the one that is missing.";

@@ -3,7 +3,7 @@
 //! The example payload has a value at every path of `input` that the flow reads, so that the run
 //! it starts finds what it looks for.
 
-use semel_flow::release::{Ask, StepGuard};
+use semel_flow::release::{Ask, StepGuard, WebhookAuth};
 use semel_flow::{Expr, Flow, Path};
 use serde_json::{Map, Value, json};
 
@@ -15,9 +15,14 @@ const KEY_EXAMPLE: &str = "example-1";
 /// What stands at the other paths.
 const OTHER_EXAMPLE: &str = "example";
 
-/// The line that delivers an example to a flow's hook, where it has one.
+/// The line that delivers an example to a flow's hook, where it has one that takes what is not
+/// signed: no other line would work as printed.
 pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
     let webhook = flow.trigger.webhook.as_ref()?;
+    match webhook.auth {
+        WebhookAuth::None => {}
+        WebhookAuth::Signature { .. } | WebhookAuth::Token { .. } => return None,
+    }
     let address = format!(
         "{}/hooks/{namespace}/{}",
         url.trim_end_matches('/'),

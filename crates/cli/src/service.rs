@@ -30,6 +30,7 @@ impl Service {
     pub(crate) async fn start(
         cell: Cell,
         options: Options,
+        limits: ServerOptions,
         listener: TcpListener,
     ) -> Result<Self, Problem> {
         let engine = Engine::start(cell, options)
@@ -39,7 +40,7 @@ impl Service {
         let server = tokio::spawn(semel_server::serve(
             listener,
             engine.clone(),
-            ServerOptions::default(),
+            limits,
             shutdown.clone(),
         ));
         Ok(Self {

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
+use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
@@ -164,6 +165,7 @@ pub struct Inner {
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
     pub(crate) recent: Recent,
+    pub(crate) unproven: Unproven,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -188,6 +190,7 @@ impl Engine {
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
             recent: Recent::default(),
+            unproven: Unproven::default(),
             duties: Mutex::default(),
             options,
             cell,

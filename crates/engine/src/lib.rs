@@ -2,7 +2,8 @@
 //!
 //! The way of a delivery through the modules, in reading order:
 //!
-//! - [`intake`] reads what arrives, tells its key and has it accepted: one commit, one run.
+//! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
+//!   one commit, one run.
 //! - [`lease`] keeps the process's right to move runs, and takes runs that are due.
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
@@ -41,7 +42,7 @@ pub use commands::{CancelError, DropError, FlowError, Published};
 pub use connections::{By, ConnectionError};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
-pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
+pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
 pub use vault::{MasterKeys, SecretView, VaultError};
 pub use resources::Resources;
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};

@@ -12,6 +12,7 @@ mod kv;
 mod llm;
 mod notify;
 mod ssh;
+mod signature;
 mod step;
 mod trigger;
 
@@ -25,6 +26,7 @@ pub use llm::LlmStep;
 pub use notify::NotifyStep;
 pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
+pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 //! answered 2xx only after what it asked for is committed. In reading order:
 //!
 //! - `serve` accepts connections and `routes` sends each request to its module.
-//! - `hooks`, `starts` and `callbacks` are where the outside comes in.
+//! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
 //! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
 //! - `runs`, `effects`, `duplicates`, `keys`, `waits` and `flows` are the API's nouns.
 //! - `refusal` is every answer that is no.
@@ -17,6 +17,7 @@ mod callbacks;
 mod commands;
 mod cursor;
 mod duplicates;
+mod edge;
 mod effects;
 mod flows;
 mod health;

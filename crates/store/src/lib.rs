@@ -32,6 +32,7 @@ pub mod resources;
 pub mod retain;
 pub mod runs;
 pub mod secrets;
+pub mod seen_bodies;
 pub mod sessions;
 pub mod tokens;
 pub mod traffic;
@@ -44,6 +45,7 @@ pub use migrate::{MigrateError, migrate};
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
+    let modules: [(&'static str, &[&'static str]); 22] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -65,6 +67,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
+        ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),

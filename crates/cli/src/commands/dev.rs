@@ -69,7 +69,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let worked = tokio::select! {
         // Asked to stop before everything stood: the database is stopped all the same.
         () = signals.come() => Ok(()),
-        started = start(&folder, &cluster, arguments.port) => match started {
+        started = start(ctx, &folder, &cluster, arguments.port) => match started {
             Ok(world) => live(ctx, &folder, world, &mut signals).await,
             Err(problem) => Err(problem),
         },
@@ -88,7 +88,12 @@ struct World {
     url: String,
 }
 
-async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<World, Problem> {
+async fn start(
+    ctx: &Context,
+    folder: &Folder,
+    cluster: &Cluster,
+    port: Option<u16>,
+) -> Result<World, Problem> {
     let address = cluster.address();
     let cell = service::connect(&address, CellOptions::default()).await?;
     super::migrate::apply(&cell).await?;
@@ -100,7 +105,8 @@ async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
     options.resources = resources::in_folder(&folder.path().join("resources"))?;
-    let service = Service::start(cell, options, listener).await?;
+    let limits = super::serve::limits(ctx, None)?;
+    let service = Service::start(cell, options, limits, listener).await?;
     folder.write("database", &address)?;
     folder.write("url", &url)?;
     Ok(World {

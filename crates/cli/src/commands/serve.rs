@@ -1,10 +1,12 @@
 //! `semel serve`: API, hooks and worker on a database.
 
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
 use semel_engine::{Options, Secret};
 use semel_model::Span;
+use semel_server::ServerOptions;
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
@@ -57,6 +59,9 @@ pub(crate) struct Arguments {
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
     resources: Option<String>,
+    /// How many deliveries a second each hook takes; 0 is no limit [default: 50].
+    #[arg(long, value_name = "COUNT")]
+    hook_rate: Option<String>,
     /// How log lines look: text or json [default: json].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -112,7 +117,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .config
         .find(Key::PublicUrl, arguments.public_url.as_deref())
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
-    let mut service = Service::start(cell, options, listener).await?;
+    let limits = limits(ctx, arguments.hook_rate.as_deref())?;
+    let mut service = Service::start(cell, options, limits, listener).await?;
     tracing::info!(%address, "listening on {address}");
     tokio::select! {
         () = signals.come() => {}
@@ -137,6 +143,15 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
         options.settle_margin = margin;
     }
     Ok(())
+}
+
+/// The limits of the server.
+pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOptions, Problem> {
+    let mut limits = ServerOptions::default();
+    if let Some(rate) = read::<u32>(ctx, Key::HookRate, hook_rate)? {
+        limits.hook_rate = NonZeroU32::new(rate);
+    }
+    Ok(limits)
 }
 
 /// Reads a value, and says where a wrong one came from.

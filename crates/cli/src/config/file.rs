@@ -37,6 +37,7 @@ struct Serve {
     resources: Option<String>,
     s3_endpoint: Option<String>,
     s3_region: Option<String>,
+    hook_rate: Option<u32>,
     log_format: Option<String>,
 }
 
@@ -68,6 +69,7 @@ impl File {
             Key::Resources => self.serve.resources.clone(),
             Key::S3Endpoint => self.serve.s3_endpoint.clone(),
             Key::S3Region => self.serve.s3_region.clone(),
+            Key::HookRate => self.serve.hook_rate.map(|rate| rate.to_string()),
             Key::LogFormat => self.serve.log_format.clone(),
         }
     }

@@ -33,13 +33,15 @@ pub(crate) enum Key {
     S3AccessKey,
     /// With which key.
     S3SecretKey,
+    /// How many deliveries a second each hook takes.
+    HookRate,
     /// Log lines for people or for programs.
     LogFormat,
 }
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -55,6 +57,7 @@ impl Key {
         Self::S3Region,
         Self::S3AccessKey,
         Self::S3SecretKey,
+        Self::HookRate,
         Self::LogFormat,
     ];
 
@@ -76,6 +79,7 @@ impl Key {
             Self::S3Region => "serve.s3_region",
             Self::S3AccessKey => "serve.s3_access_key",
             Self::S3SecretKey => "serve.s3_secret_key",
+            Self::HookRate => "serve.hook_rate",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -98,6 +102,7 @@ impl Key {
             Self::S3Region => "SEMEL_S3_REGION",
             Self::S3AccessKey => "SEMEL_S3_ACCESS_KEY",
             Self::S3SecretKey => "SEMEL_S3_SECRET_KEY",
+            Self::HookRate => "SEMEL_HOOK_RATE",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -120,6 +125,7 @@ impl Key {
             | Self::S3Region
             | Self::S3AccessKey
             | Self::S3SecretKey
+            | Self::HookRate
             | Self::LogFormat => None,
         }
     }
@@ -132,6 +138,7 @@ impl Key {
             Self::Lease => Some("30s"),
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
+            Self::HookRate => Some("50"),
             Self::LogFormat => Some("json"),
             Self::Token
             | Self::Database
@@ -163,6 +170,7 @@ impl Key {
             | Self::Resources
             | Self::S3Endpoint
             | Self::S3Region
+            | Self::HookRate
             | Self::LogFormat => value.to_owned(),
         }
     }

@@ -3,7 +3,7 @@
 mod guard;
 mod http;
 
-pub(crate) use http::{env_of, folded};
+pub(crate) use http::{env_of, folded, is_header_name};
 
 use std::collections::HashSet;
 

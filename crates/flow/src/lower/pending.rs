@@ -54,10 +54,7 @@ impl Pending<'_, '_> {
         };
         self.fields(trigger, &["schedule", "event"]);
         if let Some(webhook) = trigger.map("webhook") {
-            self.fields(webhook, &["provider", "secret", "order"]);
-            if webhook.map("auth").is_some() {
-                self.add(webhook.name_span("auth"), "`auth` with a signature");
-            }
+            self.fields(webhook, &["order"]);
         }
         for start in ["webhook", "api", "manual"] {
             if let Some(start) = trigger.map(start)

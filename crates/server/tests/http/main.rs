@@ -1,13 +1,17 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
 mod access;
+mod authentic;
 mod callbacks;
 mod commands;
 mod doubts;
+mod edge;
 mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
 mod resources;
+mod replays;
+mod signing;
 mod starts;
 mod world;

@@ -32,9 +32,14 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    /// A server with limits of the test's choice.
+    pub(crate) async fn start_with(options: ServerOptions) -> Result<Self> {
         let database = new_database().await?;
         let url = database.url();
-        Self::start_on(database, &url, ServerOptions::default()).await
+        Self::start_on(database, &url, options).await
     }
 
     /// A server that reaches its database through a proxy, and is quick to give up on it.

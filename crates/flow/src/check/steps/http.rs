@@ -76,10 +76,8 @@ impl<'t> Check<'_, 't, '_> {
         let mut known = HashSet::new();
         for entry in entries {
             let lower = entry.name.to_ascii_lowercase();
-            let token =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             let span = entry.name_span.clone();
-            if entry.name.is_empty() || !entry.name.bytes().all(token) {
+            if !is_header_name(&entry.name) {
                 let message = format!("`{}` is no name of a header", entry.name);
                 self.add(Code::HeaderInvalid, span, &message, "write `x-name: value`");
             } else if RESERVED_HEADERS.contains(&lower.as_str()) {
@@ -95,6 +93,12 @@ impl<'t> Check<'_, 't, '_> {
             }
         }
     }
+}
+
+/// Whether a text can be the name of a header (RFC 9110).
+pub(crate) fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
 }
 
 /// The flow's constants as one map.
