@@ -5,6 +5,7 @@ use std::sync::Arc;
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, Outcome};
 
+use crate::db::DbCaller;
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
@@ -21,6 +22,7 @@ pub struct Reach {
 #[derive(Clone)]
 pub struct Executors {
     http: HttpCaller,
+    db: DbCaller,
 }
 
 /// One attempt at an effect.
@@ -42,8 +44,9 @@ impl Executors {
     /// # Errors
     ///
     /// Where the system's TLS cannot be set up.
-    pub fn new(gate: Arc<dyn SendGate>, _reach: &Reach) -> Result<Self, SetupError> {
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         Ok(Self {
+            db: DbCaller::new(gate.clone(), reach),
             http: HttpCaller::new(gate)?,
         })
     }
@@ -56,8 +59,11 @@ impl Executors {
         };
         match attempt.call {
             Call::Http(request) => self.http.perform(request, Some(attempt.key), pooling).await,
+            Call::Db(request) => match named(attempt.to) {
+                Ok(to) => self.db.perform(request, to, attempt.key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
             Call::Kv(_)
-            | Call::Db(_)
             | Call::Ssh(_)
             | Call::Notify(_)
             | Call::Llm(_)
@@ -67,11 +73,14 @@ impl Executors {
     }
 
     /// Makes a call that changes nothing, and may be made again.
-    pub async fn read(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
+    pub async fn read(&self, call: &Call, to: Option<&Destination>) -> Outcome {
         match call {
             Call::Http(request) => self.http.perform(request, None, Pooling::Shared).await,
+            Call::Db(request) => match named(to) {
+                Ok(to) => self.db.read(request, to).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
             Call::Kv(_)
-            | Call::Db(_)
             | Call::Ssh(_)
             | Call::Notify(_)
             | Call::Llm(_)
@@ -79,6 +88,11 @@ impl Executors {
             | Call::Emit(_) => Outcome::Failed(no_executor(call)),
         }
     }
+}
+
+/// The destination of a call that cannot do without one.
+fn named(to: Option<&Destination>) -> Result<&Destination, Fault> {
+    to.ok_or_else(|| Fault::permanent("connection-missing", "the call names no connection"))
 }
 
 fn no_executor(call: &Call) -> Fault {

@@ -4,6 +4,7 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+pub mod db;
 pub mod destination;
 pub mod egress;
 pub mod executors;
@@ -11,6 +12,7 @@ pub mod fault;
 pub mod gate;
 pub mod http;
 
+pub use db::DbCaller;
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
