@@ -10,6 +10,8 @@ use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, SetupError};
+use crate::notify::Notifier;
+use crate::ssh::SshCaller;
 
 /// What all sessions of a process share.
 #[derive(Clone, Default)]
@@ -23,6 +25,8 @@ pub struct Reach {
 pub struct Executors {
     http: HttpCaller,
     db: DbCaller,
+    ssh: SshCaller,
+    notifier: Notifier,
 }
 
 /// One attempt at an effect.
@@ -45,9 +49,12 @@ impl Executors {
     ///
     /// Where the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
+        let http = HttpCaller::new(gate.clone())?;
         Ok(Self {
             db: DbCaller::new(gate.clone(), reach),
-            http: HttpCaller::new(gate)?,
+            ssh: SshCaller::new(gate.clone(), reach),
+            notifier: Notifier::new(gate, reach, http.clone()),
+            http,
         })
     }
 
@@ -63,8 +70,30 @@ impl Executors {
                 Ok(to) => self.db.perform(request, to, attempt.key).await,
                 Err(fault) => Outcome::Failed(fault),
             },
-            Call::Kv(_)
-            | Call::Ssh(_)
+            Call::Ssh(request) => match named(attempt.to) {
+                Ok(to) => self.ssh.perform(request, to, attempt.key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Notify(message) => match named(attempt.to) {
+                Ok(to) => self.notifier.perform(message, to, attempt.key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) => {
+                Outcome::Failed(no_executor(attempt.call))
+            }
+        }
+    }
+
+    /// Asks the destination's own marker what became of an effect. Changes nothing.
+    pub async fn probe(&self, attempt: Attempt<'_>) -> Outcome {
+        match attempt.call {
+            Call::Ssh(request) => match named(attempt.to) {
+                Ok(to) => self.ssh.probe(request, to, attempt.key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Http(_)
+            | Call::Kv(_)
+            | Call::Db(_)
             | Call::Notify(_)
             | Call::Llm(_)
             | Call::Persist(_)

@@ -11,6 +11,8 @@ pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod notify;
+pub mod ssh;
 
 pub use db::DbCaller;
 pub use destination::Destination;
@@ -18,3 +20,5 @@ pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};
+pub use notify::Notifier;
+pub use ssh::SshCaller;

@@ -29,6 +29,8 @@ pub mod database;
 pub mod peer;
 pub mod program;
 pub mod proxy;
+pub mod smtp;
+pub mod sshd;
 mod watchdog;
 
 pub use client::Client;
@@ -37,3 +39,5 @@ pub use database::Database;
 pub use peer::Peer;
 pub use program::{Process, Program};
 pub use proxy::{Cut, Proxy};
+pub use smtp::Smtp;
+pub use sshd::Sshd;
