@@ -1,17 +1,24 @@
 //! One door for the engine: a call goes to the executor of its kind.
+//!
+//! Whatever the kind: the destination's limits are asked first and told afterwards, and no secret
+//! of the destination leaves with its answer.
 
 use std::sync::Arc;
 
+use semel_model::connection::Target;
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, Outcome};
 
+use crate::db::DbCaller;
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, Route, SetupError, Tokens};
 use crate::limits::Limits;
 use crate::llm::LlmCaller;
+use crate::notify::Notifier;
 use crate::resources::{NoResources, ResourceStore};
+use crate::ssh::SshCaller;
 
 /// What all sessions of a process share. By default: public addresses, and no resources.
 #[derive(Clone)]
@@ -57,8 +64,11 @@ impl Reach {
 /// One executor per kind of call, for as long as a session's gate is open.
 #[derive(Clone)]
 pub struct Executors {
-    http: HttpCaller,
     limits: Arc<Limits>,
+    http: HttpCaller,
+    db: DbCaller,
+    ssh: SshCaller,
+    notifier: Notifier,
     llm: LlmCaller,
 }
 
@@ -84,10 +94,13 @@ impl Executors {
     ///
     /// Where the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
-        let http = HttpCaller::new(gate, reach)?;
+        let http = HttpCaller::new(gate.clone(), reach)?;
         Ok(Self {
-            llm: LlmCaller::new(http.clone()),
             limits: reach.limits.clone(),
+            db: DbCaller::new(gate.clone(), reach),
+            ssh: SshCaller::new(gate.clone(), reach),
+            notifier: Notifier::new(gate, reach, http.clone()),
+            llm: LlmCaller::new(http.clone()),
             http,
         })
     }
@@ -97,46 +110,81 @@ impl Executors {
         self.within_limits(attempt.to, self.send(attempt)).await
     }
 
-    async fn send(&self, attempt: Attempt<'_>) -> Outcome {
-        let pooling = match attempt.guard {
-            Guard::Review | Guard::Probe => Pooling::Fresh,
-            Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
-        };
-        match attempt.call {
-            Call::Http(request) => {
-                let route = Route {
-                    namespace_id: attempt.namespace_id,
-                    to: attempt.to,
-                };
-                let key = Some(attempt.key);
-                self.http.perform(request, route, key, pooling).await
-            }
-            Call::Kv(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Persist(_)
-            | Call::Emit(_) => Outcome::Failed(no_executor(attempt.call)),
-            Call::Llm(request) => match attempt.to {
-                Some(to) => self.llm.ask(request, to).await,
-                None => Outcome::Failed(no_destination(attempt.call)),
-            },
-        }
-    }
-
-    /// Asks for the marker that a command left where it ran.
-    pub async fn find_marker(&self, route: Route<'_>, call: &Call, key: EffectId) -> Outcome {
-        self.within_limits(route.to, self.ask_marker(route, call, key)).await
-    }
-
-    async fn ask_marker(&self, _route: Route<'_>, call: &Call, _key: EffectId) -> Outcome {
-        Outcome::Failed(no_executor(call))
-    }
-
     /// Makes a call that changes nothing, and may be made again, as far as its destination has
     /// room for it.
     pub async fn read(&self, route: Route<'_>, call: &Call) -> Outcome {
         self.within_limits(route.to, self.ask(route, call)).await
+    }
+
+    /// Asks for the marker that a command left where it ran. Changes nothing.
+    pub async fn find_marker(&self, route: Route<'_>, call: &Call, key: EffectId) -> Outcome {
+        let asking = self.ask_marker(route.to, call, key);
+        self.within_limits(route.to, asking).await
+    }
+
+    /// Tries a connection without changing anything there, and says in a line what answered.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing answers, or not as it should.
+    pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
+        match &to.connection.to {
+            Target::Postgres(_) => self.db.test(to).await,
+            Target::Ssh(_) => self.ssh.test(to).await,
+            Target::Smtp(_) | Target::Slack(_) | Target::Webhook(_) => self.notifier.test(to).await,
+            Target::Http(_) | Target::Llm(_) => self.http.test(to).await,
+        }
+    }
+
+    /// Makes what a destination needs before its first effect.
+    ///
+    /// # Errors
+    ///
+    /// Where the destination refuses, or needs nothing.
+    pub async fn prepare(&self, to: &Destination) -> Result<(), Fault> {
+        match &to.connection.to {
+            Target::Postgres(_) => self.db.prepare(to).await,
+            Target::Http(_)
+            | Target::Smtp(_)
+            | Target::Ssh(_)
+            | Target::Slack(_)
+            | Target::Webhook(_)
+            | Target::Llm(_) => Err(to.unfit("prepare")),
+        }
+    }
+
+    async fn send(&self, attempt: Attempt<'_>) -> Outcome {
+        let Attempt { call, to, key, .. } = attempt;
+        match call {
+            Call::Http(request) => {
+                let route = Route {
+                    namespace_id: attempt.namespace_id,
+                    to,
+                };
+                let pooling = match attempt.guard {
+                    Guard::Review | Guard::Probe => Pooling::Fresh,
+                    Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => {
+                        Pooling::Shared
+                    }
+                };
+                self.http.perform(request, route, Some(key), pooling).await
+            }
+            Call::Db(request) => match named(call, to) {
+                Ok(to) => self.db.perform(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Ssh(request) => match named(call, to) {
+                Ok(to) => self.ssh.perform(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Notify(message) => match named(call, to) {
+                Ok(to) => self.notifier.perform(message, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) => {
+                Outcome::Failed(no_executor(call))
+            }
+        }
     }
 
     async fn ask(&self, route: Route<'_>, call: &Call) -> Outcome {
@@ -145,9 +193,29 @@ impl Executors {
                 let pooling = Pooling::Shared;
                 self.http.perform(request, route, None, pooling).await
             }
-            Call::Kv(_)
+            Call::Db(request) => match named(call, route.to) {
+                Ok(to) => self.db.read(request, to).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Llm(request) => match named(call, route.to) {
+                Ok(to) => self.llm.ask(request, to).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Kv(_) | Call::Ssh(_) | Call::Notify(_) | Call::Persist(_) | Call::Emit(_) => {
+                Outcome::Failed(no_executor(call))
+            }
+        }
+    }
+
+    async fn ask_marker(&self, to: Option<&Destination>, call: &Call, key: EffectId) -> Outcome {
+        match call {
+            Call::Ssh(request) => match named(call, to) {
+                Ok(to) => self.ssh.probe(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Http(_)
+            | Call::Kv(_)
             | Call::Db(_)
-            | Call::Ssh(_)
             | Call::Notify(_)
             | Call::Llm(_)
             | Call::Persist(_)
@@ -168,20 +236,24 @@ impl Executors {
             Ok(permit) => {
                 let outcome = exchange.await;
                 permit.outcome(&outcome);
-                outcome
+                to.redactor().redact(outcome)
             }
             Err(fault) => Outcome::Failed(fault),
         }
     }
 }
 
-fn no_executor(call: &Call) -> Fault {
-    let message = format!("this build cannot perform `{}`", call.kind());
-    Fault::permanent("not-in-this-build", message)
+/// The destination of a call that cannot do without one.
+fn named<'a>(call: &Call, to: Option<&'a Destination>) -> Result<&'a Destination, Fault> {
+    to.ok_or_else(|| {
+        let name = call.connection().unwrap_or_default();
+        let message = format!("there is no connection `{name}`: semel connection create {name}");
+        Fault::passing("connection-missing", message)
+    })
 }
 
-fn no_destination(call: &Call) -> Fault {
-    let name = call.connection().unwrap_or_default();
-    let message = format!("there is no connection `{name}`: semel connection set {name}");
-    Fault::passing("connection-missing", message)
+/// The engine performs these itself.
+fn no_executor(call: &Call) -> Fault {
+    let message = format!("`{}` is not performed here", call.kind());
+    Fault::permanent("no-executor", message)
 }

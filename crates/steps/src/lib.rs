@@ -4,6 +4,7 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+pub mod db;
 pub mod destination;
 pub mod egress;
 pub mod executors;
@@ -13,7 +14,10 @@ pub mod http;
 pub mod limits;
 pub mod llm;
 pub mod resources;
+pub mod notify;
+pub mod ssh;
 
+pub use db::DbCaller;
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
@@ -22,3 +26,6 @@ pub use http::{HttpCaller, Pooling, Route, SetupError};
 pub use limits::Limits;
 pub use llm::LlmCaller;
 pub use resources::{KeepError, NoResources, Opened, ResourceStore};
+pub use http::{HttpCaller, Pooling, SetupError};
+pub use notify::Notifier;
+pub use ssh::SshCaller;

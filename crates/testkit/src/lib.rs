@@ -31,6 +31,8 @@ pub mod peer;
 pub mod program;
 pub mod proxy;
 pub mod s3;
+pub mod smtp;
+pub mod sshd;
 mod watchdog;
 
 pub use client::Client;
@@ -41,3 +43,5 @@ pub use peer::Peer;
 pub use program::{Process, Program};
 pub use proxy::{Cut, Proxy};
 pub use s3::S3;
+pub use smtp::Smtp;
+pub use sshd::Sshd;

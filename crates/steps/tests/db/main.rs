@@ -1,0 +1,7 @@
+//! The `db` executor on a real PostgreSQL, with wires that break.
+
+mod perform;
+mod refusals;
+mod values;
+mod wires;
+mod world;
