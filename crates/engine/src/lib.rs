@@ -35,9 +35,9 @@ pub mod waits;
 
 pub use catalogue::{Catalogue, Release};
 pub use commands::{CancelError, DropError, FlowError, Published};
-pub use connections::{By, ConnectionError};
+pub use connections::{By, ConnectionError, Kept};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
-pub use vault::{MasterKeys, SecretView, VaultError};
+pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -88,7 +88,13 @@ fn each_passes_where_its_connections_are_known() {
         let connected = recipe.source.split("connection: ").skip(1);
         let connections = connected.map(|rest| {
             let name = rest.split([',', '\n', ' ']).next().unwrap();
-            (name.to_owned(), Connection { honours_keys })
+            (
+                name.to_owned(),
+                Connection {
+                    honours_keys,
+                    kind: None,
+                },
+            )
         });
         let facts = Facts {
             connections: connections.collect(),

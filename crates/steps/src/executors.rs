@@ -20,6 +20,7 @@ pub struct Reach {
 /// One executor per kind of call, for as long as a session's gate is open.
 #[derive(Clone)]
 pub struct Executors {
+    reach: Reach,
     http: HttpCaller,
 }
 
@@ -42,14 +43,31 @@ impl Executors {
     /// # Errors
     ///
     /// Where the system's TLS cannot be set up.
-    pub fn new(gate: Arc<dyn SendGate>, _reach: &Reach) -> Result<Self, SetupError> {
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         Ok(Self {
+            reach: reach.clone(),
             http: HttpCaller::new(gate)?,
         })
     }
 
-    /// Makes one attempt at an effect.
+    /// What all sessions of the process share.
+    pub(crate) const fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Makes one attempt at an effect. Secrets that come back are taken out.
     pub async fn perform(&self, attempt: Attempt<'_>) -> Outcome {
+        let outcome = self.send(attempt).await;
+        redacted(outcome, attempt.to)
+    }
+
+    /// Makes a call that changes nothing, and may be made again. Secrets that come back are taken
+    /// out.
+    pub async fn read(&self, call: &Call, to: Option<&Destination>) -> Outcome {
+        redacted(self.ask(call, to).await, to)
+    }
+
+    async fn send(&self, attempt: Attempt<'_>) -> Outcome {
         let pooling = match attempt.guard {
             Guard::Review | Guard::Probe => Pooling::Fresh,
             Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
@@ -66,8 +84,7 @@ impl Executors {
         }
     }
 
-    /// Makes a call that changes nothing, and may be made again.
-    pub async fn read(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
+    async fn ask(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
         match call {
             Call::Http(request) => self.http.perform(request, None, Pooling::Shared).await,
             Call::Kv(_)
@@ -78,6 +95,13 @@ impl Executors {
             | Call::Persist(_)
             | Call::Emit(_) => Outcome::Failed(no_executor(call)),
         }
+    }
+}
+
+fn redacted(outcome: Outcome, to: Option<&Destination>) -> Outcome {
+    match to {
+        Some(to) => to.redactor().redact(outcome),
+        None => outcome,
     }
 }
 

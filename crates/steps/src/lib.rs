@@ -10,9 +10,12 @@ pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod redact;
+mod trial;
 
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, SetupError};
+pub use redact::Redactor;
