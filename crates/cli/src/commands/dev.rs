@@ -30,6 +30,9 @@ const PORT: u16 = 7171;
 /// How many ports are tried from there.
 const PORT_TRIES: u16 = 50;
 
+/// What flows may reach here and not in earnest: this machine itself.
+const OPEN: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+
 /// How often the directory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -98,6 +101,7 @@ async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<
     let (listener, url) = listen(port).await?;
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
+    options.allow_private = OPEN.iter().filter_map(|range| range.parse().ok()).collect();
     let service = Service::start(cell, options, listener).await?;
     folder.write("database", &address)?;
     folder.write("url", &url)?;

@@ -31,6 +31,8 @@ struct Serve {
     listen: Option<String>,
     public_url: Option<String>,
     secret_key_file: Option<String>,
+    master_keys_file: Option<String>,
+    allow_private: Option<String>,
     lease: Option<String>,
     capacity: Option<u32>,
     settle_margin: Option<String>,
@@ -56,9 +58,11 @@ impl File {
             Key::Database => self.serve.database.clone(),
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
-            // A key that opens every callback does not belong beside the flows.
-            Key::Secret => None,
+            // A key that opens every callback or secret does not belong beside the flows.
+            Key::Secret | Key::MasterKeys => None,
             Key::SecretFile => self.serve.secret_key_file.clone(),
+            Key::MasterKeysFile => self.serve.master_keys_file.clone(),
+            Key::AllowPrivate => self.serve.allow_private.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),

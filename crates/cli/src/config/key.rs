@@ -17,6 +17,12 @@ pub(crate) enum Key {
     Secret,
     /// A file that holds it.
     SecretFile,
+    /// The keys that secrets are sealed with in the end, the current one first.
+    MasterKeys,
+    /// A file that holds them.
+    MasterKeysFile,
+    /// Special addresses that flows may reach all the same.
+    AllowPrivate,
     /// How long a worker's lease holds without renewal.
     Lease,
     /// How many runs one process holds at once.
@@ -29,7 +35,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -37,6 +43,9 @@ impl Key {
         Self::PublicUrl,
         Self::Secret,
         Self::SecretFile,
+        Self::MasterKeys,
+        Self::MasterKeysFile,
+        Self::AllowPrivate,
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
@@ -53,6 +62,9 @@ impl Key {
             Self::PublicUrl => "serve.public_url",
             Self::Secret => "serve.secret_key",
             Self::SecretFile => "serve.secret_key_file",
+            Self::MasterKeys => "serve.master_keys",
+            Self::MasterKeysFile => "serve.master_keys_file",
+            Self::AllowPrivate => "serve.allow_private",
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
@@ -70,6 +82,9 @@ impl Key {
             Self::PublicUrl => "SEMEL_PUBLIC_URL",
             Self::Secret => "SEMEL_SECRET_KEY",
             Self::SecretFile => "SEMEL_SECRET_KEY_FILE",
+            Self::MasterKeys => "SEMEL_MASTER_KEYS",
+            Self::MasterKeysFile => "SEMEL_MASTER_KEYS_FILE",
+            Self::AllowPrivate => "SEMEL_ALLOW_PRIVATE",
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
@@ -87,6 +102,9 @@ impl Key {
             | Self::PublicUrl
             | Self::Secret
             | Self::SecretFile
+            | Self::MasterKeys
+            | Self::MasterKeysFile
+            | Self::AllowPrivate
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
@@ -103,21 +121,28 @@ impl Key {
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
             Self::LogFormat => Some("json"),
-            Self::Token | Self::Database | Self::PublicUrl | Self::Secret | Self::SecretFile => {
-                None
-            }
+            Self::Token
+            | Self::Database
+            | Self::PublicUrl
+            | Self::Secret
+            | Self::SecretFile
+            | Self::MasterKeys
+            | Self::MasterKeysFile
+            | Self::AllowPrivate => None,
         }
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::Secret => "(kept secret)".to_owned(),
+            Self::Token | Self::Secret | Self::MasterKeys => "(kept secret)".to_owned(),
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen
             | Self::PublicUrl
             | Self::SecretFile
+            | Self::MasterKeysFile
+            | Self::AllowPrivate
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin

@@ -3,10 +3,12 @@
 mod access;
 mod callbacks;
 mod commands;
+mod connections;
 mod doubts;
 mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
+mod secrets;
 mod starts;
 mod world;
