@@ -4,10 +4,12 @@
 //! safe; this client never repeats by itself, never follows a redirect, and never looks for a
 //! proxy: what it was given is where it goes.
 
+mod connections;
 mod error;
 mod flows;
 mod resources;
 mod runs;
+mod secrets;
 mod transfer;
 mod waits;
 
@@ -92,6 +94,15 @@ impl Client {
     /// A request that changes something, under a key.
     fn post(&self, path: &[&str], key: &str) -> RequestBuilder {
         self.ask(Method::POST, path).header("Idempotency-Key", key)
+    }
+
+    /// A request that is the same when it is repeated, under a key where the caller has one.
+    fn ask_under(&self, method: Method, path: &[&str], key: Option<&str>) -> RequestBuilder {
+        let request = self.ask(method, path);
+        match key {
+            Some(key) => request.header("Idempotency-Key", key),
+            None => request,
+        }
     }
 
     fn ask(&self, method: Method, path: &[&str]) -> RequestBuilder {

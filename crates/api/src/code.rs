@@ -150,6 +150,27 @@ codes! {
     /// Nothing to publish.
     DraftMissing "draft-missing" 409 "The flow has no draft"
         "Push a draft first.";
+    /// No such connection.
+    ConnectionNotFound "connection-not-found" 404 "There is no such connection"
+        "List the connections of the namespace; create the one that is missing.";
+    /// What a connection says cannot be.
+    ConnectionInvalid "connection-invalid" 422 "The connection cannot be kept"
+        "Mend what the detail names; docs/connections.md lists the fields of each kind.";
+    /// Another connection has the name.
+    ConnectionDiffers "connection-differs" 409 "There is another connection of this name"
+        "Give it another name, or say that the other one is to be replaced.";
+    /// A live flow goes over the connection.
+    ConnectionInUse "connection-in-use" 409 "A live flow goes over the connection"
+        "Promote a release of that flow that does not name the connection, then delete it.";
+    /// No such secret.
+    SecretNotFound "secret-not-found" 404 "There is no such secret"
+        "List the secrets of the namespace; nothing was removed.";
+    /// What was sent cannot be a secret.
+    SecretInvalid "secret-invalid" 422 "The secret cannot be kept"
+        "Send a name that the detail allows and a value of 1 to 16,384 bytes.";
+    /// The server was not given the master key.
+    VaultLocked "vault-locked" 409 "The vault is sealed with another master key"
+        "Add the former master key behind the current one in SEMEL_MASTER_KEYS, and start again.";
     /// The database does not answer.
     DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
         "Repeat the request with the same key after the time in Retry-After.";

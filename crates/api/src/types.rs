@@ -5,17 +5,20 @@
 //! strictly: a member that nobody knows is refused instead of being dropped in silence.
 
 mod audit;
+mod connection;
 mod effect;
 mod flow;
 mod problem;
 mod resource;
 mod run;
+mod secret;
 mod standing;
 mod wait;
 
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
+pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
 pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
@@ -24,6 +27,7 @@ pub use run::{
     Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
     Started,
 };
+pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};
 pub use wait::{Called, CompleteWait, Wait};
 

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    check, completions, config, dev, doctor, doubt, duplicate, effect, flow, init, key, migrate,
-    resource, run, serve, wait,
+    check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow, init, key,
+    migrate, resource, run, secret, serve, wait,
 };
 use crate::output::Reader;
 
@@ -74,6 +74,10 @@ pub(crate) enum Command {
     Resource(resource::Command),
     #[command(subcommand)]
     Wait(wait::Command),
+    #[command(subcommand)]
+    Connection(connection::Command),
+    #[command(subcommand)]
+    Secret(secret::Command),
     Serve(serve::Arguments),
     Migrate(migrate::Arguments),
     Doctor(doctor::Arguments),

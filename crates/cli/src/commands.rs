@@ -6,6 +6,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod connection;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod doubt;
@@ -17,6 +18,7 @@ pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod wait;
 
@@ -42,6 +44,8 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
+        Command::Connection(command) => connection::run(ctx, &command).await,
+        Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Serve(arguments) => serve::run(ctx, &arguments).await,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
         Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,
@@ -85,6 +89,11 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
+    /// The key that was given.
+    fn given(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
     /// The key that was given, or the one that these words have.
     fn key_or(&self, words: &[&str]) -> String {
         match &self.key {

@@ -3,7 +3,11 @@
 use std::io::IsTerminal as _;
 use std::str::FromStr;
 
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +31,43 @@ impl FromStr for Format {
 }
 
 /// Starts logging. `SEMEL_LOG` says how much (e.g. `debug`, or `warn,semel_engine=debug`); without
-/// it, `level` does.
+/// it, `level` does. What libraries say below `info` is never shown: some of them print what goes
+/// over the wire, and secrets go over it.
 pub(crate) fn start(format: Format, level: &str) {
     let filter = std::env::var("SEMEL_LOG")
         .ok()
         .and_then(|text| EnvFilter::try_new(text).ok())
         .unwrap_or_else(|| EnvFilter::new(level));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    // Fails only where somebody else logs already, who then goes on.
-    let _ = match format {
-        Format::Text => lines.with_target(false).try_init(),
-        Format::Json => lines.json().flatten_event(true).try_init(),
+    let lines = match format {
+        Format::Text => lines.with_target(false).boxed(),
+        Format::Json => lines.json().flatten_event(true).boxed(),
     };
+    let ours = filter_fn(|line| is_shown(line.target(), *line.level()));
+    // Fails only where somebody else logs already, who then goes on.
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(ours)
+        .with(lines)
+        .try_init();
+}
+
+/// Whether a line may be shown at all.
+fn is_shown(target: &str, level: Level) -> bool {
+    level <= Level::INFO || target.starts_with("semel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_libraries_say_of_the_wire_is_not_shown() {
+        assert!(is_shown("semel_engine::turn", Level::TRACE));
+        assert!(is_shown("deadpool.postgres", Level::WARN));
+        assert!(!is_shown("tokio_postgres::query", Level::DEBUG));
+        assert!(!is_shown("h2::codec", Level::TRACE));
+    }
 }

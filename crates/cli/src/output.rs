@@ -106,6 +106,13 @@ impl Drop for Transfer {
     }
 }
 
+/// Asks for something that is typed behind the question.
+pub(crate) fn ask(question: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "{question}");
+    let _ = stderr.flush();
+}
+
 /// Shows that something takes its time, until it is dropped; to people at a terminal only.
 pub(crate) struct Progress(ProgressBar);
 

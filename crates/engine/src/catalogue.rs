@@ -107,6 +107,21 @@ impl Catalogue {
             .cloned()
     }
 
+    /// The live releases of a namespace that take an event.
+    pub fn listeners(&self, namespace_id: i32, event: &str) -> Vec<Arc<Release>> {
+        let takes = |release: &&Arc<Release>| {
+            let trigger = release.flow.trigger.event.as_ref();
+            release.namespace_id == namespace_id
+                && trigger.is_some_and(|trigger| trigger.name == event)
+        };
+        self.live()
+            .by_flow
+            .values()
+            .filter(takes)
+            .cloned()
+            .collect()
+    }
+
     /// The live release of a flow.
     pub fn find_flow(&self, namespace_id: i32, flow: &FlowName) -> Option<Arc<Release>> {
         self.live()

@@ -1,6 +1,6 @@
 //! Commands: what people and programs ask of flows, runs and keys. Each may be asked twice.
 
-use semel_flow::Checked;
+use semel_flow::{Checked, Severity};
 use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId};
 use semel_store::audit::{self, Act};
 use semel_store::{ReadError, claims, flows, queue, runs};
@@ -132,7 +132,8 @@ impl From<ReadError> for DropError {
 impl Engine {
     /// Keeps a text as its flow's working copy.
     pub async fn push_flow(&self, namespace_id: i32, source: &str) -> Result<FlowName, FlowError> {
-        let checked = semel_flow::check("draft", source);
+        let facts = self.facts(namespace_id, Severity::Warning).await?;
+        let checked = semel_flow::check_with("draft", source, &facts);
         let Some(flow) = &checked.flow else {
             return Err(FlowError::Invalid(Box::new(checked)));
         };
@@ -151,7 +152,8 @@ impl Engine {
         let views = flows::list(cell, namespace_id, Some(flow.as_str())).await?;
         let view = views.into_iter().next().ok_or(FlowError::UnknownFlow)?;
         let source = view.draft.ok_or(FlowError::NoDraft)?;
-        let checked = semel_flow::check(&format!("{flow}.flow.yaml"), &source);
+        let facts = self.facts(namespace_id, Severity::Error).await?;
+        let checked = semel_flow::check_with(&format!("{flow}.flow.yaml"), &source, &facts);
         let Some(sound) = &checked.flow else {
             return Err(FlowError::Invalid(Box::new(checked)));
         };

@@ -1,5 +1,9 @@
 //! Connections and secrets, as people keep them. Every change is written down with who made it.
 
+mod keep;
+
+pub use keep::Kept;
+
 use semel_model::connection::Target;
 use semel_model::{Connection, SecretText, Span};
 use semel_store::audit::{self, Act};
@@ -25,6 +29,9 @@ pub enum ConnectionError {
     /// There is none of this name.
     #[error("there is no connection of this name")]
     Unknown,
+    /// Another one has the name.
+    #[error("there is another connection of this name")]
+    Differs,
     /// The database did not answer in time.
     #[error("the connection could not be written down: {0}")]
     Unavailable(#[from] ReadError),
@@ -38,6 +45,7 @@ impl ConnectionError {
             Self::Invalid(_) => "connection-invalid",
             Self::InUse { .. } => "connection-in-use",
             Self::Unknown => "connection-not-found",
+            Self::Differs => "connection-differs",
             Self::Unavailable(_) => "database-unavailable",
         }
     }

@@ -25,6 +25,7 @@ use crate::turn::{Begun, Fresh, Opening, Turn};
 
 mod authentic;
 mod error;
+mod event;
 mod hook;
 mod reading;
 mod replay;
@@ -113,7 +114,7 @@ impl Engine {
         let declared = match start.trigger {
             TriggerKind::Api => triggers.api.as_ref(),
             TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook => None,
+            TriggerKind::Webhook | TriggerKind::Event => None,
         };
         let Some(declared) = declared else {
             return Err(IntakeError::NoTrigger {

@@ -10,6 +10,7 @@
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`vault`] keeps secrets and the connections that name them.
+//! - [`events`] spreads what flows emit to the flows and webhooks that take it.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
@@ -22,6 +23,7 @@ pub mod decide;
 pub mod doubts;
 mod ends;
 pub mod engine;
+pub mod events;
 pub mod fold;
 pub mod intake;
 pub mod key_audit;
@@ -39,11 +41,11 @@ pub mod waits;
 
 pub use catalogue::{Catalogue, Release};
 pub use commands::{CancelError, DropError, FlowError, Published};
-pub use connections::{By, ConnectionError};
+pub use connections::{By, ConnectionError, Kept};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
-pub use vault::{MasterKeys, SecretView, VaultError};
 pub use resources::Resources;
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
+pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -235,6 +235,11 @@ impl Engine {
     }
 }
 
+/// Whether a result is too large for the journal.
+pub(crate) fn is_large(result: &Value) -> bool {
+    serialised_bytes(result).is_ok_and(|bytes| bytes > INLINE_BYTES_MAX)
+}
+
 /// How long a value is as JSON, without writing it.
 fn serialised_bytes(value: &Value) -> Result<usize, Fault> {
     struct Count(usize);

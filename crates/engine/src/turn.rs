@@ -27,8 +27,10 @@ use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
 
+mod large;
 mod notes;
 mod opening;
+mod reads;
 mod world;
 mod write;
 

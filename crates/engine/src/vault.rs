@@ -5,8 +5,11 @@
 //! way leads back to a person. Each process keeps the secrets in use opened in memory, and looks
 //! again when control data changes.
 
+mod keys;
 mod linked;
 mod seal;
+
+pub use keys::KeyReport;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
@@ -57,8 +60,9 @@ impl MasterKeys {
         let mac = Hmac::<Sha256>::new_from_slice(secret.bytes());
         assert!(mac.is_ok(), "a key of any length will do");
         let digest = mac.map(|mac| mac.chain_update(b"semel.master-key.1").finalize());
-        let bytes = digest.map_or([0; 32], |digest| digest.into_bytes().into());
-        Self(vec![SealingKey::new(bytes)])
+        Self(vec![SealingKey::new(
+            digest.map_or([0; 32], |digest| digest.into_bytes().into()),
+        )])
     }
 
     fn current(&self) -> &SealingKey {
@@ -172,10 +176,8 @@ impl Vault {
                 .or_default()
                 .add(destination);
         }
-        held.linked = linked
-            .into_iter()
-            .map(|(id, it)| (id, Arc::new(it)))
-            .collect();
+        let linked = linked.into_iter();
+        held.linked = linked.map(|(id, it)| (id, Arc::new(it))).collect();
         match self.held.write() {
             Ok(mut slot) => *slot = Arc::new(held),
             Err(mut poisoned) => **poisoned.get_mut() = Arc::new(held),

@@ -5,6 +5,7 @@
 //! question asked before a release: a flow that this build cannot run is refused.
 
 mod allow;
+mod connections;
 mod fit;
 mod names;
 mod rules;
@@ -173,6 +174,7 @@ fn judge(outline: &Outline<'_>, facts: &Facts, report: &mut Report<'_>) -> Vec<A
     check.steps();
     check.names();
     check.fit();
+    check.connections();
     check.broken = check.broken_steps();
     check.rules();
     check.allow()

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use semel_model::{Guard, Span};
 use serde::Serialize;
 
+use crate::diagnostic::Severity;
 use crate::tree::{Record, StepInfo};
 
 /// What is known about the world that a flow runs in, apart from the flow.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The connections, by name. One that is not among them is not judged.
+    /// The connections, by name.
     pub connections: BTreeMap<String, Connection>,
+    /// How much one matters that is not among them; where this is absent, it is not judged.
+    pub unknown: Option<Severity>,
 }
 
 /// What is known about a connection.
@@ -19,6 +22,8 @@ pub struct Facts {
 pub struct Connection {
     /// How long its destination remembers an idempotency key; absent where it honours none.
     pub honours_keys: Option<Span>,
+    /// What kind of destination it leads to, where that is known.
+    pub kind: Option<&'static str>,
 }
 
 /// What kind of change an effect is.

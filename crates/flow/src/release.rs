@@ -11,8 +11,8 @@ mod keep;
 mod kv;
 mod llm;
 mod notify;
-mod ssh;
 mod signature;
+mod ssh;
 mod step;
 mod trigger;
 
@@ -24,10 +24,10 @@ pub use keep::{EmitStep, PersistStep};
 pub use kv::{KvStep, KvVerb};
 pub use llm::LlmStep;
 pub use notify::NotifyStep;
+pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
-pub use signature::{Part, Scheme, Sent, SentAt, Signature};
-pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
+pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};
 

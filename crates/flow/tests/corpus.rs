@@ -55,9 +55,13 @@ fn facts(source: &str) -> Facts {
     });
     for (name, window) in said.as_object().into_iter().flatten() {
         let honours_keys = window.as_str().map(|span| span.parse().expect("a span"));
-        facts
-            .connections
-            .insert(name.clone(), Connection { honours_keys });
+        facts.connections.insert(
+            name.clone(),
+            Connection {
+                honours_keys,
+                kind: None,
+            },
+        );
     }
     facts
 }

@@ -88,10 +88,17 @@ fn each_passes_where_its_connections_are_known() {
         let connected = recipe.source.split("connection: ").skip(1);
         let connections = connected.map(|rest| {
             let name = rest.split([',', '\n', ' ']).next().unwrap();
-            (name.to_owned(), Connection { honours_keys })
+            (
+                name.to_owned(),
+                Connection {
+                    honours_keys,
+                    kind: None,
+                },
+            )
         });
         let facts = Facts {
             connections: connections.collect(),
+            ..Facts::default()
         };
         let examined = examine(&recipe.name, &recipe.source, &facts);
         assert!(

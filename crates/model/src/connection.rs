@@ -3,6 +3,8 @@
 //! A connection names its secrets and never holds one. It is kept apart from the flows that use
 //! it, so that a flow can be shown, copied and checked without opening a door.
 
+pub mod preset;
+
 use serde::{Deserialize, Serialize};
 
 use crate::span::Span;

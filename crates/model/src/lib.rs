@@ -35,7 +35,7 @@ pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, SessionId, WaitId};
 pub use key::Key;
-pub use name::{FlowName, NameError, NamespaceName, StepId};
+pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, Outcome, Receipt};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;

@@ -1,4 +1,4 @@
-//! Names that authors give: flows, steps, namespaces.
+//! Names that authors give: flows, steps, namespaces, and what is kept apart from flows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,8 +16,13 @@ pub struct NameError {
     pub separator: char,
 }
 
+/// Why a text is no label.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name begins with a letter or digit and has up to 63 of A-Z, a-z, 0-9, '_', '-' and '.'")]
+pub struct LabelError;
+
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $separator:literal) => {
+    ($(#[$doc:meta])* $name:ident, $error:ident, $is:expr, $wrong:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -31,21 +36,21 @@ macro_rules! name {
         }
 
         impl FromStr for $name {
-            type Err = NameError;
+            type Err = $error;
 
-            fn from_str(text: &str) -> Result<Self, NameError> {
-                if is_name(text, $separator) {
+            fn from_str(text: &str) -> Result<Self, $error> {
+                if $is(text) {
                     Ok(Self(text.into()))
                 } else {
-                    Err(NameError { separator: $separator })
+                    Err($wrong)
                 }
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = NameError;
+            type Error = $error;
 
-            fn try_from(text: String) -> Result<Self, NameError> {
+            fn try_from(text: String) -> Result<Self, $error> {
                 text.parse()
             }
         }
@@ -66,16 +71,29 @@ macro_rules! name {
 
 name!(
     /// Who a flow and its runs belong to.
-    NamespaceName, '-'
+    NamespaceName, NameError, |text| is_name(text, '-'), NameError { separator: '-' }
 );
 name!(
     /// What an author calls a flow.
-    FlowName, '-'
+    FlowName, NameError, |text| is_name(text, '-'), NameError { separator: '-' }
 );
 name!(
     /// What an author calls a step, so that expressions can read its result.
-    StepId, '_'
+    StepId, NameError, |text| is_name(text, '_'), NameError { separator: '_' }
 );
+
+name!(
+    /// What the owner of a connection or a secret calls it.
+    Label, LabelError, is_label, LabelError
+);
+
+fn is_label(text: &str) -> bool {
+    text.len() <= NAME_CHARS_MAX
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
 
 fn is_name(text: &str, separator: char) -> bool {
     text.len() <= NAME_CHARS_MAX

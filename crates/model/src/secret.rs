@@ -1,5 +1,6 @@
 //! Secrets: text that is used and never shown.
 
+use serde::{Deserialize, Deserializer};
 use zeroize::Zeroizing;
 
 /// The fewest characters at which a secret is looked for by value: a shorter one would be found in
@@ -28,5 +29,12 @@ impl SecretText {
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+}
+
+/// Secrets come in, and never go out.
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }

@@ -8,7 +8,7 @@ use semel_api::types::{
     Diagnostic, Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow, Release,
 };
 use semel_engine::FlowError;
-use semel_flow::{Checked, Severity};
+use semel_flow::{Checked, Facts, Severity};
 use semel_model::FlowName;
 use semel_store::flows::{self, FlowView, ReleaseView};
 use serde_json::Value;
@@ -55,7 +55,12 @@ pub(crate) async fn push(
 ) -> Answered {
     let name = flow.flow()?;
     let source = read_source(&headers, &payload)?;
-    let (source, checked) = check(&name, source).await?;
+    // A connection may still be made before the draft is published.
+    let facts = app
+        .engine
+        .facts(caller.namespace_id, Severity::Warning)
+        .await?;
+    let (source, checked) = check(&name, source, facts).await?;
     let warnings = diagnostics(&checked);
     match checked.flow {
         None => return Err(FlowError::Invalid(Box::new(checked)).into()),
@@ -85,10 +90,14 @@ fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, Refusal
 }
 
 /// Checks a text away from the threads that serve: it is the author's, and may take a while.
-async fn check(name: &FlowName, source: String) -> Result<(String, Checked), Refusal> {
+async fn check(
+    name: &FlowName,
+    source: String,
+    facts: Facts,
+) -> Result<(String, Checked), Refusal> {
     let file = format!("{name}.flow.yaml");
     let checking = tokio::task::spawn_blocking(move || {
-        let checked = semel_flow::check(&file, &source);
+        let checked = semel_flow::check_with(&file, &source, &facts);
         (source, checked)
     });
     checking

@@ -6,7 +6,8 @@
 //! - `serve` accepts connections and `routes` sends each request to its module.
 //! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
 //! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
-//! - `runs`, `effects`, `duplicates`, `keys`, `waits` and `flows` are the API's nouns.
+//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `flows`, `connections` and `secrets` are the
+//!   API's nouns.
 //! - `refusal` is every answer that is no.
 
 mod access;
@@ -15,6 +16,7 @@ mod app;
 mod body;
 mod callbacks;
 mod commands;
+mod connections;
 mod cursor;
 mod duplicates;
 mod edge;
@@ -30,6 +32,7 @@ mod refusal;
 mod resources;
 mod routes;
 mod runs;
+mod secrets;
 mod serve;
 mod starts;
 mod waits;

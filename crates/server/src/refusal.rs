@@ -117,7 +117,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use semel_engine::{CancelError, DropError, FlowError, IntakeError, SettleError};
+    use semel_engine::{
+        CancelError, ConnectionError, DropError, FlowError, IntakeError, SettleError,
+    };
 
     use super::*;
 
@@ -181,6 +183,15 @@ mod tests {
                 FlowError::NoDraft,
                 FlowError::UnknownRelease,
                 FlowError::HookTaken { flow: text() },
+            ]
+            .map(|error| (error.code(), error.into())),
+        )
+        .chain(
+            [
+                ConnectionError::Invalid(text()),
+                ConnectionError::InUse { flow: text() },
+                ConnectionError::Unknown,
+                ConnectionError::Differs,
             ]
             .map(|error| (error.code(), error.into())),
         )

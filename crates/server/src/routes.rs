@@ -11,8 +11,8 @@ use semel_api::Code;
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
-    access, callbacks, duplicates, effects, flows, health, hooks, keys, meters, resources, runs,
-    starts, waits,
+    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters,
+    resources, runs, secrets, starts, waits,
 };
 
 /// Every route.
@@ -58,6 +58,18 @@ fn api() -> Router<App> {
         .route("/resources/{digest}/content", get(resources::download))
         .route("/waits", get(waits::list))
         .route("/waits/{wait}/complete", post(waits::complete))
+        .route("/connections", get(connections::list))
+        .route(
+            "/connections/{name}",
+            get(connections::show)
+                .put(connections::put)
+                .delete(connections::delete),
+        )
+        .route("/connections/{name}/test", post(connections::test))
+        .route("/connections/{name}/prepare", post(connections::prepare))
+        .route("/secrets", get(secrets::list))
+        .route("/secrets/rotate", post(secrets::rotate))
+        .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
         .layer(map_response(keep_out_of_caches))
 }
 

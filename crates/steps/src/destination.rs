@@ -1,8 +1,11 @@
 //! A destination with its doors open: a connection and the secrets that it names.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
 
 use semel_model::{Connection, Fault, SecretText};
+
+use crate::redact::Redactor;
 
 /// A connection and the secrets that it names, as they are now.
 pub struct Destination {
@@ -16,6 +19,14 @@ pub struct Destination {
     /// What its owner says of it.
     pub connection: Connection,
     secrets: BTreeMap<String, SecretText>,
+    /// What was learned on the way and is as secret: tokens that were fetched.
+    learned: RwLock<Learned>,
+}
+
+#[derive(Default)]
+struct Learned {
+    secrets: BTreeMap<String, SecretText>,
+    redactor: Option<Arc<Redactor>>,
 }
 
 impl Destination {
@@ -34,7 +45,41 @@ impl Destination {
             version,
             connection,
             secrets,
+            learned: RwLock::default(),
         }
+    }
+
+    /// Keeps a text that was learned on the way, such as a token that was fetched, out of what is
+    /// shown. To be called whenever it is used; costs nothing when it is known.
+    pub fn learn(&self, name: &str, text: &SecretText) {
+        let is_known = |learned: &Learned| {
+            let known = learned.secrets.get(name);
+            known.is_some_and(|known| known.reveal() == text.reveal())
+        };
+        if self.learned.read().is_ok_and(|learned| is_known(&learned)) {
+            return;
+        }
+        if let Ok(mut learned) = self.learned.write() {
+            learned.secrets.insert(name.to_owned(), text.clone());
+            learned.redactor = None;
+        }
+    }
+
+    /// What finds its secrets in what comes back.
+    #[must_use]
+    pub fn redactor(&self) -> Arc<Redactor> {
+        let ready = self.learned.read().ok();
+        if let Some(ready) = ready.and_then(|learned| learned.redactor.clone()) {
+            return ready;
+        }
+        let mut learned = match self.learned.write() {
+            Ok(learned) => learned,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let all = self.secrets.iter().chain(&learned.secrets);
+        let made = Arc::new(Redactor::of(all.map(|(name, text)| (name.as_str(), text))));
+        learned.redactor = Some(made.clone());
+        made
     }
 
     /// A secret that the connection names.

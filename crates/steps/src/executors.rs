@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use semel_model::connection::Target;
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, Outcome};
 
@@ -16,7 +15,7 @@ use crate::gate::SendGate;
 use crate::http::{HttpCaller, Pooling, Route, SetupError, Tokens};
 use crate::limits::Limits;
 use crate::llm::LlmCaller;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, Parcel};
 use crate::resources::{NoResources, ResourceStore};
 use crate::ssh::SshCaller;
 
@@ -64,11 +63,12 @@ impl Reach {
 /// One executor per kind of call, for as long as a session's gate is open.
 #[derive(Clone)]
 pub struct Executors {
+    pub(crate) egress: Arc<Egress>,
+    pub(crate) db: DbCaller,
+    pub(crate) ssh: SshCaller,
+    pub(crate) notifier: Notifier,
     limits: Arc<Limits>,
     http: HttpCaller,
-    db: DbCaller,
-    ssh: SshCaller,
-    notifier: Notifier,
     llm: LlmCaller,
 }
 
@@ -96,6 +96,7 @@ impl Executors {
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         let http = HttpCaller::new(gate.clone(), reach)?;
         Ok(Self {
+            egress: reach.egress.clone(),
             limits: reach.limits.clone(),
             db: DbCaller::new(gate.clone(), reach),
             ssh: SshCaller::new(gate.clone(), reach),
@@ -122,35 +123,10 @@ impl Executors {
         self.within_limits(route.to, asking).await
     }
 
-    /// Tries a connection without changing anything there, and says in a line what answered.
-    ///
-    /// # Errors
-    ///
-    /// Where nothing answers, or not as it should.
-    pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
-        match &to.connection.to {
-            Target::Postgres(_) => self.db.test(to).await,
-            Target::Ssh(_) => self.ssh.test(to).await,
-            Target::Smtp(_) | Target::Slack(_) | Target::Webhook(_) => self.notifier.test(to).await,
-            Target::Http(_) | Target::Llm(_) => self.http.test(to).await,
-        }
-    }
-
-    /// Makes what a destination needs before its first effect.
-    ///
-    /// # Errors
-    ///
-    /// Where the destination refuses, or needs nothing.
-    pub async fn prepare(&self, to: &Destination) -> Result<(), Fault> {
-        match &to.connection.to {
-            Target::Postgres(_) => self.db.prepare(to).await,
-            Target::Http(_)
-            | Target::Smtp(_)
-            | Target::Ssh(_)
-            | Target::Slack(_)
-            | Target::Webhook(_)
-            | Target::Llm(_) => Err(to.unfit("prepare")),
-        }
+    /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
+    pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
+        let delivery = self.notifier.deliver(parcel, to, key);
+        self.within_limits(Some(to), delivery).await
     }
 
     async fn send(&self, attempt: Attempt<'_>) -> Outcome {

@@ -7,9 +7,10 @@ mod anthropic;
 mod openai;
 mod schema;
 
+use reqwest::header::{AUTHORIZATION, HeaderName};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, HttpRequest, LlmRequest};
-use semel_model::{Fault, FlowName, Outcome, Receipt, RunId};
+use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, SecretText};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -51,11 +52,14 @@ impl LlmCaller {
             Ok(prepared) => prepared,
             Err(fault) => return Outcome::Failed(fault),
         };
-        let http = match sign_in(request, to, target, wire) {
-            Ok(http) => http,
+        let signed = match sign_in(to, target) {
+            Ok(signed) => [signed],
             Err(fault) => return Outcome::Failed(fault),
         };
-        let receipt = match self.post(&http).await {
+        let http = to_http(request, to, target, wire);
+        let pooling = Pooling::Shared;
+        let asked = self.http.perform_signed(&http, to, &signed, None, pooling);
+        let receipt = match asked.await {
             Outcome::Done(receipt) => receipt,
             other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => return other,
         };
@@ -63,11 +67,6 @@ impl LlmCaller {
             Ok(answer) => Outcome::Done(Receipt::new(answer, receipt.status)),
             Err(fault) => Outcome::Failed(fault),
         }
-    }
-
-    /// The one place where a question meets HTTP.
-    async fn post(&self, request: &HttpRequest) -> Outcome {
-        self.http.perform(request, None, Pooling::Shared).await
     }
 }
 
@@ -126,29 +125,29 @@ fn prepare<'a>(request: &LlmRequest, to: &'a Destination) -> Result<(&'a LlmTarg
 }
 
 /// The question with the key that signs it in. It lives as long as the exchange and is kept nowhere.
-fn sign_in(
-    request: &LlmRequest,
-    to: &Destination,
-    target: &LlmTarget,
-    wire: Wire,
-) -> Result<HttpRequest, Fault> {
-    let secret = to.secret(&target.secret)?.reveal();
-    let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    match target.shape {
-        LlmShape::Openai => headers.push(("authorization".to_owned(), format!("Bearer {secret}"))),
-        LlmShape::Anthropic => {
-            headers.push(("x-api-key".to_owned(), secret.to_owned()));
-            headers.push((
-                "anthropic-version".to_owned(),
-                anthropic::VERSION.to_owned(),
-            ));
+/// The header that shows who asks.
+fn sign_in(to: &Destination, target: &LlmTarget) -> Result<(HeaderName, SecretText), Fault> {
+    let secret = to.secret(&target.secret)?;
+    Ok(match target.shape {
+        LlmShape::Openai => {
+            let bearer = SecretText::new(format!("Bearer {}", secret.reveal()));
+            (AUTHORIZATION, bearer)
         }
+        LlmShape::Anthropic => (HeaderName::from_static("x-api-key"), secret.clone()),
+    })
+}
+
+fn to_http(request: &LlmRequest, to: &Destination, target: &LlmTarget, wire: Wire) -> HttpRequest {
+    let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    if target.shape == LlmShape::Anthropic {
+        let version = anthropic::VERSION.to_owned();
+        headers.push(("anthropic-version".to_owned(), version));
     }
     let timeout = match to.connection.timeout {
         Some(longest) => request.timeout.min(longest),
         None => request.timeout,
     };
-    Ok(HttpRequest {
+    HttpRequest {
         connection: Some(to.name.clone()),
         method: "POST".to_owned(),
         url: wire.url,
@@ -159,7 +158,7 @@ fn sign_in(
         file: None,
         pages: None,
         timeout,
-    })
+    }
 }
 
 fn read(request: &LlmRequest, target: &LlmTarget, receipt: &Receipt) -> Result<Value, Fault> {

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use reqwest::header::HeaderName;
 use semel_model::connection::Target;
 use semel_model::request::{HttpRequest, Message};
-use semel_model::{EffectId, Fault, Outcome, SecretText};
+use semel_model::{EffectId, Fault, Outcome, SecretText, Span};
 
 use crate::destination::Destination;
 use crate::executors::Reach;
@@ -26,6 +27,17 @@ use self::mail::Mailer;
 pub struct Notifier {
     mail: Mailer,
     http: HttpCaller,
+}
+
+/// What is delivered to a webhook as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel<'a> {
+    /// The body.
+    pub body: &'a str,
+    /// Its media type.
+    pub content_type: &'a str,
+    /// How long the exchange may take.
+    pub timeout: Span,
 }
 
 impl Notifier {
@@ -57,6 +69,17 @@ impl Notifier {
         }
     }
 
+    /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
+    pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
+        let Target::Webhook(target) = &to.connection.to else {
+            return Outcome::Failed(to.unfit("a subscription"));
+        };
+        match webhook::parcel_request(parcel, to, target, key) {
+            Ok((request, signed)) => self.post(&request, to, &signed, key).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
     /// Greets the mail server, signs in, and tells who answered, in one line.
     ///
     /// # Errors
@@ -84,16 +107,18 @@ impl Notifier {
     async fn post(
         &self,
         request: &HttpRequest,
-        _to: &Destination,
+        to: &Destination,
         signed: &[(&'static str, SecretText)],
         key: EffectId,
     ) -> Outcome {
-        let mut request = request.clone();
-        let signed = signed
+        let signed: Vec<(HeaderName, SecretText)> = signed
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.reveal().to_owned()));
-        request.headers.extend(signed);
-        self.http.perform(&request, Some(key), Pooling::Fresh).await
+            .map(|(name, value)| (HeaderName::from_static(name), value.clone()))
+            .collect();
+        let pooling = Pooling::Fresh;
+        self.http
+            .perform_signed(request, to, &signed, Some(key), pooling)
+            .await
     }
 }
 

@@ -15,6 +15,11 @@ const PUT: &str = "
            changed_at = moment()
  RETURNING version";
 
+const MAKE: &str = "
+    WITH bumped AS (UPDATE control SET version = version + 1)
+    INSERT INTO connections (namespace_id, name, connection) VALUES ($1, $2, $3)
+        ON CONFLICT (namespace_id, name) DO NOTHING";
+
 const DELETE: &str = "
     WITH bumped AS (UPDATE control SET version = version + 1)
     DELETE FROM connections WHERE namespace_id = $1 AND name = $2";
@@ -25,7 +30,7 @@ const LIST: &str = "
      WHERE ($1::integer IS NULL OR namespace_id = $1) AND ($2::text IS NULL OR name = $2)
      ORDER BY namespace_id, name";
 
-pub(crate) const STATEMENTS: &[&str] = &[PUT, DELETE, LIST];
+pub(crate) const STATEMENTS: &[&str] = &[PUT, MAKE, DELETE, LIST];
 
 /// A connection, as it is kept.
 #[derive(Clone, Debug)]
@@ -56,6 +61,20 @@ pub async fn put(
         .query_one(PUT, &[&namespace_id, &name, &Json(connection)])
         .await?;
     Ok(row.get(0))
+}
+
+/// Keeps a connection, unless there is one of that name.
+pub async fn make(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    connection: &Connection,
+) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    let made = client
+        .execute(MAKE, &[&namespace_id, &name, &Json(connection)])
+        .await?;
+    Ok(made > 0)
 }
 
 /// Removes a connection; false when there is none of that name.

@@ -22,10 +22,11 @@ pub mod health;
 pub mod journal;
 pub mod kv;
 pub mod link;
-mod locks;
 pub mod llm_answers;
+mod locks;
 pub mod migrate;
 pub mod outbox;
+pub mod outgoing;
 pub mod queue;
 pub mod refusals;
 pub mod resources;
@@ -34,6 +35,7 @@ pub mod runs;
 pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
+pub mod subscriptions;
 pub mod tokens;
 pub mod traffic;
 pub mod waits;
@@ -45,7 +47,6 @@ pub use migrate::{MigrateError, migrate};
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
-    let modules: [(&'static str, &[&'static str]); 22] = [
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -60,6 +61,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("outbox", outbox::STATEMENTS),
+        ("outgoing", outgoing::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
@@ -69,6 +71,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("secrets", secrets::STATEMENTS),
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
+        ("subscriptions", subscriptions::STATEMENTS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),
         ("waits", waits::STATEMENTS),

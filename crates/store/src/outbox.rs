@@ -19,7 +19,7 @@ pub(crate) const EMIT: &str = "
 
 const OLDEST: &str = "
     SELECT id, namespace_id, run_id, event, data::text, emitted_at
-      FROM outbox ORDER BY emitted_at LIMIT $1 FOR UPDATE SKIP LOCKED";
+      FROM outbox ORDER BY emitted_at LIMIT $1";
 
 const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
 

@@ -58,7 +58,9 @@ impl Program {
     /// Any executable.
     pub fn at(path: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(path);
+        // The peers of tests are on this machine, which flows may not call otherwise.
         command
+            .env("SEMEL_ALLOW_PRIVATE", "127.0.0.0/8,::1/128")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -101,6 +103,12 @@ impl Program {
     /// Runs in a directory.
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.command.current_dir(directory);
+        self
+    }
+
+    /// Gives the process a file as its input.
+    pub fn with_input(mut self, file: std::fs::File) -> Self {
+        self.command.stdin(Stdio::from(file));
         self
     }
 

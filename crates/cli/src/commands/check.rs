@@ -88,7 +88,10 @@ fn read_facts(file: &str) -> Result<Facts, Problem> {
             return Err(wrong());
         }
         let honours_keys = span;
-        let connection = Connection { honours_keys };
+        let connection = Connection {
+            honours_keys,
+            kind: None,
+        };
         facts.connections.insert(name.clone(), connection);
     }
     Ok(facts)

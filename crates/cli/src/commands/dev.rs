@@ -31,6 +31,9 @@ const PORT: u16 = 7171;
 /// How many ports are tried from there.
 const PORT_TRIES: u16 = 50;
 
+/// What flows may reach here and not in earnest: this machine itself.
+const OPEN: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+
 /// How often the directory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -105,6 +108,7 @@ async fn start(
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
     options.resources = resources::in_folder(&folder.path().join("resources"))?;
+    options.allow_private = OPEN.iter().filter_map(|range| range.parse().ok()).collect();
     let limits = super::serve::limits(ctx, None)?;
     let service = Service::start(cell, options, limits, listener).await?;
     folder.write("database", &address)?;

@@ -1,10 +1,14 @@
 //! `semel serve`: API, hooks and worker on a database.
 
+pub(crate) mod keys;
+
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-use semel_engine::{Options, Secret};
+use ipnet::IpNet;
+use semel_engine::Options;
 use semel_model::Span;
 use semel_server::ServerOptions;
 use semel_store::{Cell, CellOptions};
@@ -46,6 +50,15 @@ pub(crate) struct Arguments {
     /// in SEMEL_SECRET_KEY].
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
+    /// A file with the master keys that secrets are sealed with, one to a line, the current one
+    /// first [env: SEMEL_MASTER_KEYS_FILE; or the keys themselves in SEMEL_MASTER_KEYS] [default:
+    /// one that is derived from the secret key].
+    #[arg(long, value_name = "FILE")]
+    master_keys_file: Option<String>,
+    /// Private addresses that flows may reach, e.g. 10.1.0.0/16,fd00::/8 [env:
+    /// SEMEL_ALLOW_PRIVATE].
+    #[arg(long, value_name = "RANGES")]
+    allow_private: Option<String>,
     /// How long a worker may be silent before its runs go to others [default: 30s].
     #[arg(long, value_name = "SPAN")]
     lease: Option<String>,
@@ -104,7 +117,10 @@ impl Database {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let format = read(ctx, Key::LogFormat, arguments.log_format.as_deref())?;
     logs::start(format.unwrap_or(Format::Json), "info");
-    let mut options = Options::new(secret(ctx, arguments)?);
+    let secret = keys::secret(ctx, arguments.secret_key_file.as_deref())?;
+    let masters = keys::masters(ctx, arguments.master_keys_file.as_deref(), &secret)?;
+    let mut options = Options::new(secret);
+    options.masters = masters;
     choose(ctx, arguments, &mut options)?;
     options.resources = resources::configured(ctx, arguments.resources.as_deref())?;
     let mut signals = Signals::catch()?;
@@ -138,6 +154,10 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     if let Some(capacity) = read(ctx, Key::Capacity, arguments.capacity.as_deref())? {
         options.capacity = capacity;
     }
+    let ranges = arguments.allow_private.as_deref();
+    if let Some(Ranges(ranges)) = read(ctx, Key::AllowPrivate, ranges)? {
+        options.allow_private = ranges;
+    }
     let margin = arguments.settle_margin.as_deref();
     if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
         options.settle_margin = margin;
@@ -152,6 +172,23 @@ pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOpt
         limits.hook_rate = NonZeroU32::new(rate);
     }
     Ok(limits)
+}
+
+/// Ranges of addresses, divided by commas.
+struct Ranges(Vec<IpNet>);
+
+impl FromStr for Ranges {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim);
+        let ranges = words.filter(|word| !word.is_empty()).map(|word| {
+            let range = word.parse::<IpNet>();
+            let range = range.or_else(|_| word.parse::<IpAddr>().map(IpNet::from));
+            range.map_err(|_| format!("`{word}` is no range such as 10.1.0.0/16"))
+        });
+        ranges.collect::<Result<_, String>>().map(Self)
+    }
 }
 
 /// Reads a value, and says where a wrong one came from.
@@ -172,29 +209,6 @@ fn read<T: FromStr<Err: std::fmt::Display>>(
     })
 }
 
-fn secret(ctx: &Context, arguments: &Arguments) -> Result<Secret, Problem> {
-    let file = arguments.secret_key_file.as_deref();
-    // A flag is nearer than the environment, also where they name different keys.
-    let direct = ctx
-        .config
-        .find(Key::Secret, None)
-        .filter(|_| file.is_none());
-    let text = match direct {
-        Some(setting) => setting.value,
-        None => match ctx.config.find(Key::SecretFile, file) {
-            Some(setting) => super::read_file(&setting.value)?,
-            None => {
-                return Err(Problem::usage("no secret key is given").hint(
-                    "make one with `openssl rand -hex 32 > semel.secret` and set \
-                     SEMEL_SECRET_KEY_FILE=semel.secret; every server of a database shares it",
-                ));
-            }
-        },
-    };
-    Secret::from_hex(text.trim())
-        .map_err(|error| Problem::usage(format!("the secret key cannot be used: {error}")))
-}
-
 async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
     let pending = semel_store::migrate::list_pending(cell)
         .await
@@ -208,4 +222,21 @@ async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
             .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
             .next("semel migrate"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_with_and_without_their_length() {
+        let read = |text: &str| text.parse::<Ranges>().map(|Ranges(ranges)| ranges);
+
+        let ranges = read("127.0.0.0/8, ::1 ,10.1.2.3").unwrap();
+
+        let texts: Vec<String> = ranges.iter().map(IpNet::to_string).collect();
+        assert_eq!(texts, ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]);
+        assert_eq!(read("").unwrap(), vec![]);
+        assert!(read("everything").unwrap_err().contains("everything"));
+    }
 }

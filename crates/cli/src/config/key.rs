@@ -17,6 +17,12 @@ pub(crate) enum Key {
     Secret,
     /// A file that holds it.
     SecretFile,
+    /// The keys that secrets are sealed with in the end, the current one first.
+    MasterKeys,
+    /// A file that holds them.
+    MasterKeysFile,
+    /// Special addresses that flows may reach all the same.
+    AllowPrivate,
     /// How long a worker's lease holds without renewal.
     Lease,
     /// How many runs one process holds at once.
@@ -41,7 +47,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -49,6 +55,9 @@ impl Key {
         Self::PublicUrl,
         Self::Secret,
         Self::SecretFile,
+        Self::MasterKeys,
+        Self::MasterKeysFile,
+        Self::AllowPrivate,
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
@@ -71,6 +80,9 @@ impl Key {
             Self::PublicUrl => "serve.public_url",
             Self::Secret => "serve.secret_key",
             Self::SecretFile => "serve.secret_key_file",
+            Self::MasterKeys => "serve.master_keys",
+            Self::MasterKeysFile => "serve.master_keys_file",
+            Self::AllowPrivate => "serve.allow_private",
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
@@ -94,6 +106,9 @@ impl Key {
             Self::PublicUrl => "SEMEL_PUBLIC_URL",
             Self::Secret => "SEMEL_SECRET_KEY",
             Self::SecretFile => "SEMEL_SECRET_KEY_FILE",
+            Self::MasterKeys => "SEMEL_MASTER_KEYS",
+            Self::MasterKeysFile => "SEMEL_MASTER_KEYS_FILE",
+            Self::AllowPrivate => "SEMEL_ALLOW_PRIVATE",
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
@@ -117,6 +132,9 @@ impl Key {
             | Self::PublicUrl
             | Self::Secret
             | Self::SecretFile
+            | Self::MasterKeys
+            | Self::MasterKeysFile
+            | Self::AllowPrivate
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
@@ -149,21 +167,28 @@ impl Key {
             | Self::S3Endpoint
             | Self::S3Region
             | Self::S3AccessKey
-            | Self::S3SecretKey => None,
+            | Self::S3SecretKey
+            | Self::MasterKeys
+            | Self::MasterKeysFile
+            | Self::AllowPrivate => None,
         }
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::Secret | Self::S3AccessKey | Self::S3SecretKey => {
-                "(kept secret)".to_owned()
-            }
+            Self::Token
+            | Self::Secret
+            | Self::MasterKeys
+            | Self::S3AccessKey
+            | Self::S3SecretKey => "(kept secret)".to_owned(),
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen
             | Self::PublicUrl
             | Self::SecretFile
+            | Self::MasterKeysFile
+            | Self::AllowPrivate
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin

@@ -10,7 +10,7 @@ use semel_engine::llm::{Question, ask};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Outcome, RunId, SecretText, Span};
-use semel_steps::{Destination, HttpCaller, LlmCaller, SendGate};
+use semel_steps::{Destination, HttpCaller, LlmCaller, Reach, SendGate};
 use semel_store::clock;
 use semel_testkit::Model;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ impl Ground {
         let secret = SecretText::new("hush-hush".to_owned());
         let secrets = BTreeMap::from([("key".to_owned(), secret)]);
         Ok(Self {
-            caller: LlmCaller::new(HttpCaller::new(Arc::new(Open))?),
+            caller: LlmCaller::new(HttpCaller::new(Arc::new(Open), &Reach::open())?),
             to: Destination::new(
                 "model".to_owned(),
                 world.namespace_id,

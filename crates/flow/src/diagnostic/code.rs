@@ -80,6 +80,10 @@ codes! {
     GuardIncomplete "guard-incomplete" Error;
     /// A step that a person settles after a lost answer, without anybody having said so.
     GuardUnstated "guard-unstated" Warning;
+    /// A connection that does not exist.
+    ConnectionUnknown "connection-unknown" Error;
+    /// A connection to a kind of destination that the step cannot use.
+    ConnectionUnfit "connection-unfit" Error;
     /// An address that is not absolute, or whose host is not fixed.
     UrlInvalid "url-invalid" Error;
     /// A header that cannot be sent, or that is not the author's to send.

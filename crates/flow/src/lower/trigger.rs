@@ -5,7 +5,7 @@ use semel_model::{FlowName, Mismatch};
 use crate::expr::Expr;
 use crate::provider::{self, Algorithm, Encoding, Provider, Secret, Unit};
 use crate::release::{
-    Part, Scheme, Sent, SentAt, Signature, Start, Triggers, Webhook, WebhookAuth,
+    EventTrigger, Part, Scheme, Sent, SentAt, Signature, Start, Triggers, Webhook, WebhookAuth,
 };
 use crate::tree::Record;
 
@@ -21,6 +21,19 @@ pub(super) fn triggers(trigger: &Record, flow: &FlowName) -> Option<Triggers> {
         webhook,
         api: trigger.map("api").map(start),
         manual: trigger.map("manual").map(start),
+        event: match trigger.map("event") {
+            Some(record) => Some(event(record)?),
+            None => None,
+        },
+    })
+}
+
+fn event(record: &Record) -> Option<EventTrigger> {
+    Some(EventTrigger {
+        name: record.text("name")?.to_owned(),
+        key: record.expr("key").map(|placed| placed.expr.clone()),
+        when: record.expr("when").map(|placed| placed.expr.clone()),
+        mismatch: mismatch(record),
     })
 }
 

@@ -18,6 +18,24 @@ pub struct Triggers {
     /// A person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<Start>,
+    /// An event that a flow emitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventTrigger>,
+}
+
+/// Runs by an event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventTrigger {
+    /// The event.
+    pub name: String,
+    /// Another key than the one that the event carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Expr>,
+    /// Events for which this is false start nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expr>,
+    /// What becomes of a known key with another payload.
+    pub mismatch: Mismatch,
 }
 
 impl Triggers {
@@ -28,6 +46,7 @@ impl Triggers {
             TriggerKind::Webhook => self.webhook.is_some(),
             TriggerKind::Api => self.api.is_some(),
             TriggerKind::Manual => self.manual.is_some(),
+            TriggerKind::Event => self.event.is_some(),
         }
     }
 }

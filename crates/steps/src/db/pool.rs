@@ -1,7 +1,7 @@
 //! Connections to the databases of others: one pool per version of a destination.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,7 +73,8 @@ impl Pools {
         if !target.host.starts_with('/') {
             return self.egress.resolve(&target.host, target.port).await;
         }
-        match self.egress.admits(IpAddr::V4(Ipv4Addr::LOCALHOST)) {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, target.port));
+        match self.egress.admits(here) {
             true => Ok(Vec::new()),
             false => Err(egress::refused(&target.host)),
         }

@@ -12,35 +12,54 @@ use semel_model::{EffectId, Fault, SecretText};
 use serde_json::json;
 use sha2::Sha256;
 
+use super::Parcel;
 use crate::destination::Destination;
 
 /// What secrets of this kind begin with.
 const PREFIX: &str = "whsec_";
 
-/// The request that delivers the message, and the header that proves who sends it.
+/// A request, and the header that proves who sends it.
+type Signed = (HttpRequest, [(&'static str, SecretText); 1]);
+
+/// The request that delivers a message.
 pub(super) fn request(
     message: &Message,
     to: &Destination,
     target: &WebhookTarget,
     key: EffectId,
-) -> Result<(HttpRequest, [(&'static str, SecretText); 1]), Fault> {
+) -> Result<Signed, Fault> {
     let body = json!({
         "to": message.to,
         "subject": message.subject,
         "text": message.text,
         "html": message.html,
-    })
-    .to_string();
+    });
+    let parcel = Parcel {
+        body: &body.to_string(),
+        content_type: "application/json",
+        timeout: message.timeout,
+    };
+    parcel_request(parcel, to, target, key)
+}
+
+/// The request that delivers bytes as they are.
+pub(super) fn parcel_request(
+    parcel: Parcel<'_>,
+    to: &Destination,
+    target: &WebhookTarget,
+    key: EffectId,
+) -> Result<Signed, Fault> {
+    let body = parcel.body.to_owned();
     let id = key.to_string();
     let at = now();
     let signature = sign(to.secret(&target.secret)?, &id, at, &body)?;
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let request = HttpRequest {
-        connection: Some(message.connection.clone()),
+        connection: Some(to.name.clone()),
         method: "POST".to_owned(),
         url: target.url.clone(),
         headers: vec![
-            header("content-type", "application/json"),
+            header("content-type", parcel.content_type),
             header("webhook-id", &id),
             header("webhook-timestamp", &at.to_string()),
         ],
@@ -49,7 +68,7 @@ pub(super) fn request(
         parts: Vec::new(),
         file: None,
         pages: None,
-        timeout: message.timeout,
+        timeout: parcel.timeout,
     };
     Ok((request, [("webhook-signature", SecretText::new(signature))]))
 }

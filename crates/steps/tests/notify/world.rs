@@ -46,7 +46,7 @@ pub(crate) fn notifier_within(egress: Egress) -> (Notifier, Arc<Gate>) {
         egress: Arc::new(egress),
         ..Reach::default()
     };
-    let http = HttpCaller::new(gate.clone()).unwrap();
+    let http = HttpCaller::new(gate.clone(), &reach).unwrap();
     (Notifier::new(gate.clone(), &reach, http), gate)
 }
 

@@ -52,6 +52,9 @@ fn advice(empty: bool) -> Vec<String> {
         lines.push("  semel duplicate list    what was stopped".to_owned());
     }
     lines.push(String::new());
+    lines.push(
+        "Flows may call this machine (127.0.0.1) here; `semel serve` refuses that.".to_owned(),
+    );
     lines.push("Flows are read again when they are saved. Ctrl-C stops everything.".to_owned());
     lines
 }

@@ -97,7 +97,12 @@ impl Watch {
         };
         match promote(engine, self.namespace_id, &source).await {
             Ok(release) => self.take(file, flow, release),
-            Err(error) => output::note(&format!("{file} is not live: {}", chain(&error))),
+            Err(error) => {
+                if let FlowError::Invalid(checked) = &error {
+                    output::note(&checked.render(Style::of_stderr().is_colored()));
+                }
+                output::note(&format!("{file} is not live: {}", chain(&error)));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use semel_store::{Cell, migrate};
 
 use super::Line;
 use crate::answer::chain;
-use crate::commands::serve::Database;
+use crate::commands::serve::{Database, keys};
 use crate::config::Key;
 use crate::context::Context;
 use crate::text;
@@ -37,6 +37,7 @@ pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
         "reachable, and keeps what it acknowledges",
     )];
     lines.push(migrations(&cell).await);
+    lines.push(vault(ctx, &cell).await);
     match health::read(&cell).await {
         Ok(health) => lines.extend([version(&health), clock(&health), snapshots(&health)]),
         Err(error) => {
@@ -56,6 +57,35 @@ async fn migrations(cell: &Cell) -> Line {
             "semel migrate",
         ),
         Err(error) => Line::fail("migrations", chain(&error), "semel migrate"),
+    }
+}
+
+/// Whether the keys at hand open what is sealed.
+async fn vault(ctx: &Context, cell: &Cell) -> Line {
+    let Ok(secret) = keys::secret(ctx, None) else {
+        return Line::ok("vault", "no secret key is given here, so it was not tried");
+    };
+    let masters = match keys::masters(ctx, None, &secret) {
+        Ok(masters) => masters,
+        Err(problem) => return Line::fail("vault", problem.message(), "mend SEMEL_MASTER_KEYS"),
+    };
+    match masters.report(cell).await {
+        Ok(report) if !report.locked.is_empty() => Line::fail(
+            "vault",
+            format!(
+                "{} data keys cannot be opened; sealed with {}",
+                report.locked.len(),
+                report.locked.join(", ")
+            ),
+            "add the former master key behind the current one in SEMEL_MASTER_KEYS",
+        ),
+        Ok(report) if report.former > 0 => Line::warn(
+            "vault",
+            format!("{} data keys need a former master key", report.former),
+            "semel secret rotate, in each namespace",
+        ),
+        Ok(report) => Line::ok("vault", format!("{} data keys open", report.current)),
+        Err(error) => Line::fail("vault", chain(&error), "semel migrate"),
     }
 }
 

@@ -24,21 +24,40 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let source = read_file(&arguments.file)?;
-    let flow = checked(&arguments.file, &source)?;
+    let (flow, told) = checked(&arguments.file, &source)?;
     let draft = remote::client(ctx)?
         .push_flow(&flow.name, &PushFlow { source })
         .await?;
     let text = format!("{} has a new draft", draft.flow);
-    Ok(Answer::done(&draft, text).next(format!("semel flow publish {}", draft.flow)))
+    let answer = Answer::done(&draft, text);
+    // What only the server can know: its connections.
+    let new = draft
+        .diagnostics
+        .iter()
+        .filter(|found| !told.contains(&found.code));
+    let answer = new.fold(answer, |answer, found| {
+        let (line, column) = (found.line, found.column);
+        let said = format!("{}: {} ({})", found.severity, found.message, found.help);
+        answer.note(printable(&format!(
+            "{}:{line}:{column}: {said}",
+            arguments.file
+        )))
+    });
+    Ok(answer.next(format!("semel flow publish {}", draft.flow)))
 }
 
-/// Checks a file before it goes anywhere: the diagnostics then name it.
-fn checked(file: &str, source: &str) -> Result<Flow, Problem> {
+/// Checks a file before it goes anywhere: the diagnostics then name it. Says which were told.
+fn checked(file: &str, source: &str) -> Result<(Flow, Vec<String>), Problem> {
     let checked = semel_flow::check(&printable(file), source);
     if !checked.diagnostics.is_empty() {
         output::note(&checked.render(Style::of_stderr().is_colored()));
     }
-    checked.flow.ok_or_else(|| {
+    let told = checked
+        .diagnostics
+        .iter()
+        .map(|found| found.code.to_string());
+    let told: Vec<String> = told.collect();
+    let flow = checked.flow.ok_or_else(|| {
         Problem::new(
             Outcome::Failed,
             semel_api::Code::FlowInvalid.as_str(),
@@ -46,5 +65,6 @@ fn checked(file: &str, source: &str) -> Result<Flow, Problem> {
         )
         .hint("mend what the diagnostics point at")
         .next(format!("semel check {}", shell_word(file)))
-    })
+    })?;
+    Ok((flow, told))
 }

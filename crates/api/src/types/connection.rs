@@ -1,0 +1,82 @@
+//! Connections: destinations as their owners describe them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A connection, as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connection {
+    /// What flows call it.
+    pub name: String,
+    /// What kind of destination it leads to, in one word.
+    pub kind: String,
+    /// Grows with every change.
+    pub version: i64,
+    /// What its owner says of it.
+    pub connection: semel_model::Connection,
+    /// Secrets that it names and that nobody has set: nothing is sent until they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub changed_at: Timestamp,
+}
+
+/// Keeps a connection. The same again is no change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutConnection {
+    /// What its owner says of it.
+    pub connection: semel_model::Connection,
+    /// Whether another connection of that name gives way.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// What putting a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// There was none of that name.
+    Created,
+    /// Another one gave way.
+    Replaced,
+    /// It was there, and the same.
+    Unchanged,
+}
+
+/// A connection was kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptConnection {
+    /// What flows call it.
+    pub name: String,
+    /// Its version.
+    pub version: i64,
+    /// What changed.
+    pub change: Change,
+    /// Secrets that it names and that nobody has set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// A connection was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedConnection {
+    /// What flows called it.
+    pub name: String,
+}
+
+/// What became of testing or preparing a destination.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The connection.
+    pub name: String,
+    /// Whether it went well.
+    pub ok: bool,
+    /// What was found, for people.
+    pub found: String,
+    /// The stable word for what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}

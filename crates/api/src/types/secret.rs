@@ -1,0 +1,98 @@
+//! Secrets: they go in, and their names come out.
+
+use jiff::Timestamp;
+use semel_model::{SecretText, Span};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// What is known of a secret. Its text is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// What connections and triggers call it.
+    pub name: String,
+    /// How many times it was set.
+    pub version: i32,
+    /// When it was set last.
+    pub set_at: Timestamp,
+    /// Until when the text before this one still verifies deliveries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_until: Option<Timestamp>,
+    /// The connections that name it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<String>,
+}
+
+/// Sets a secret. It can be read and cannot be printed, so that it goes one way.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetSecret {
+    /// The text.
+    pub value: SecretText,
+    /// How long the text before it still verifies deliveries; a day where nobody says.
+    #[serde(default)]
+    pub overlap: Option<Span>,
+}
+
+impl SetSecret {
+    /// The body of the request, which is wiped when it is dropped.
+    #[must_use]
+    pub fn to_wire(&self) -> Zeroizing<Vec<u8>> {
+        let value = serde_json::to_string(self.value.reveal()).unwrap_or_default();
+        let value = Zeroizing::new(value);
+        let mut wire = Zeroizing::new(Vec::with_capacity(value.len() + 64));
+        wire.extend_from_slice(b"{\"value\":");
+        wire.extend_from_slice(value.as_bytes());
+        if let Some(overlap) = self.overlap {
+            wire.extend_from_slice(format!(",\"overlap\":\"{overlap}\"").as_bytes());
+        }
+        wire.push(b'}');
+        wire
+    }
+}
+
+/// A secret was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretSet {
+    /// What connections and triggers call it.
+    pub name: String,
+    /// The version that it has now.
+    pub version: i32,
+    /// False when it had this text already.
+    pub changed: bool,
+}
+
+/// A secret was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedSecret {
+    /// What connections and triggers called it.
+    pub name: String,
+    /// The connections that name it, and send nothing until it is set again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<String>,
+}
+
+/// The secrets of a namespace were sealed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotated {
+    /// How many texts there were.
+    pub secrets: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let text = "a\"b\\c\n\u{1f511}";
+        let set = SetSecret {
+            value: SecretText::new(text.to_owned()),
+            overlap: Some(Span::from_secs(60)),
+        };
+
+        let read: SetSecret = serde_json::from_slice(&set.to_wire()).unwrap();
+
+        assert_eq!(read.value.reveal(), text);
+        assert_eq!(read.overlap, set.overlap);
+    }
+}

@@ -1,0 +1,55 @@
+//! `semel connection`: where destinations are, and how Semel signs in there.
+
+mod create;
+mod delete;
+mod describe;
+mod list;
+mod prepare;
+mod presets;
+mod show;
+mod test;
+
+use semel_api::types::Tried;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::outcome::Outcome;
+use crate::text::printable;
+
+/// Keep, list, try and remove connections to destinations.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example, from nothing to a payment provider:
+  semel connection create stripe --preset stripe --secret stripe_key
+  semel secret set stripe_key
+  semel connection test stripe")]
+pub(crate) enum Command {
+    Create(create::Arguments),
+    List(list::Arguments),
+    Show(show::Arguments),
+    Test(test::Arguments),
+    Prepare(prepare::Arguments),
+    Delete(delete::Arguments),
+    Presets(presets::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Create(arguments) => create::run(ctx, arguments).await,
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Test(arguments) => test::run(ctx, arguments).await,
+        Command::Prepare(arguments) => prepare::run(ctx, arguments).await,
+        Command::Delete(arguments) => delete::run(ctx, arguments).await,
+        Command::Presets(arguments) => Ok(presets::run(ctx, arguments)),
+    }
+}
+
+/// What trying a destination came to.
+fn tell(tried: &Tried) -> Answer {
+    let found = format!("{}: {}", printable(&tried.name), printable(&tried.found));
+    if tried.ok {
+        return Answer::done(tried, found);
+    }
+    let code = tried.code.as_deref().unwrap_or("no-connection");
+    Answer::done(tried, "").with_fault(Outcome::Failed, code, &found)
+}

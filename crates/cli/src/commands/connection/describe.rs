@@ -1,0 +1,237 @@
+//! What a connection is to be, as the command line says it.
+
+use semel_model::Connection;
+use semel_model::connection::preset::{self, KINDS, PRESETS, Preset};
+use serde_json::Value;
+
+use crate::answer::Problem;
+use crate::commands::read_file;
+
+/// What a connection is to be.
+#[derive(Debug, clap::Args)]
+pub(super) struct Description {
+    /// A provider that Semel knows; `semel connection presets` lists them.
+    #[arg(long, value_name = "PRESET", required_unless_present_any = ["file", "kind"])]
+    preset: Option<String>,
+    /// A file that describes it, YAML or JSON.
+    #[arg(long, value_name = "FILE", conflicts_with = "preset")]
+    file: Option<String>,
+    /// A kind of destination: http, llm, postgres, slack, smtp, ssh, webhook.
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["preset", "file"])]
+    kind: Option<String>,
+    /// The name of the secret that it signs in with; `semel secret set` sets its value.
+    #[arg(long, value_name = "NAME")]
+    secret: Option<String>,
+    /// The address.
+    #[arg(long = "base-url", value_name = "URL", visible_alias = "at")]
+    address: Option<String>,
+    /// The host.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// The port.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// The database.
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
+    /// Who signs in.
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Whom mail is from.
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
+    /// The host key that is accepted: SHA256:…
+    #[arg(long, value_name = "SHA256")]
+    host_key: Option<String>,
+    /// Whose language a model's API speaks: openai or anthropic.
+    #[arg(long, value_name = "SHAPE")]
+    shape: Option<String>,
+    /// The model where a step names none.
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Any other field by its path, e.g. limits.per_second=5; may be repeated.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = read_pair)]
+    set: Vec<(String, Value)>,
+}
+
+impl Description {
+    /// Puts the connection together.
+    pub(super) fn read(&self) -> Result<Connection, Problem> {
+        let (mut connection, preset) = match (&self.preset, &self.kind, &self.file) {
+            (Some(name), _, _) => begin(name, PRESETS, "preset")?,
+            (None, Some(kind), _) => begin(kind, KINDS, "kind")?,
+            (None, None, Some(file)) => (read_described(file)?, None),
+            (None, None, None) => return Err(Problem::usage("nothing says what it is to be")),
+        };
+        for (flag, value) in self.given() {
+            let path = place(preset, &connection, flag).ok_or_else(|| {
+                let kind = kind_of(&connection).unwrap_or("this");
+                Problem::usage(format!("a connection of the kind {kind} has no --{flag}"))
+            })?;
+            set(&mut connection, &path, value)?;
+        }
+        for (path, value) in &self.set {
+            set(&mut connection, path, value.clone())?;
+        }
+        if let Some(missing) = preset.map(|preset| preset.missing(&connection))
+            && !missing.is_empty()
+        {
+            let flags: Vec<String> = missing.iter().copied().map(named).collect();
+            let name = preset.map_or("", |preset| preset.name);
+            let message = format!("`{name}` needs {}", flags.join(", "));
+            return Err(Problem::usage(message)
+                .hint("--secret takes a secret's name; `semel secret set NAME` sets its value"));
+        }
+        preset::read(connection).map_err(|error| {
+            Problem::usage(error.to_string())
+                .hint("docs/connections.md lists the fields of each kind")
+        })
+    }
+
+    /// The flags that were given, by the names of the holes that they fill.
+    fn given(&self) -> Vec<(&'static str, Value)> {
+        let texts = [
+            ("secret", &self.secret),
+            ("url", &self.address),
+            ("host", &self.host),
+            ("database", &self.database),
+            ("user", &self.user),
+            ("from", &self.from),
+            ("host-key", &self.host_key),
+            ("shape", &self.shape),
+            ("model", &self.model),
+        ];
+        let texts = texts.into_iter();
+        let mut given: Vec<(&str, Value)> = texts
+            .filter_map(|(name, text)| Some((name, Value::from(text.as_deref()?))))
+            .collect();
+        given.extend(self.port.map(|port| ("port", Value::from(port))));
+        given
+    }
+}
+
+/// The flag that fills a hole.
+fn named(hole: &str) -> String {
+    match hole {
+        "url" => "--base-url".to_owned(),
+        other => format!("--{other}"),
+    }
+}
+
+fn begin(
+    name: &str,
+    among: &'static [Preset],
+    what: &str,
+) -> Result<(Value, Option<&'static Preset>), Problem> {
+    let found = among.iter().find(|preset| preset.name == name);
+    let Some(preset) = found else {
+        let names: Vec<&str> = among.iter().map(|preset| preset.name).collect();
+        return Err(Problem::usage(format!("there is no {what} `{name}`"))
+            .hint(format!("choose one of {}", names.join(", ")))
+            .next("semel connection presets"));
+    };
+    Ok((preset.template(), Some(preset)))
+}
+
+/// Where a flag's value stands: as the preset says, or as the bare kind does.
+fn place(preset: Option<&Preset>, connection: &Value, flag: &str) -> Option<String> {
+    let bare = || Preset::of_kind(kind_of(connection)?)?.hole(flag);
+    let hole = preset.and_then(|preset| preset.hole(flag)).or_else(bare)?;
+    Some(hole.path.to_owned())
+}
+
+fn kind_of(connection: &Value) -> Option<&str> {
+    let to = connection.get("to")?.as_object()?;
+    to.keys().next().map(String::as_str)
+}
+
+fn set(connection: &mut Value, path: &str, value: Value) -> Result<(), Problem> {
+    preset::set(connection, path, value).map_err(|error| Problem::usage(error.to_string()))
+}
+
+/// Reads a file, YAML or JSON: the latter is the former.
+fn read_described(file: &str) -> Result<Value, Problem> {
+    let text = read_file(file)?;
+    serde_saphyr::from_str(&text).map_err(|error| {
+        Problem::usage(format!("{file} cannot be read: {error}"))
+            .hint("write `to: { http: { base_url: https://… } }`; docs/connections.md has examples")
+    })
+}
+
+/// Reads `path=value`: a number, true, false, a list or a map as JSON, anything else as text.
+fn read_pair(text: &str) -> Result<(String, Value), String> {
+    let (path, value) = text
+        .split_once('=')
+        .filter(|(path, _)| !path.is_empty())
+        .ok_or("expected PATH=VALUE, e.g. limits.per_second=5")?;
+    let read = serde_json::from_str(value);
+    Ok((path.to_owned(), read.unwrap_or_else(|_| value.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        description: Description,
+    }
+
+    fn described(words: &[&str]) -> Result<Connection, Problem> {
+        let words = std::iter::once("create").chain(words.iter().copied());
+        Line::try_parse_from(words).unwrap().description.read()
+    }
+
+    #[test]
+    fn a_preset_needs_no_more_than_its_secret() {
+        let stripe = described(&["--preset", "stripe", "--secret", "stripe_key"]).unwrap();
+
+        assert_eq!(stripe.secrets(), vec!["stripe_key"]);
+        assert_eq!(stripe.honours_keys.unwrap().to_string(), "1d");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_by_its_flag() {
+        let problem = described(&["--preset", "smtp", "--host", "mail.example"]).unwrap_err();
+
+        assert_eq!(problem.message(), "`smtp` needs --from, --user, --secret");
+    }
+
+    #[test]
+    fn any_field_can_be_set_by_its_path() {
+        let words = [
+            "--kind",
+            "http",
+            "--base-url",
+            "https://a.example",
+            "--set",
+            "limits.per_second=5",
+            "--set",
+            "to.http.sign_in={\"basic\":{\"user\":\"u\",\"secret\":\"s\"}}",
+            "--set",
+            "honours_keys=2d",
+        ];
+
+        let connection = serde_json::to_value(described(&words).unwrap()).unwrap();
+
+        assert_eq!(connection["limits"]["per_second"], 5);
+        assert_eq!(connection["to"]["http"]["sign_in"]["basic"]["user"], "u");
+        assert_eq!(connection["honours_keys"], json!("2d"));
+    }
+
+    #[test]
+    fn a_flag_that_the_kind_does_not_have_is_refused() {
+        let problem =
+            described(&["--preset", "slack", "--secret", "s", "--host", "h"]).unwrap_err();
+
+        assert!(
+            problem.message().contains("--host"),
+            "{}",
+            problem.message()
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! `semel connection list`.
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::style::{Tone, cell, render, toned_cell};
+use crate::text::ago;
+
+/// List the connections of the namespace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {}
+
+pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answer, Problem> {
+    let page = remote::client(ctx)?.list_connections().await?;
+    let mut table = ctx
+        .style
+        .table(&["CONNECTION", "KIND", "KEYS", "CHANGED", "SECRETS"]);
+    for one in &page.items {
+        let keys = one.connection.honours_keys;
+        let secrets = one.connection.secrets().join(", ");
+        table.add_row([
+            cell(&one.name),
+            cell(&one.kind),
+            cell(keys.map_or("-".to_owned(), |span| span.to_string())),
+            cell(ago(one.changed_at)),
+            match one.missing.is_empty() {
+                true => cell(if secrets.is_empty() { "-" } else { &secrets }),
+                false => toned_cell(Tone::Bad, format!("missing: {}", one.missing.join(", "))),
+            },
+        ]);
+    }
+    let mut answer = Answer::done(&page, render(&table));
+    if page.items.is_empty() {
+        answer = answer
+            .note("there is no connection yet")
+            .next("semel connection presets");
+    }
+    let missing = page.items.iter().flat_map(|one| &one.missing);
+    Ok(missing.fold(answer, |answer, secret| {
+        answer.next(format!("semel secret set {secret}"))
+    }))
+}

@@ -1,0 +1,102 @@
+//! `semel secret set`: the value comes from stdin, and goes to the server alone.
+
+mod terminal;
+
+use std::io::{IsTerminal as _, Read as _};
+
+use semel_api::types::SetSecret;
+use semel_model::{Label, SecretText, Span};
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+
+/// A value longer than this is a mistake, in bytes.
+const VALUE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Set a secret. Its value is read from stdin; at a terminal it is asked for and not shown.
+///
+/// A line end behind the value is cut. Safe to repeat: the same value again is no change. The value
+/// before it still verifies deliveries for a while, so that a sender can be changed over.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  semel secret set stripe_key
+  semel secret set deploy_key < ~/.ssh/deploy_ed25519")]
+pub(crate) struct Arguments {
+    /// What connections and triggers call it.
+    name: Label,
+    /// A value does not belong on the command line: it would stand in the shell's history.
+    #[arg(hide = true, value_name = "VALUE")]
+    value: Option<std::ffi::OsString>,
+    /// How long the value before it still verifies deliveries [default: 1d].
+    #[arg(long, value_name = "SPAN")]
+    overlap: Option<Span>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let name = &arguments.name;
+    if arguments.value.is_some() {
+        return Err(Problem::usage(
+            "a value does not belong on the command line: others can read it there",
+        )
+        .hint(format!(
+            "pipe it in (… | semel secret set {name}), or leave it out and type it; \
+                     and change the one that stands in your shell's history"
+        )));
+    }
+    let client = remote::client(ctx)?;
+    let value = match std::io::stdin().is_terminal() {
+        true => terminal::ask(&format!("value of {name}: "))?,
+        false => piped()?,
+    };
+    if value.reveal().is_empty() {
+        return Err(Problem::usage("nothing came in on stdin")
+            .hint(format!("pipe the value in: … | semel secret set {name}")));
+    }
+    let set = SetSecret {
+        value,
+        overlap: arguments.overlap,
+    };
+    let set = client.set_secret(name, &set, None).await?.body;
+    let text = match set.changed {
+        true => format!("{name} is set, version {}", set.version),
+        false => format!("{name} had this value already, version {}", set.version),
+    };
+    Ok(Answer::done(&set, text).next("semel secret list"))
+}
+
+fn piped() -> Result<SecretText, Problem> {
+    let mut text = String::new();
+    let read = std::io::stdin()
+        .take(VALUE_BYTES_MAX)
+        .read_to_string(&mut text);
+    // What is wrong is told without what came in.
+    read.map_err(|_| Problem::usage("the value on stdin is no text (UTF-8)"))?;
+    Ok(cut(text))
+}
+
+/// Cuts one line end, which an editor or `echo` left behind.
+fn cut(mut text: String) -> SecretText {
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    SecretText::new(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_end_is_cut_and_no_more() {
+        let cut = |text: &str| cut(text.to_owned()).reveal().to_owned();
+
+        assert_eq!(cut("hush\n"), "hush");
+        assert_eq!(cut("hush\r\n"), "hush");
+        assert_eq!(cut("hush \n\n"), "hush \n");
+        assert_eq!(cut("hush"), "hush");
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether the master keys at hand open what is in the database.
+
+use semel_store::{Cell, ReadError, secrets};
+
+use super::{MasterKeys, key_owner};
+
+/// What the master keys at hand open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyReport {
+    /// How many data keys the first of them opens.
+    pub current: usize,
+    /// How many only a former one opens: `semel secret rotate` seals them anew.
+    pub former: usize,
+    /// What tells the master keys that are missing from others, one for each data key.
+    pub locked: Vec<String>,
+}
+
+impl MasterKeys {
+    /// Tries these keys on every data key of the installation.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn report(&self, cell: &Cell) -> Result<KeyReport, ReadError> {
+        let mut report = KeyReport::default();
+        for row in secrets::list_keys(cell, None).await? {
+            let owner = key_owner(row.namespace_id, row.number);
+            let mut masters = self.0.iter();
+            match masters.position(|master| master.unwrap_key(&owner, &row.wrapped).is_some()) {
+                Some(0) => report.current += 1,
+                Some(_) => report.former += 1,
+                None => report.locked.push(row.wrapped_by),
+            }
+        }
+        Ok(report)
+    }
+}

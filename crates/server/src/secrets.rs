@@ -1,0 +1,195 @@
+//! Secrets: set, list, remove, seal anew. No route leads back to a secret's text.
+
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use semel_api::Code;
+use semel_api::types::{DeletedSecret, Page, Rotated, Secret, SecretSet, SetSecret};
+use semel_engine::VaultError;
+use semel_engine::vault::OVERLAP;
+use semel_model::Label;
+use semel_store::ReadError;
+use serde_json::json;
+use zeroize::Zeroize as _;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::{App, Shared};
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::connections::by;
+use crate::query::Named;
+use crate::refusal::Refusal;
+
+/// `GET /v1/secrets`.
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
+    let views = app.engine.list_secrets(caller.namespace_id).await?;
+    let mut items = Vec::with_capacity(views.len());
+    let named = list_named(&app, caller.namespace_id).await?;
+    for view in views {
+        items.push(Secret {
+            connections: naming(&named, &view.name),
+            name: view.name,
+            version: view.version,
+            set_at: view.set_at,
+            former_until: view.former_until,
+        });
+    }
+    answer::ok(&Page { items, next: None })
+}
+
+/// A secret as it was sent. What was read is wiped; what is wrong with it is told without a word of
+/// what it says.
+pub(crate) struct Sent(SetSecret);
+
+impl FromRequest<App> for Sent {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let Payload(body) = Payload::from_request(request, app).await?;
+        let read = serde_json::from_slice(&body);
+        wipe(body);
+        read.map(Self).map_err(|_| {
+            let detail = "the body is {\"value\": \"…\"}, with \"overlap\": \"24h\" where wanted";
+            Refusal::new(Code::BodyInvalid, detail)
+        })
+    }
+}
+
+/// Wipes a body, where nobody else holds a part of it.
+fn wipe(body: Bytes) {
+    if let Ok(mut body) = body.try_into_mut() {
+        body.as_mut().zeroize();
+    }
+}
+
+/// `PUT /v1/secrets/{name}`.
+pub(crate) async fn set(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    headers: HeaderMap,
+    Sent(set): Sent,
+) -> Answered {
+    let name: Label = name
+        .as_str()
+        .parse()
+        .map_err(|error| Refusal::new(Code::SecretInvalid, format!("{error}")))?;
+    let engine = app.engine.clone();
+    let namespace_id = caller.namespace_id;
+    // The record of commands keeps a digest of the body: one that nobody can guess a text from.
+    let body = json!({
+        "value": engine.fingerprint_secret(namespace_id, name.as_str(), &set.value),
+        "overlap": set.overlap,
+    });
+    let command = Command {
+        verb: "secret set",
+        subject: name.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (asking, name) = (caller.clone(), name.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let overlap = set.overlap.unwrap_or(OVERLAP);
+        let (version, changed) = engine
+            .keep_secret(by(&asking, &actor), name.as_str(), &set.value, overlap)
+            .await?;
+        tracing::info!(secret = %name, version, changed, actor, "a secret was set");
+        let done = SecretSet {
+            name: name.to_string(),
+            version,
+            changed,
+        };
+        let status = match version {
+            1 if changed => StatusCode::CREATED,
+            _ => StatusCode::OK,
+        };
+        Reply::new(status, &done)
+    })
+    .await
+}
+
+/// `DELETE /v1/secrets/{name}`.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    headers: HeaderMap,
+) -> Answered {
+    let name: Label = name.read(Code::SecretNotFound)?;
+    let command = Command {
+        verb: "secret delete",
+        subject: name.as_str(),
+        body: &json!({}),
+        headers: &headers,
+    };
+    let (shared, asking, name) = (app.clone(), caller.clone(), name.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        if !shared.engine.delete_secret(by, name.as_str()).await? {
+            return Err(Refusal::plain(Code::SecretNotFound));
+        }
+        tracing::info!(secret = %name, actor, "a secret was removed");
+        let named = list_named(&shared, asking.namespace_id).await?;
+        let done = DeletedSecret {
+            connections: naming(&named, name.as_str()),
+            name: name.to_string(),
+        };
+        Reply::new(StatusCode::OK, &done)
+    })
+    .await
+}
+
+/// `POST /v1/secrets/rotate`.
+pub(crate) async fn rotate(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Answered {
+    let command = Command {
+        verb: "secret rotate",
+        subject: "*",
+        body: &json!({}),
+        headers: &headers,
+    };
+    let (engine, asking) = (app.engine.clone(), caller.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let secrets = engine.rotate_secrets(by(&asking, &actor)).await?;
+        tracing::info!(
+            secrets,
+            actor,
+            "the secrets of a namespace were sealed anew"
+        );
+        Reply::new(StatusCode::OK, &Rotated { secrets })
+    })
+    .await
+}
+
+/// The connections of a namespace, each with the secrets that it names.
+async fn list_named(
+    app: &Shared,
+    namespace_id: i32,
+) -> Result<Vec<(String, Vec<String>)>, ReadError> {
+    let rows = app.engine.list_connections(namespace_id).await?;
+    let named = rows.into_iter().map(|row| {
+        let secrets = row.connection.secrets().into_iter();
+        (row.name.clone(), secrets.map(str::to_owned).collect())
+    });
+    Ok(named.collect())
+}
+
+fn naming(named: &[(String, Vec<String>)], secret: &str) -> Vec<String> {
+    let naming = named
+        .iter()
+        .filter(|(_, secrets)| secrets.iter().any(|name| name == secret));
+    naming.map(|(connection, _)| connection.clone()).collect()
+}
+
+impl From<VaultError> for Refusal {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::Length => Self::new(Code::SecretInvalid, error.to_string()),
+            VaultError::Locked { .. } => Self::new(Code::VaultLocked, error.to_string()),
+            VaultError::Unavailable(error) => error.into(),
+        }
+    }
+}
