@@ -87,12 +87,15 @@ impl Wire {
             let message = format!("the secret {} is no private key: {error}", target.secret);
             Fault::permanent("key-unreadable", message)
         })?;
+        if key.algorithm().is_rsa() {
+            let message = format!(
+                "the secret {} is an RSA key: Semel signs in with ed25519 or ECDSA",
+                target.secret
+            );
+            return Err(Fault::permanent("key-unfit", message));
+        }
         let mut handle = greet(target, at).await?;
-        let hash = match handle.best_supported_rsa_hash().await {
-            Ok(Some(hash)) => hash,
-            Ok(None) | Err(_) => Some(HashAlg::Sha256),
-        };
-        let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
+        let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
         match handle.authenticate_publickey(&target.user, key).await {
             Ok(AuthResult::Success) => Ok(Self { handle }),
             Ok(AuthResult::Failure { .. }) => Err(Fault::permanent(
@@ -155,15 +158,16 @@ async fn greet(target: &SshTarget, at: &[SocketAddr]) -> Result<Handle<Pinned>, 
         }
     }
     let message = format!(
-        "{} shows another host key than {}: nothing was sent. If the change is known to be right, change `host_key` of the connection",
+        "{} shows another ed25519 or ECDSA host key than {}: nothing was sent. If that is known to be right, change `host_key` of the connection",
         target.host, target.host_key
     );
     Err(Fault::permanent("host-key-changed", message))
 }
 
-fn key_kinds() -> [Vec<Algorithm>; 3] {
+/// RSA is not among them: its library leaks timing (RUSTSEC-2023-0071), and servers that have RSA
+/// keys have others besides.
+fn key_kinds() -> [Vec<Algorithm>; 2] {
     let ecdsa = |curve| Algorithm::Ecdsa { curve };
-    let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
     [
         vec![Algorithm::Ed25519],
         vec![
@@ -171,7 +175,6 @@ fn key_kinds() -> [Vec<Algorithm>; 3] {
             ecdsa(EcdsaCurve::NistP384),
             ecdsa(EcdsaCurve::NistP521),
         ],
-        vec![rsa(HashAlg::Sha512), rsa(HashAlg::Sha256)],
     ]
 }
 
