@@ -12,6 +12,7 @@ use semel_model::{EffectId, Fault, SecretText};
 use serde_json::json;
 use sha2::Sha256;
 
+use super::Signed;
 use crate::destination::Destination;
 
 /// What secrets of this kind begin with.
@@ -23,7 +24,7 @@ pub(super) fn request(
     to: &Destination,
     target: &WebhookTarget,
     key: EffectId,
-) -> Result<(HttpRequest, [(&'static str, SecretText); 1]), Fault> {
+) -> Result<Signed, Fault> {
     let body = json!({
         "to": message.to,
         "subject": message.subject,

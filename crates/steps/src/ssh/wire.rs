@@ -10,7 +10,7 @@ use russh::keys::{
     Algorithm, EcdsaCurve, HashAlg, PrivateKeyWithHashAlg, PublicKeyOrCertificate,
     decode_secret_key,
 };
-use russh::{Channel, ChannelMsg, Preferred};
+use russh::{Channel, ChannelMsg, ChannelReadHalf, Preferred};
 use semel_model::connection::SshTarget;
 use semel_model::{Fault, SecretText};
 use tokio::time::{Instant, timeout_at};
@@ -192,42 +192,34 @@ async fn converse(channel: Channel<Msg>, input: String) -> End {
         }
         std::future::pending::<End>().await
     };
-    let hear = async {
-        let mut heard = Heard::default();
-        let mut end = None;
-        while let Some(message) = hearing.wait().await {
-            match message {
-                ChannelMsg::Failure => {
-                    let message = "the server refuses to run commands";
-                    return End::NotSent(Fault::permanent("command-refused", message));
-                }
-                ChannelMsg::ExitStatus { exit_status } => end = Some(Ok(exit_status)),
-                ChannelMsg::ExitSignal { signal_name, .. } => {
-                    end = Some(Err(format!("{signal_name:?}")));
-                }
-                message => heard.take(message),
-            }
-        }
-        match end {
-            Some(Ok(exit)) => End::Exited(Heard { exit, ..heard }),
-            Some(Err(signal)) => End::Killed(signal),
-            None => End::Lost("the command was sent and its end was not heard of".to_owned()),
-        }
-    };
     tokio::select! {
-        end = hear => end,
+        end = hear(&mut hearing) => end,
         end = speak => end,
     }
 }
 
-impl Heard {
-    fn take(&mut self, message: ChannelMsg) {
-        if let ChannelMsg::Data { data } = &message {
-            keep(&mut self.stdout, data, STDOUT_BYTES_MAX);
+/// Hears a command out, until its channel is closed.
+async fn hear(hearing: &mut ChannelReadHalf) -> End {
+    let mut heard = Heard::default();
+    let mut end = None;
+    while let Some(message) = hearing.wait().await {
+        if let ChannelMsg::Failure = message {
+            let message = "the server refuses to run commands";
+            return End::NotSent(Fault::permanent("command-refused", message));
+        } else if let ChannelMsg::ExitStatus { exit_status } = message {
+            end = Some(Ok(exit_status));
+        } else if let ChannelMsg::ExitSignal { signal_name, .. } = message {
+            end = Some(Err(format!("{signal_name:?}")));
+        } else if let ChannelMsg::Data { data } = message {
+            keep(&mut heard.stdout, &data, STDOUT_BYTES_MAX);
+        } else if let ChannelMsg::ExtendedData { data, ext: STDERR } = message {
+            heard.stderr_cut |= keep(&mut heard.stderr, &data, OUTPUT_BYTES_MAX);
         }
-        if let ChannelMsg::ExtendedData { data, ext: STDERR } = &message {
-            self.stderr_cut |= keep(&mut self.stderr, data, OUTPUT_BYTES_MAX);
-        }
+    }
+    match end {
+        Some(Ok(exit)) => End::Exited(Heard { exit, ..heard }),
+        Some(Err(signal)) => End::Killed(signal),
+        None => End::Lost("the command was sent and its end was not heard of".to_owned()),
     }
 }
 
