@@ -122,6 +122,9 @@ impl Notifier {
     }
 }
 
+/// A request, and the header that proves who sends it: a secret, and no part of what is pinned.
+type Signed = (HttpRequest, [(&'static str, SecretText); 1]);
+
 /// A message that cannot be sent as it is.
 fn unfit(message: impl Into<String>) -> Fault {
     Fault::permanent("message-unfit", message)

@@ -60,9 +60,10 @@ fn render(value: &Value, to: &Type) -> Result<Option<String>, Unfit> {
 
 /// Domains are read as the type underneath.
 fn base(of: &Type) -> &Type {
-    match of.kind() {
-        Kind::Domain(inner) => base(inner),
-        _ => of,
+    if let Kind::Domain(inner) = of.kind() {
+        base(inner)
+    } else {
+        of
     }
 }
 

@@ -40,11 +40,10 @@ pub(super) fn admit(column: &Column) -> Result<(), Fault> {
 }
 
 fn is_readable(of: &Type) -> bool {
-    match of.kind() {
-        Kind::Domain(inner) | Kind::Array(inner) => is_readable(inner),
-        Kind::Enum(_) => true,
-        _ => READABLE.contains(of) || of.name() == "citext",
+    if let Kind::Domain(inner) | Kind::Array(inner) = of.kind() {
+        return is_readable(inner);
     }
+    matches!(of.kind(), Kind::Enum(_)) || READABLE.contains(of) || of.name() == "citext"
 }
 
 const READABLE: [Type; 22] = [
@@ -83,10 +82,11 @@ impl<'a> FromSql<'a> for Cell {
 }
 
 fn read(of: &Type, raw: &[u8]) -> Result<Value, Failure> {
-    match of.kind() {
-        Kind::Domain(inner) => return read(inner, raw),
-        Kind::Array(_) => return read_array(of, raw),
-        _ => {}
+    if let Kind::Domain(inner) = of.kind() {
+        return read(inner, raw);
+    }
+    if let Kind::Array(_) = of.kind() {
+        return read_array(of, raw);
     }
     Ok(match *of {
         Type::BOOL => bool::from_sql(of, raw)?.into(),

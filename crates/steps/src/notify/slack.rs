@@ -5,7 +5,7 @@ use semel_model::request::{HttpRequest, Message};
 use semel_model::{Doubt, EffectId, Fault, Outcome, SecretText};
 use serde_json::json;
 
-use super::unfit;
+use super::{Signed, unfit};
 use crate::destination::Destination;
 
 /// Errors that may pass, before which nothing was posted.
@@ -20,7 +20,7 @@ pub(super) fn request(
     to: &Destination,
     target: &SlackTarget,
     key: EffectId,
-) -> Result<(HttpRequest, [(&'static str, SecretText); 1]), Fault> {
+) -> Result<Signed, Fault> {
     let [channel] = message.to.as_slice() else {
         return Err(unfit(
             "a message to Slack goes to one channel: one step for each",

@@ -12,14 +12,12 @@ use semel_model::{EffectId, Fault, SecretText};
 use serde_json::json;
 use sha2::Sha256;
 
-use super::Parcel;
+use super::{Parcel, Signed};
 use crate::destination::Destination;
 
 /// What secrets of this kind begin with.
 const PREFIX: &str = "whsec_";
 
-/// A request, and the header that proves who sends it.
-type Signed = (HttpRequest, [(&'static str, SecretText); 1]);
 
 /// The request that delivers a message.
 pub(super) fn request(

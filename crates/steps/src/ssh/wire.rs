@@ -10,7 +10,7 @@ use russh::keys::{
     Algorithm, EcdsaCurve, HashAlg, PrivateKeyWithHashAlg, PublicKeyOrCertificate,
     decode_secret_key,
 };
-use russh::{Channel, ChannelMsg, Preferred};
+use russh::{Channel, ChannelMsg, ChannelReadHalf, Preferred};
 use semel_model::connection::SshTarget;
 use semel_model::{Fault, SecretText};
 use tokio::time::{Instant, timeout_at};
@@ -87,12 +87,15 @@ impl Wire {
             let message = format!("the secret {} is no private key: {error}", target.secret);
             Fault::permanent("key-unreadable", message)
         })?;
+        if key.algorithm().is_rsa() {
+            let message = format!(
+                "the secret {} is an RSA key: Semel signs in with ed25519 or ECDSA",
+                target.secret
+            );
+            return Err(Fault::permanent("key-unfit", message));
+        }
         let mut handle = greet(target, at).await?;
-        let hash = match handle.best_supported_rsa_hash().await {
-            Ok(Some(hash)) => hash,
-            Ok(None) | Err(_) => Some(HashAlg::Sha256),
-        };
-        let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
+        let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
         match handle.authenticate_publickey(&target.user, key).await {
             Ok(AuthResult::Success) => Ok(Self { handle }),
             Ok(AuthResult::Failure { .. }) => Err(Fault::permanent(
@@ -155,15 +158,16 @@ async fn greet(target: &SshTarget, at: &[SocketAddr]) -> Result<Handle<Pinned>, 
         }
     }
     let message = format!(
-        "{} shows another host key than {}: nothing was sent. If the change is known to be right, change `host_key` of the connection",
+        "{} shows another ed25519 or ECDSA host key than {}: nothing was sent. If that is known to be right, change `host_key` of the connection",
         target.host, target.host_key
     );
     Err(Fault::permanent("host-key-changed", message))
 }
 
-fn key_kinds() -> [Vec<Algorithm>; 3] {
+/// RSA is not among them: its library leaks timing (RUSTSEC-2023-0071), and servers that have RSA
+/// keys have others besides.
+fn key_kinds() -> [Vec<Algorithm>; 2] {
     let ecdsa = |curve| Algorithm::Ecdsa { curve };
-    let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
     [
         vec![Algorithm::Ed25519],
         vec![
@@ -171,7 +175,6 @@ fn key_kinds() -> [Vec<Algorithm>; 3] {
             ecdsa(EcdsaCurve::NistP384),
             ecdsa(EcdsaCurve::NistP521),
         ],
-        vec![rsa(HashAlg::Sha512), rsa(HashAlg::Sha256)],
     ]
 }
 
@@ -189,42 +192,34 @@ async fn converse(channel: Channel<Msg>, input: String) -> End {
         }
         std::future::pending::<End>().await
     };
-    let hear = async {
-        let mut heard = Heard::default();
-        let mut end = None;
-        while let Some(message) = hearing.wait().await {
-            match message {
-                ChannelMsg::Failure => {
-                    let message = "the server refuses to run commands";
-                    return End::NotSent(Fault::permanent("command-refused", message));
-                }
-                ChannelMsg::ExitStatus { exit_status } => end = Some(Ok(exit_status)),
-                ChannelMsg::ExitSignal { signal_name, .. } => {
-                    end = Some(Err(format!("{signal_name:?}")));
-                }
-                message => heard.take(message),
-            }
-        }
-        match end {
-            Some(Ok(exit)) => End::Exited(Heard { exit, ..heard }),
-            Some(Err(signal)) => End::Killed(signal),
-            None => End::Lost("the command was sent and its end was not heard of".to_owned()),
-        }
-    };
     tokio::select! {
-        end = hear => end,
+        end = hear(&mut hearing) => end,
         end = speak => end,
     }
 }
 
-impl Heard {
-    fn take(&mut self, message: ChannelMsg) {
-        if let ChannelMsg::Data { data } = &message {
-            keep(&mut self.stdout, data, STDOUT_BYTES_MAX);
+/// Hears a command out, until its channel is closed.
+async fn hear(hearing: &mut ChannelReadHalf) -> End {
+    let mut heard = Heard::default();
+    let mut end = None;
+    while let Some(message) = hearing.wait().await {
+        if let ChannelMsg::Failure = message {
+            let message = "the server refuses to run commands";
+            return End::NotSent(Fault::permanent("command-refused", message));
+        } else if let ChannelMsg::ExitStatus { exit_status } = message {
+            end = Some(Ok(exit_status));
+        } else if let ChannelMsg::ExitSignal { signal_name, .. } = message {
+            end = Some(Err(format!("{signal_name:?}")));
+        } else if let ChannelMsg::Data { data } = message {
+            keep(&mut heard.stdout, &data, STDOUT_BYTES_MAX);
+        } else if let ChannelMsg::ExtendedData { data, ext: STDERR } = message {
+            heard.stderr_cut |= keep(&mut heard.stderr, &data, OUTPUT_BYTES_MAX);
         }
-        if let ChannelMsg::ExtendedData { data, ext: STDERR } = &message {
-            self.stderr_cut |= keep(&mut self.stderr, data, OUTPUT_BYTES_MAX);
-        }
+    }
+    match end {
+        Some(Ok(exit)) => End::Exited(Heard { exit, ..heard }),
+        Some(Err(signal)) => End::Killed(signal),
+        None => End::Lost("the command was sent and its end was not heard of".to_owned()),
     }
 }
 

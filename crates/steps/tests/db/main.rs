@@ -2,6 +2,7 @@
 
 mod perform;
 mod refusals;
+mod tls;
 mod values;
 mod wires;
 mod world;

@@ -172,6 +172,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
     if let semel_model::connection::Target::Postgres(target) = &mut to.connection.to {
         target.tls = semel_model::connection::Tls::Required;
     }
+    to.version += 1;
 
     let fault = failed(world.caller.perform(&order(1), &to, key("a")).await);
 

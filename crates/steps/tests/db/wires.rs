@@ -80,9 +80,9 @@ async fn a_commit_whose_answer_is_lost_is_a_doubt_that_a_repeat_settles() -> Res
     let cutting = async {
         proxy.until_held(1, PATIENCE).await.unwrap();
         proxy.cut(Cut::Reset);
-        proxy.resume();
     };
     let (outcome, ()) = tokio::join!(world.caller.perform(&request, &to, key("a")), cutting);
+    proxy.resume();
     let again = done(world.caller.perform(&request, &to, key("a")).await);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn a_mail_arrives_whole_under_the_effects_key() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
     let mut mail = message(&["Ada <ada@books.example>", "bob@books.example"]);
     mail.subject = Some("Rechnung für Ä".to_owned());
@@ -47,7 +47,7 @@ async fn a_mail_arrives_whole_under_the_effects_key() -> Result<()> {
 #[tokio::test]
 async fn a_repeat_is_another_mail_under_the_same_id() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
 
     done(
@@ -72,7 +72,7 @@ async fn a_repeat_is_another_mail_under_the_same_id() -> Result<()> {
 #[tokio::test]
 async fn a_refusal_at_any_point_is_a_failure() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
 
     for (recipient, code, retryable) in [
@@ -96,7 +96,7 @@ async fn a_refusal_at_any_point_is_a_failure() -> Result<()> {
 #[tokio::test]
 async fn no_header_can_be_slipped_in() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
     let mut subject = message(&["ada@books.example"]);
     subject.subject = Some("Hello\r\nBcc: eve@evil.example".to_owned());
@@ -123,7 +123,7 @@ async fn no_header_can_be_slipped_in() -> Result<()> {
 async fn what_was_not_connected_to_was_sent_nothing() -> Result<()> {
     let server = Smtp::start().await?;
     let proxy = Proxy::start(server.address()).await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(proxy.address()));
     let mut mail = message(&["ada@books.example"]);
     mail.timeout = Span::from_millis(500);
@@ -146,7 +146,7 @@ async fn what_was_not_connected_to_was_sent_nothing() -> Result<()> {
 #[tokio::test]
 async fn data_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
     let mut mail = message(&[recipient::SLOW]);
     mail.timeout = Span::from_secs(1);
@@ -166,7 +166,7 @@ async fn data_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
 async fn an_answer_that_is_lost_is_a_doubt() -> Result<()> {
     let server = Smtp::start().await?;
     let proxy = Proxy::start(server.address()).await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(proxy.address()));
 
     let cutting = async {
@@ -192,7 +192,7 @@ async fn an_answer_that_is_lost_is_a_doubt() -> Result<()> {
 async fn a_wire_that_breaks_anywhere_is_never_a_false_failure() -> Result<()> {
     let server = Smtp::start().await?;
     let proxy = Proxy::start(server.address()).await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(proxy.address()));
 
     let (mut failures, mut doubts) = (0, 0);
@@ -224,7 +224,7 @@ async fn a_wire_that_breaks_anywhere_is_never_a_false_failure() -> Result<()> {
 #[tokio::test]
 async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
     let server = Smtp::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
 
     for tls in [Tls::Required, Tls::Starttls] {
         let mut target = smtp(server.address());
@@ -241,7 +241,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
 async fn a_password_lets_us_in_and_another_does_not() -> Result<()> {
     let server = Smtp::start_with_user("semel", SECRET).await?;
     let strange = Smtp::start_with_user("semel", "another").await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let account = |address| {
         let mut target = smtp(address);
         target.user = Some("semel".to_owned());
@@ -277,9 +277,9 @@ async fn nothing_is_sent_without_a_lease_or_beyond_reach() -> Result<()> {
     let server = Smtp::start().await?;
     let to = mail_to(smtp(server.address()));
     let mail = message(&["ada@books.example"]);
-    let (late, gate) = notifier();
+    let (late, gate) = notifier()?;
     gate.close();
-    let (strict, _gate) = notifier_within(Egress::default());
+    let (strict, _gate) = notifier_within(Egress::default())?;
 
     let late = failed(late.perform(&mail, &to, key("a")).await);
     let strict = failed(strict.perform(&mail, &to, key("b")).await);

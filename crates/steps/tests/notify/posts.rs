@@ -63,7 +63,7 @@ fn body(request: &str) -> Result<Value> {
 #[tokio::test]
 async fn a_message_to_slack_carries_token_channel_and_key() -> Result<()> {
     let (address, serving) = answering(r#"{"ok": true, "ts": "1.2"}"#).await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = slack(format!("http://{address}/api"));
 
     let response = done(
@@ -93,7 +93,7 @@ async fn a_message_to_slack_carries_token_channel_and_key() -> Result<()> {
 
 #[tokio::test]
 async fn what_slack_says_is_read_and_not_its_status() -> Result<()> {
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let cases = [
         (
             r#"{"ok": false, "error": "channel_not_found"}"#,
@@ -134,7 +134,7 @@ async fn what_slack_says_is_read_and_not_its_status() -> Result<()> {
 #[tokio::test]
 async fn a_webhook_is_signed_over_id_moment_and_body() -> Result<()> {
     let (address, serving) = answering("{}").await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = webhook(format!("http://{address}/in"));
 
     done(notifier.perform(&message(&["ops"]), &to, key("a")).await);
@@ -173,7 +173,7 @@ fn code_by_openssl(text: &str) -> Result<String> {
 #[tokio::test]
 async fn a_webhook_that_is_not_answered_is_a_doubt() -> Result<()> {
     let peer = Peer::start().await?;
-    let (notifier, _gate) = notifier();
+    let (notifier, _gate) = notifier()?;
     let to = webhook(peer.url("/keyed/in"));
     peer.next("/keyed/in", Behaviour::RefuseWith(410)).await?;
     let gone = failed(notifier.perform(&message(&["ops"]), &to, key("a")).await);

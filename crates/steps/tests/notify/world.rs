@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Result;
 use semel_model::connection::{SlackTarget, SmtpTarget, Target, Tls, WebhookTarget};
 use semel_model::request::Message;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, SecretText, Span};
@@ -33,21 +34,21 @@ impl SendGate for Gate {
 }
 
 /// A notifier that may reach loopback, and its gate.
-pub(crate) fn notifier() -> (Notifier, Arc<Gate>) {
+pub(crate) fn notifier() -> Result<(Notifier, Arc<Gate>)> {
     let loopback = ["127.0.0.0/8", "::1/128"];
     let allowed = loopback.iter().flat_map(|net| net.parse()).collect();
     notifier_within(Egress::new(allowed))
 }
 
 /// A notifier that may reach what it is told.
-pub(crate) fn notifier_within(egress: Egress) -> (Notifier, Arc<Gate>) {
+pub(crate) fn notifier_within(egress: Egress) -> Result<(Notifier, Arc<Gate>)> {
     let gate = Arc::new(Gate(AtomicBool::new(true)));
     let reach = Reach {
         egress: Arc::new(egress),
         ..Reach::default()
     };
-    let http = HttpCaller::new(gate.clone(), &reach).unwrap();
-    (Notifier::new(gate.clone(), &reach, http), gate)
+    let http = HttpCaller::new(gate.clone(), &reach)?;
+    Ok((Notifier::new(gate.clone(), &reach, http), gate))
 }
 
 pub(crate) fn smtp(address: SocketAddr) -> SmtpTarget {

@@ -114,9 +114,9 @@ async fn nothing_is_sent_once_the_lease_is_lost() -> Result<()> {
 async fn a_pinned_key_of_any_kind_is_found() -> Result<()> {
     let world = World::new().await?;
     let folder = tempfile::tempdir()?;
-    let path = folder.path().join("rsa");
+    let path = folder.path().join("ecdsa");
     let made = std::process::Command::new("ssh-keygen")
-        .args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"])
+        .args(["-q", "-t", "ecdsa", "-N", "", "-f"])
         .arg(&path)
         .status()?;
     assert!(made.success());

@@ -43,7 +43,7 @@ class Keeper(Mailbox):
 def authenticator(user, password):
     def check(server, session, envelope, mechanism, data):
         known = (data.login, data.password) == (user.encode(), password.encode())
-        return AuthResult(success=known)
+        return AuthResult(success=known, handled=False)
 
     return check
 
