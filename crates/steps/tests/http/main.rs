@@ -5,6 +5,7 @@
 mod answers;
 mod bodies;
 mod limits;
+mod papers;
 mod requests;
 mod sign_in;
 mod ssrf;

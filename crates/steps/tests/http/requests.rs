@@ -12,6 +12,7 @@ use semel_model::{Outcome, Span};
 use semel_steps::{HttpCaller, Pooling, Reach, SendGate};
 use serde_json::{Value, json};
 
+use super::papers::Papers;
 use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
 
 async fn echo(request: &semel_model::request::HttpRequest) -> Value {
@@ -189,6 +190,35 @@ async fn a_read_follows_redirects_as_its_connection_says_and_an_effect_never() {
         "two are followed, not three"
     );
     assert_eq!(failed(effect).code, "http-307");
+}
+
+#[tokio::test]
+async fn a_redirect_from_an_encrypted_place_to_an_open_one_is_not_followed() {
+    let papers = Papers::issue().await;
+    let [cert, secret] = ["server.pem", "server.key"].map(|name| papers.path(name));
+    let stage = Stage::with(&["--cert", &cert, "--key", &secret])
+        .await
+        .unwrap();
+    let open = Stage::start().await.unwrap();
+    let base = format!("https://localhost:{}", stage.port);
+    let mut goal = target(&base, SignIn::None);
+    goal.trust = Some(papers.read("ca.pem"));
+    goal.redirects = 3;
+    let to = destination(goal, &[]);
+    let caller = caller(&Reach::open());
+    let read = async |path: &str| {
+        let read = get(&format!("{base}/redirect?to={path}"));
+        caller
+            .perform(&read, route(Some(&to)), None, Pooling::Shared)
+            .await
+    };
+
+    let within = read("/echo").await;
+    let out = read(&open.url("/echo")).await;
+
+    assert_eq!(done(within).response["json"]["path"], "/echo");
+    assert_eq!(failed(out).code, "redirect-refused");
+    assert_eq!(open.counts().await["connections"], 0);
 }
 
 #[tokio::test]

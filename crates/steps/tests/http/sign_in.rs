@@ -1,16 +1,14 @@
 //! Who Semel shows itself to be, and to whom.
 
-use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::HeaderName;
 use semel_model::connection::{LlmShape, LlmTarget, SignIn, Target};
 use semel_model::{Connection, Outcome, SecretText};
 use semel_steps::{Destination, HttpCaller, Pooling, Reach};
-use semel_testkit::Program;
 use serde_json::Value;
-use tempfile::TempDir;
 
+use super::papers::Papers;
 use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
 
 async fn ask(caller: &HttpCaller, to: &Destination, url: &str) -> Outcome {
@@ -240,91 +238,6 @@ async fn without_a_token_nothing_is_sent() {
     );
     assert_eq!(private.code, "address-refused");
     assert_eq!(stage.counts().await["paths"]["/guarded"], Value::Null);
-}
-
-/// Certificates made by the `openssl` command.
-struct Papers {
-    folder: TempDir,
-}
-
-impl Papers {
-    async fn issue() -> Self {
-        let papers = Self {
-            folder: TempDir::new().unwrap(),
-        };
-        let base = [
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-        ];
-        let authority = [
-            "-subj",
-            "/CN=test root",
-            "-keyout",
-            "ca.key",
-            "-out",
-            "ca.pem",
-        ];
-        papers.openssl(&[&base[..], &authority[..]].concat()).await;
-        let server = [
-            "-subj",
-            "/CN=stage",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-            "-keyout",
-            "server.key",
-            "-out",
-            "server.pem",
-        ];
-        let client = [
-            "-subj",
-            "/CN=semel",
-            "-keyout",
-            "client.key",
-            "-out",
-            "client.pem",
-        ];
-        let signed = [
-            "-CA",
-            "ca.pem",
-            "-CAkey",
-            "ca.key",
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-        ];
-        papers
-            .openssl(&[&base[..], &signed[..], &server[..]].concat())
-            .await;
-        papers
-            .openssl(&[&base[..], &signed[..], &client[..]].concat())
-            .await;
-        papers
-    }
-
-    async fn openssl(&self, arguments: &[&str]) {
-        let program = Program::at("openssl")
-            .args(arguments)
-            .current_dir(self.folder.path());
-        let finished = program.run(Duration::from_secs(30)).await.unwrap();
-        assert!(finished.status.success(), "{:?}", finished.stderr);
-    }
-
-    fn path(&self, name: &str) -> String {
-        Path::new(self.folder.path())
-            .join(name)
-            .display()
-            .to_string()
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap()
-    }
 }
 
 #[tokio::test]
