@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use semel_model::request::PersistRequest;
 use semel_model::resource::INLINE_BYTES_MAX;
@@ -34,6 +34,12 @@ const ASIDE_FOR: Duration = Duration::from_secs(86_400);
 
 /// How old an upload must be to have been left behind. Longer than any step takes.
 const UPLOAD_MAX: Duration = Duration::from_secs(86_400);
+
+/// How old bytes without a row must be to be strays: whoever kept them died before recording them.
+const STRAY_AFTER: Duration = Duration::from_secs(86_400);
+
+/// How many are looked up in one go.
+const LOOK_UP_MAX: usize = 500;
 
 /// How many that were set aside are settled in one go.
 const SETTLE_MAX: usize = 1_000;
@@ -218,6 +224,47 @@ impl Resources {
                 return Ok(gone);
             }
         }
+    }
+}
+
+impl Resources {
+    /// Sets bytes aside that nobody recorded within a day; says how many. Goes through the whole
+    /// store.
+    ///
+    /// # Errors
+    ///
+    /// Where the database or the store did not answer.
+    pub async fn set_strays_aside(&self, now: Timestamp) -> Result<u64, ExpireError> {
+        let before = now - STRAY_AFTER;
+        let old = self
+            .store
+            .list_kept()
+            .try_filter(|kept| std::future::ready(kept.at < before))
+            .map_ok(|kept| (kept.namespace_id, kept.resource));
+        let mut chunks = old.try_chunks(LOOK_UP_MAX);
+        let mut found = 0;
+        while let Some(kept) = chunks.try_next().await.map_err(|error| error.1)? {
+            for (namespace_id, resource) in resources::list_strays(&self.cell, &kept).await? {
+                let aside = self.store.set_aside(namespace_id, resource, now).await?;
+                found += u64::from(aside.is_some());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Goes through the store: settles what was set aside, removes what uploads left, and sets
+    /// strays aside.
+    ///
+    /// # Errors
+    ///
+    /// Where the database or the store did not answer.
+    pub async fn look_through(&self, now: Timestamp) -> Result<(), ExpireError> {
+        let gone = self.settle_aside(now).await?;
+        let strays = self.set_strays_aside(now).await?;
+        if gone + strays > 0 {
+            tracing::info!(gone, strays, "looked through the resource store");
+        }
+        Ok(())
     }
 }
 

@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::gather::Gather;
 use super::place::{Place, PlaceError};
 use super::verify::verified;
-use super::{Aside, KeepError, Opened, ResourceStore, resource_missing};
+use super::{Aside, KeepError, Kept, Opened, ResourceStore, resource_missing};
 
 /// The most bytes of one resource: what S3 copies in one piece.
 pub const RESOURCE_BYTES_MAX: u64 = 5 << 30;
@@ -229,6 +229,14 @@ impl ResourceStore for Shelf {
         })
     }
 
+    fn list_kept(&self) -> BoxStream<'_, io::Result<Kept>> {
+        let kept = self.store.list(None).try_filter_map(|object| async move {
+            let at = Timestamp::from_second(object.last_modified.timestamp()).ok();
+            Ok(at.and_then(|at| read_home(&object.location, at)))
+        });
+        kept.err_into().boxed()
+    }
+
     fn sweep(&self, before: Timestamp) -> BoxFuture<'_, io::Result<u64>> {
         Box::pin(async move {
             match &self.folder {
@@ -297,6 +305,18 @@ fn home_path(namespace_id: i32, resource: ResourceRef) -> Path {
     let digest = hex::encode(resource.digest());
     let (first, second) = (&digest[..2], &digest[2..4]);
     Path::from(format!("{namespace_id}/{first}/{second}/{digest}"))
+}
+
+fn read_home(path: &Path, at: Timestamp) -> Option<Kept> {
+    let parts: Vec<&str> = path.as_ref().split('/').collect();
+    let [namespace_id, _, _, digest] = parts[..] else {
+        return None;
+    };
+    Some(Kept {
+        namespace_id: namespace_id.parse().ok()?,
+        resource: ResourceRef::from_digest(hex::decode(digest).ok()?.try_into().ok()?),
+        at,
+    })
 }
 
 fn upload_path(namespace_id: i32) -> Path {
