@@ -105,9 +105,9 @@ impl Resources {
         if serialised_bytes(&result)? <= INLINE_BYTES_MAX {
             return Ok(result);
         }
-        let media_type = match result {
-            Value::String(_) => "text/plain; charset=utf-8",
-            _ => "application/json",
+        let media_type = match result.is_string() {
+            true => "text/plain; charset=utf-8",
+            false => "application/json",
         };
         let resource = self.keep(keeping, media_type, result).await?;
         to_value(&resource)
@@ -150,7 +150,11 @@ impl Resources {
     ) -> Result<Resource, Fault> {
         let bytes = match value {
             Value::String(text) => Bytes::from(text),
-            other => serde_json::to_vec(&other).map_err(unwritable)?.into(),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => serde_json::to_vec(&other).map_err(unwritable)?.into(),
         };
         let stream = stream::once(async { Ok(bytes) }).boxed();
         let resource = self
@@ -303,10 +307,6 @@ fn to_value(resource: &Resource) -> Result<Value, Fault> {
     serde_json::to_value(resource).map_err(unwritable)
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it stands where errors are mapped"
-)]
 fn unwritable(error: serde_json::Error) -> Fault {
     Fault::permanent("value-unwritable", error.to_string())
 }

@@ -60,7 +60,7 @@ impl File {
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
             // Keys that open every callback or every output do not belong beside the flows.
-            Key::Secret | Key::S3AccessKey | Key::S3SecretKey => None,
+            Key::Secret | Key::S3Access | Key::S3Secret => None,
             Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),

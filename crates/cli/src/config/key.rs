@@ -30,9 +30,9 @@ pub(crate) enum Key {
     /// The bucket's region.
     S3Region,
     /// Who signs in to the bucket.
-    S3AccessKey,
+    S3Access,
     /// With which key.
-    S3SecretKey,
+    S3Secret,
     /// Log lines for people or for programs.
     LogFormat,
 }
@@ -53,8 +53,8 @@ impl Key {
         Self::Resources,
         Self::S3Endpoint,
         Self::S3Region,
-        Self::S3AccessKey,
-        Self::S3SecretKey,
+        Self::S3Access,
+        Self::S3Secret,
         Self::LogFormat,
     ];
 
@@ -74,8 +74,8 @@ impl Key {
             Self::Resources => "serve.resources",
             Self::S3Endpoint => "serve.s3_endpoint",
             Self::S3Region => "serve.s3_region",
-            Self::S3AccessKey => "serve.s3_access_key",
-            Self::S3SecretKey => "serve.s3_secret_key",
+            Self::S3Access => "serve.s3_access_key",
+            Self::S3Secret => "serve.s3_secret_key",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -96,8 +96,8 @@ impl Key {
             Self::Resources => "SEMEL_RESOURCES",
             Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
             Self::S3Region => "SEMEL_S3_REGION",
-            Self::S3AccessKey => "SEMEL_S3_ACCESS_KEY",
-            Self::S3SecretKey => "SEMEL_S3_SECRET_KEY",
+            Self::S3Access => "SEMEL_S3_ACCESS_KEY",
+            Self::S3Secret => "SEMEL_S3_SECRET_KEY",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -118,8 +118,8 @@ impl Key {
             | Self::Resources
             | Self::S3Endpoint
             | Self::S3Region
-            | Self::S3AccessKey
-            | Self::S3SecretKey
+            | Self::S3Access
+            | Self::S3Secret
             | Self::LogFormat => None,
         }
     }
@@ -141,15 +141,15 @@ impl Key {
             | Self::Resources
             | Self::S3Endpoint
             | Self::S3Region
-            | Self::S3AccessKey
-            | Self::S3SecretKey => None,
+            | Self::S3Access
+            | Self::S3Secret => None,
         }
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::Secret | Self::S3AccessKey | Self::S3SecretKey => {
+            Self::Token | Self::Secret | Self::S3Access | Self::S3Secret => {
                 "(kept secret)".to_owned()
             }
             Self::Database => without_password(value),

@@ -218,14 +218,16 @@ impl ResourceStore for Shelf {
             let home = home_path(aside.namespace_id, aside.resource);
             let moved = self.store.rename(&aside_path(&aside), &home).await;
             // Nothing there: another server was first.
-            Ok(found(moved)?.unwrap_or_default())
+            found(moved)?;
+            Ok(())
         })
     }
 
     fn discard(&self, aside: Aside) -> BoxFuture<'_, io::Result<()>> {
         Box::pin(async move {
             let removed = self.store.delete(&aside_path(&aside)).await;
-            Ok(found(removed)?.unwrap_or_default())
+            found(removed)?;
+            Ok(())
         })
     }
 
