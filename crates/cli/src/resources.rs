@@ -45,7 +45,7 @@ fn complete(ctx: &Context, mut bucket: Bucket) -> Result<Bucket, Problem> {
     if let Some(region) = find(Key::S3Region) {
         bucket.region = region;
     }
-    bucket.keys = match (find(Key::S3AccessKey), find(Key::S3SecretKey)) {
+    bucket.keys = match (find(Key::S3Access), find(Key::S3Secret)) {
         (Some(access), Some(secret)) => Some((access, SecretText::new(secret))),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use semel_model::request::PersistRequest;
 use semel_model::resource::INLINE_BYTES_MAX;
@@ -34,6 +34,12 @@ const ASIDE_FOR: Duration = Duration::from_secs(86_400);
 
 /// How old an upload must be to have been left behind. Longer than any step takes.
 const UPLOAD_MAX: Duration = Duration::from_secs(86_400);
+
+/// How old bytes without a row must be to be strays: whoever kept them died before recording them.
+const STRAY_AFTER: Duration = Duration::from_secs(86_400);
+
+/// How many are looked up in one go.
+const LOOK_UP_MAX: usize = 500;
 
 /// How many that were set aside are settled in one go.
 const SETTLE_MAX: usize = 1_000;
@@ -99,9 +105,9 @@ impl Resources {
         if serialised_bytes(&result)? <= INLINE_BYTES_MAX {
             return Ok(result);
         }
-        let media_type = match result {
-            Value::String(_) => "text/plain; charset=utf-8",
-            _ => "application/json",
+        let media_type = match result.is_string() {
+            true => "text/plain; charset=utf-8",
+            false => "application/json",
         };
         let resource = self.keep(keeping, media_type, result).await?;
         to_value(&resource)
@@ -144,7 +150,11 @@ impl Resources {
     ) -> Result<Resource, Fault> {
         let bytes = match value {
             Value::String(text) => Bytes::from(text),
-            other => serde_json::to_vec(&other).map_err(unwritable)?.into(),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => serde_json::to_vec(&other).map_err(unwritable)?.into(),
         };
         let stream = stream::once(async { Ok(bytes) }).boxed();
         let resource = self
@@ -221,6 +231,47 @@ impl Resources {
     }
 }
 
+impl Resources {
+    /// Sets bytes aside that nobody recorded within a day; says how many. Goes through the whole
+    /// store.
+    ///
+    /// # Errors
+    ///
+    /// Where the database or the store did not answer.
+    pub async fn set_strays_aside(&self, now: Timestamp) -> Result<u64, ExpireError> {
+        let before = now - STRAY_AFTER;
+        let old = self
+            .store
+            .list_kept()
+            .try_filter(|kept| std::future::ready(kept.at < before))
+            .map_ok(|kept| (kept.namespace_id, kept.resource));
+        let mut chunks = old.try_chunks(LOOK_UP_MAX);
+        let mut found = 0;
+        while let Some(kept) = chunks.try_next().await.map_err(|error| error.1)? {
+            for (namespace_id, resource) in resources::list_strays(&self.cell, &kept).await? {
+                let aside = self.store.set_aside(namespace_id, resource, now).await?;
+                found += u64::from(aside.is_some());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Goes through the store: settles what was set aside, removes what uploads left, and sets
+    /// strays aside.
+    ///
+    /// # Errors
+    ///
+    /// Where the database or the store did not answer.
+    pub async fn look_through(&self, now: Timestamp) -> Result<(), ExpireError> {
+        let gone = self.settle_aside(now).await?;
+        let strays = self.set_strays_aside(now).await?;
+        if gone + strays > 0 {
+            tracing::info!(gone, strays, "looked through the resource store");
+        }
+        Ok(())
+    }
+}
+
 impl Inner {
     /// The engine's resources.
     pub(crate) fn resources(&self) -> Resources {
@@ -261,10 +312,6 @@ fn to_value(resource: &Resource) -> Result<Value, Fault> {
     serde_json::to_value(resource).map_err(unwritable)
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it stands where errors are mapped"
-)]
 fn unwritable(error: serde_json::Error) -> Fault {
     Fault::permanent("value-unwritable", error.to_string())
 }

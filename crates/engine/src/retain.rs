@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const BATCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a process looks through the resource store: listing it may cost money.
-const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(3_600);
+const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(6 * 3_600);
 
 /// Forgets what is over, for as long as the process lives.
 pub async fn keep_forgetting(inner: Arc<Inner>) {
@@ -29,7 +29,7 @@ pub async fn keep_forgetting(inner: Arc<Inner>) {
         }
         if looked_through.is_none_or(|at| at.elapsed() >= LOOK_THROUGH_EVERY) {
             looked_through = Some(Instant::now());
-            if let Err(error) = inner.resources().settle_aside(inner.clock.now()).await {
+            if let Err(error) = inner.resources().look_through(inner.clock.now()).await {
                 tracing::warn!(%error, "could not look through the resource store");
             }
         }

@@ -17,7 +17,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
 use semel_model::{Fault, Resource, ResourceRef};
 
@@ -79,10 +79,26 @@ pub trait ResourceStore: Debug + Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Everything that is kept, in no order.
+    fn list_kept(&self) -> BoxStream<'_, io::Result<Kept>> {
+        Box::pin(stream::empty())
+    }
+
     /// Removes what was left behind by uploads that broke off before an instant; says how many.
     fn sweep(&self, _before: Timestamp) -> BoxFuture<'_, io::Result<u64>> {
         Box::pin(async { Ok(0) })
     }
+}
+
+/// Bytes that are kept, as far as the store knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Whose they are.
+    pub namespace_id: i32,
+    /// Which.
+    pub resource: ResourceRef,
+    /// When they were written.
+    pub at: Timestamp,
 }
 
 /// Bytes that were set aside.

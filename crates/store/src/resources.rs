@@ -45,7 +45,21 @@ const IS_NEEDED: &str = "
     SELECT EXISTS (SELECT 1 FROM resources
                     WHERE namespace_id = $1 AND digest = $2 AND expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, FIND, LIST, LIST_EXPIRED, REMOVE, IS_NEEDED];
+const LIST_STRAYS: &str = "
+    SELECT t.namespace_id, t.digest
+      FROM unnest($1::int4[], $2::bytea[]) AS t (namespace_id, digest)
+     WHERE NOT EXISTS (SELECT 1 FROM resources r
+                        WHERE r.namespace_id = t.namespace_id AND r.digest = t.digest)";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT,
+    FIND,
+    LIST,
+    LIST_EXPIRED,
+    REMOVE,
+    IS_NEEDED,
+    LIST_STRAYS,
+];
 
 /// How many expired resources are looked at in one go.
 pub const EXPIRE_MAX: i64 = 100;
@@ -172,6 +186,22 @@ pub async fn is_needed(
         .query_one(IS_NEEDED, &[&namespace_id, &digest])
         .await?;
     Ok(row.get(0))
+}
+
+/// Those that are not on record at all, expired ones included.
+pub async fn list_strays(
+    cell: &Cell,
+    kept: &[(i32, ResourceRef)],
+) -> Result<Vec<(i32, ResourceRef)>, ReadError> {
+    let namespaces: Vec<i32> = kept.iter().map(|(namespace_id, _)| *namespace_id).collect();
+    let digests: Vec<&[u8]> = kept
+        .iter()
+        .map(|(_, resource)| resource.digest().as_slice())
+        .collect();
+    let client = cell.reader().await?;
+    let rows = client.query(LIST_STRAYS, &[&namespaces, &digests]).await?;
+    let read = |row: &Row| Some((row.get(0), to_ref(row.get(1))?));
+    Ok(rows.iter().filter_map(read).collect())
 }
 
 fn to_ref(digest: &[u8]) -> Option<ResourceRef> {

@@ -63,7 +63,7 @@ impl File {
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
             // Keys that open every callback or every output do not belong beside the flows.
-            Key::Secret | Key::MasterKeys | Key::S3AccessKey | Key::S3SecretKey => None,
+            Key::Secret | Key::MasterKeys | Key::S3Access | Key::S3Secret => None,
             Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::MasterKeysFile => self.serve.master_keys_file.clone(),
             Key::AllowPrivate => self.serve.allow_private.clone(),

@@ -36,9 +36,9 @@ pub(crate) enum Key {
     /// The bucket's region.
     S3Region,
     /// Who signs in to the bucket.
-    S3AccessKey,
+    S3Access,
     /// With which key.
-    S3SecretKey,
+    S3Secret,
     /// How many deliveries a second each hook takes.
     HookRate,
     /// Log lines for people or for programs.
@@ -64,8 +64,8 @@ impl Key {
         Self::Resources,
         Self::S3Endpoint,
         Self::S3Region,
-        Self::S3AccessKey,
-        Self::S3SecretKey,
+        Self::S3Access,
+        Self::S3Secret,
         Self::HookRate,
         Self::LogFormat,
     ];
@@ -89,8 +89,8 @@ impl Key {
             Self::Resources => "serve.resources",
             Self::S3Endpoint => "serve.s3_endpoint",
             Self::S3Region => "serve.s3_region",
-            Self::S3AccessKey => "serve.s3_access_key",
-            Self::S3SecretKey => "serve.s3_secret_key",
+            Self::S3Access => "serve.s3_access_key",
+            Self::S3Secret => "serve.s3_secret_key",
             Self::HookRate => "serve.hook_rate",
             Self::LogFormat => "serve.log_format",
         }
@@ -115,8 +115,8 @@ impl Key {
             Self::Resources => "SEMEL_RESOURCES",
             Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
             Self::S3Region => "SEMEL_S3_REGION",
-            Self::S3AccessKey => "SEMEL_S3_ACCESS_KEY",
-            Self::S3SecretKey => "SEMEL_S3_SECRET_KEY",
+            Self::S3Access => "SEMEL_S3_ACCESS_KEY",
+            Self::S3Secret => "SEMEL_S3_SECRET_KEY",
             Self::HookRate => "SEMEL_HOOK_RATE",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
@@ -141,8 +141,8 @@ impl Key {
             | Self::Resources
             | Self::S3Endpoint
             | Self::S3Region
-            | Self::S3AccessKey
-            | Self::S3SecretKey
+            | Self::S3Access
+            | Self::S3Secret
             | Self::HookRate
             | Self::LogFormat => None,
         }
@@ -166,8 +166,8 @@ impl Key {
             | Self::Resources
             | Self::S3Endpoint
             | Self::S3Region
-            | Self::S3AccessKey
-            | Self::S3SecretKey
+            | Self::S3Access
+            | Self::S3Secret
             | Self::MasterKeys
             | Self::MasterKeysFile
             | Self::AllowPrivate => None,
@@ -180,8 +180,8 @@ impl Key {
             Self::Token
             | Self::Secret
             | Self::MasterKeys
-            | Self::S3AccessKey
-            | Self::S3SecretKey => "(kept secret)".to_owned(),
+            | Self::S3Access
+            | Self::S3Secret => "(kept secret)".to_owned(),
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen

@@ -222,6 +222,32 @@ async fn a_row_that_comes_between_keeping_and_expiry_has_its_bytes() -> Result<(
 }
 
 #[tokio::test]
+async fn bytes_that_nobody_recorded_are_removed_in_time() -> Result<()> {
+    let ground = Ground::start().await?;
+    let kept = ground
+        .persist(json!("kept"), Span::from_secs(90 * 86_400))
+        .await?;
+    let stray = ground
+        .persist(json!("stray"), Span::from_secs(3_600))
+        .await?;
+    ground.pass(2).await?;
+    // As if the process had died before it wrote the row.
+    assert!(resources::remove_expired(&ground.cell, 1, stray.resource).await?);
+
+    ground.resources.look_through(ground.now().await?).await?;
+    assert_eq!(ground.count()?, 2, "it may be on its way to a row");
+    for _ in 0..2 {
+        ground.pass(25).await?;
+        ground.resources.look_through(ground.now().await?).await?;
+    }
+
+    assert!(ground.read(stray.resource).await.is_err());
+    assert_eq!(ground.read(kept.resource).await?, b"kept");
+    assert_eq!(ground.count()?, 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
     let ground = Ground::start().await?;
     let texts: Vec<String> = (0..4).map(|n| format!("text {n}")).collect();

@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::gather::Gather;
 use super::place::{Place, PlaceError};
 use super::verify::verified;
-use super::{Aside, KeepError, Opened, ResourceStore, resource_missing};
+use super::{Aside, KeepError, Kept, Opened, ResourceStore, resource_missing};
 
 /// The most bytes of one resource: what S3 copies in one piece.
 pub const RESOURCE_BYTES_MAX: u64 = 5 << 30;
@@ -218,15 +218,25 @@ impl ResourceStore for Shelf {
             let home = home_path(aside.namespace_id, aside.resource);
             let moved = self.store.rename(&aside_path(&aside), &home).await;
             // Nothing there: another server was first.
-            Ok(found(moved)?.unwrap_or_default())
+            found(moved)?;
+            Ok(())
         })
     }
 
     fn discard(&self, aside: Aside) -> BoxFuture<'_, io::Result<()>> {
         Box::pin(async move {
             let removed = self.store.delete(&aside_path(&aside)).await;
-            Ok(found(removed)?.unwrap_or_default())
+            found(removed)?;
+            Ok(())
         })
+    }
+
+    fn list_kept(&self) -> BoxStream<'_, io::Result<Kept>> {
+        let kept = self.store.list(None).try_filter_map(|object| async move {
+            let at = Timestamp::from_second(object.last_modified.timestamp()).ok();
+            Ok(at.and_then(|at| read_home(&object.location, at)))
+        });
+        kept.err_into().boxed()
     }
 
     fn sweep(&self, before: Timestamp) -> BoxFuture<'_, io::Result<u64>> {
@@ -297,6 +307,18 @@ fn home_path(namespace_id: i32, resource: ResourceRef) -> Path {
     let digest = hex::encode(resource.digest());
     let (first, second) = (&digest[..2], &digest[2..4]);
     Path::from(format!("{namespace_id}/{first}/{second}/{digest}"))
+}
+
+fn read_home(path: &Path, at: Timestamp) -> Option<Kept> {
+    let parts: Vec<&str> = path.as_ref().split('/').collect();
+    let [namespace_id, _, _, digest] = parts[..] else {
+        return None;
+    };
+    Some(Kept {
+        namespace_id: namespace_id.parse().ok()?,
+        resource: ResourceRef::from_digest(hex::decode(digest).ok()?.try_into().ok()?),
+        at,
+    })
 }
 
 fn upload_path(namespace_id: i32) -> Path {

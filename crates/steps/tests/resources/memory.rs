@@ -34,7 +34,7 @@ async fn stays_small(world: World) -> Result<()> {
         .await?;
 
     let growth = peak_kib()? - before;
-    println!("{} MiB in and out, grown by {growth} KiB", BYTES >> 20);
+    eprintln!("{} MiB in and out, grown by {growth} KiB", BYTES >> 20);
     assert_eq!((kept.bytes, read), (BYTES, BYTES));
     assert!(growth < GROWTH_KIB_MAX, "grown by {growth} KiB");
     Ok(())
