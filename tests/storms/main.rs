@@ -2,6 +2,7 @@
 
 mod audit;
 mod callbacks;
+mod canaries;
 mod chance;
 mod crash;
 mod crowd;

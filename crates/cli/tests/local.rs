@@ -207,3 +207,61 @@ fn serving_without_a_database_says_what_to_set() {
     let hint = object(&refused)["error"]["hint"].to_string();
     assert!(hint.contains("DATABASE_URL"), "{hint}");
 }
+
+#[test]
+fn presets_are_listed_without_a_server() {
+    let place = directory();
+
+    let people = semel(place.path(), &["connection", "presets"]);
+    let program = semel(place.path(), &["connection", "presets", "--json"]);
+
+    assert!(people.status.success(), "{}", stderr(&people));
+    assert!(stdout(&people).contains("stripe"), "{}", stdout(&people));
+    let read = object(&program);
+    let names: Vec<&str> = read["data"]["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .filter_map(|preset| preset["name"].as_str())
+        .collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+}
+
+#[test]
+fn a_secret_on_the_command_line_is_refused_and_not_shown() {
+    let place = directory();
+
+    for json in [&[][..], &["--json"]] {
+        let words = [&["secret", "set", "stripe_key", "sk_live_4711"], json].concat();
+        let refused = semel(place.path(), &words);
+
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        let said = stdout(&refused) + &stderr(&refused);
+        assert!(said.contains("command line"), "{said}");
+        assert!(!said.contains("4711"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_connection_lacks_is_named_by_its_flag() {
+    let place = directory();
+    let words = [
+        "connection",
+        "create",
+        "db",
+        "--preset",
+        "postgres",
+        "--host",
+        "h",
+        "--json",
+    ];
+
+    let refused = semel(place.path(), &words);
+
+    assert_eq!(refused.status.code(), Some(2));
+    let message = object(&refused)["error"]["message"].to_string();
+    assert!(
+        message.contains("--database, --user, --secret"),
+        "{message}"
+    );
+}

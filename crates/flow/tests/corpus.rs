@@ -16,6 +16,7 @@ use semel_flow::{Code, Connection, Examined, Facts, Flow, Severity, check, exami
 
 const EXPECT: &str = "# expect: ";
 const CONNECTIONS: &str = "# connections: ";
+const KINDS: [&str; 7] = ["http", "postgres", "smtp", "ssh", "slack", "webhook", "llm"];
 
 fn files(kind: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -44,7 +45,8 @@ fn examined(file: &Path) -> (String, Examined) {
     (source, examined)
 }
 
-/// What a file says about its connections: `{"books": "24h", "crm": null}`.
+/// What a file says about its connections: `{"books": "24h", "crm": null}`, or their kinds, which
+/// makes those that are not among them unknown: `{"books": "http"}`.
 fn facts(source: &str) -> Facts {
     let mut facts = Facts::default();
     let said = source
@@ -54,14 +56,15 @@ fn facts(source: &str) -> Facts {
         serde_json::from_str(said).expect("connections are JSON")
     });
     for (name, window) in said.as_object().into_iter().flatten() {
-        let honours_keys = window.as_str().map(|span| span.parse().expect("a span"));
-        facts.connections.insert(
-            name.clone(),
-            Connection {
-                honours_keys,
-                kind: None,
-            },
-        );
+        let word = window.as_str();
+        let kind = KINDS.into_iter().find(|kind| word == Some(*kind));
+        let window = word.filter(|_| kind.is_none());
+        let honours_keys = window.map(|span| span.parse().expect("a span"));
+        let connection = Connection { honours_keys, kind };
+        facts.connections.insert(name.clone(), connection);
+        if kind.is_some() {
+            facts.unknown = Some(Severity::Error);
+        }
     }
     facts
 }

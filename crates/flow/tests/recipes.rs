@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use semel_flow::check::{Examined, examine};
-use semel_flow::{Connection, Facts};
+use semel_flow::{Connection, Facts, Severity};
 use serde_json::Value;
 
 struct Recipe {
@@ -98,7 +98,7 @@ fn each_passes_where_its_connections_are_known() {
         });
         let facts = Facts {
             connections: connections.collect(),
-            ..Facts::default()
+            unknown: Some(Severity::Error),
         };
         let examined = examine(&recipe.name, &recipe.source, &facts);
         assert!(

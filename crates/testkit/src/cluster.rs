@@ -201,3 +201,8 @@ fn memory_root() -> PathBuf {
         _ => std::env::temp_dir(),
     }
 }
+
+/// A program that comes with PostgreSQL, such as `pg_dump`.
+pub fn binary(name: &str) -> Result<std::path::PathBuf> {
+    Ok(binaries::directory()?.join(name))
+}

@@ -177,11 +177,9 @@ impl Key {
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token
-            | Self::Secret
-            | Self::MasterKeys
-            | Self::S3Access
-            | Self::S3Secret => "(kept secret)".to_owned(),
+            Self::Token | Self::Secret | Self::MasterKeys | Self::S3Access | Self::S3Secret => {
+                "(kept secret)".to_owned()
+            }
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen

@@ -18,7 +18,6 @@ use crate::destination::Destination;
 /// What secrets of this kind begin with.
 const PREFIX: &str = "whsec_";
 
-
 /// The request that delivers a message.
 pub(super) fn request(
     message: &Message,
