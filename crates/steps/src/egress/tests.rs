@@ -1,3 +1,5 @@
+//! Which addresses are admitted, at the edges of every range.
+
 use std::io;
 
 use futures_util::future::BoxFuture;

@@ -1,3 +1,5 @@
+//! Room, rate and breaker of a destination.
+
 use std::collections::BTreeMap;
 
 use semel_model::connection::{HttpTarget, SignIn, Target};
