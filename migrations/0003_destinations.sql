@@ -98,6 +98,7 @@ COMMENT ON COLUMN resources.step IS 'The step that kept it first.';
 COMMENT ON COLUMN resources.created_at IS 'When.';
 COMMENT ON COLUMN resources.expires_at IS 'When it may be removed.';
 CREATE INDEX resources_by_expiry ON resources (expires_at);
+CREATE INDEX resources_by_creation ON resources (namespace_id, created_at, digest);
 
 CREATE TABLE llm_answers (
     namespace_id integer NOT NULL,
@@ -157,6 +158,7 @@ CREATE TABLE outgoing (
     connection   text NOT NULL,
     state        outgoing_state NOT NULL DEFAULT 'due',
     body         json NOT NULL,
+    emitted_at   timestamptz NOT NULL,
     attempt      integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
     settled_at   timestamptz,
@@ -170,6 +172,7 @@ COMMENT ON COLUMN outgoing.subscription IS 'The subscription.';
 COMMENT ON COLUMN outgoing.connection IS 'The connection that it goes to.';
 COMMENT ON COLUMN outgoing.state IS 'Due until the receiver answered with 2xx, or until it is given up.';
 COMMENT ON COLUMN outgoing.body IS 'The CloudEvent, the same bytes on every attempt.';
+COMMENT ON COLUMN outgoing.emitted_at IS 'When the event committed.';
 COMMENT ON COLUMN outgoing.attempt IS 'How often it was tried.';
 COMMENT ON COLUMN outgoing.due_at IS 'When it is tried next.';
 COMMENT ON COLUMN outgoing.settled_at IS 'When it was delivered or given up.';

@@ -146,7 +146,7 @@ pub(crate) fn faults() -> Result<Program> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
     match built {
-        Ok(path) => Ok(Program::at(path)),
+        Ok(path) => Ok(Program::semel_at(path)),
         Err(error) => bail!("the test build is missing: {error}"),
     }
 }

@@ -7,12 +7,14 @@
 mod connections;
 mod error;
 mod flows;
+mod resources;
 mod runs;
 mod secrets;
 mod transfer;
 mod waits;
 
 pub use error::ClientError;
+pub use resources::Content;
 
 use std::fmt;
 use std::time::Duration;

@@ -72,6 +72,12 @@ codes! {
     /// No flow listens at this hook.
     HookNotFound "hook-not-found" 404 "No flow listens at this hook"
         "Promote a release with this webhook path, or correct the address at the sender.";
+    /// A delivery that does not prove where it comes from.
+    SignatureInvalid "signature-invalid" 401 "The delivery does not prove where it comes from"
+        "Compare secret, headers and clock at the sender; the raw body must arrive unchanged.";
+    /// More than is let in.
+    TooManyRequests "too-many-requests" 429 "Too many requests came at once"
+        "Send again after the time in Retry-After, with the same key.";
     /// No such flow.
     FlowNotFound "flow-not-found" 404 "There is no such flow"
         "List the flows of the namespace; push, publish and promote the one that is missing.";
@@ -90,6 +96,9 @@ codes! {
     /// No such release.
     ReleaseNotFound "release-not-found" 404 "There is no such release"
         "Show the flow to see the numbers of its releases.";
+    /// No such resource.
+    ResourceNotFound "resource-not-found" 404 "There is no such resource"
+        "Check the digest and the token's namespace; a resource is kept for as long as its step says.";
     /// The callback leads nowhere, or no longer.
     CallbackNotFound "callback-not-found" 404 "There is nothing to call back"
         "The address is unknown, or what it was for is over; nothing was changed.";
@@ -165,6 +174,9 @@ codes! {
     /// The database does not answer.
     DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
         "Repeat the request with the same key after the time in Retry-After.";
+    /// The resource store does not answer.
+    ResourcesUnavailable "resources-unavailable" 503 "The resource store does not answer"
+        "Repeat the request; if it stays, check `serve.resources` of the server.";
     /// A defect of ours.
     Internal "internal" 500 "Something is wrong with the server"
         "Repeat the request with the same key; if it stays, look at the server's log.";

@@ -9,6 +9,7 @@ mod connection;
 mod effect;
 mod flow;
 mod problem;
+mod resource;
 mod run;
 mod secret;
 mod standing;
@@ -21,6 +22,7 @@ pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutC
 pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
+pub use resource::{Resource, ResourceFilter};
 pub use run::{
     Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
     Started,

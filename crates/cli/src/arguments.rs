@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow, init, key,
-    migrate, run, secret, serve, wait,
+    migrate, resource, run, secret, serve, wait,
 };
 use crate::output::Reader;
 
@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Duplicate(duplicate::Command),
     #[command(subcommand)]
     Key(key::Command),
+    #[command(subcommand)]
+    Resource(resource::Command),
     #[command(subcommand)]
     Wait(wait::Command),
     #[command(subcommand)]

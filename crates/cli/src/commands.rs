@@ -16,6 +16,7 @@ pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod migrate;
+pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
@@ -41,6 +42,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
         Command::Key(command) => key::run(ctx, &command).await,
+        Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,

@@ -3,8 +3,8 @@
 //! The example payload has a value at every path of `input` that the flow reads, so that the run
 //! it starts finds what it looks for.
 
-use semel_flow::release::{HttpGuard, KvVerb};
-use semel_flow::{Action, Expr, Flow, Path};
+use semel_flow::release::{Ask, StepGuard, WebhookAuth};
+use semel_flow::{Expr, Flow, Path};
 use serde_json::{Map, Value, json};
 
 use crate::text::shell_word;
@@ -15,9 +15,14 @@ const KEY_EXAMPLE: &str = "example-1";
 /// What stands at the other paths.
 const OTHER_EXAMPLE: &str = "example";
 
-/// The line that delivers an example to a flow's hook, where it has one.
+/// The line that delivers an example to a flow's hook, where it has one that takes what is not
+/// signed: no other line would work as printed.
 pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
     let webhook = flow.trigger.webhook.as_ref()?;
+    match webhook.auth {
+        WebhookAuth::None => {}
+        WebhookAuth::Signature { .. } | WebhookAuth::Token { .. } => return None,
+    }
     let address = format!(
         "{}/hooks/{namespace}/{}",
         url.trim_end_matches('/'),
@@ -74,31 +79,15 @@ fn exprs(flow: &Flow) -> Vec<&Expr> {
     }
     for step in &flow.steps {
         exprs.extend(&step.condition);
-        exprs.extend(action_exprs(&step.action));
+        exprs.extend(step.exprs());
+        if let StepGuard::Probe(probe) = &step.guard
+            && let Ask::Http { request, .. } = &probe.ask
+        {
+            exprs.extend(request.exprs());
+        }
     }
     exprs.extend(&flow.result);
     exprs
-}
-
-fn action_exprs(action: &Action) -> Vec<&Expr> {
-    match action {
-        Action::Function(expr) => vec![expr],
-        Action::Wait(_) => Vec::new(),
-        Action::Kv(kv) => {
-            let mut exprs: Vec<&Expr> = kv.entry.exprs().collect();
-            if let KvVerb::Set { value, .. } = &kv.verb {
-                exprs.extend(value.exprs());
-            }
-            exprs
-        }
-        Action::Http(http) => {
-            let mut exprs = http.request.exprs();
-            if let HttpGuard::Probe(probe) = &http.guard {
-                exprs.extend(probe.request.exprs());
-            }
-            exprs
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod logs;
 mod outcome;
 mod output;
 mod remote;
+mod resources;
 mod service;
 mod style;
 mod text;

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::answer::Answer;
 use crate::style::Style;
@@ -62,6 +62,48 @@ pub(crate) fn data(text: &str) {
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", text.trim_end_matches('\n'));
+}
+
+/// Where bytes go that are data.
+pub(crate) struct Stdout;
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
+}
+
+/// Shows how many of so many bytes are through, until it is dropped; to people at a terminal only.
+pub(crate) struct Transfer(ProgressBar);
+
+impl Transfer {
+    /// Begins to show it.
+    pub(crate) fn begin(reader: Reader, bytes: u64) -> Self {
+        let bar = match reader {
+            Reader::Person => ProgressBar::new(bytes),
+            Reader::Program => ProgressBar::hidden(),
+        };
+        let look = "{bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}";
+        if let Ok(style) = ProgressStyle::with_template(look) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// So many more are through.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// Asks for something that is typed behind the question.

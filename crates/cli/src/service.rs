@@ -30,8 +30,13 @@ impl Service {
     pub(crate) async fn start(
         cell: Cell,
         options: Options,
+        limits: ServerOptions,
         listener: TcpListener,
     ) -> Result<Self, Problem> {
+        let options = Options {
+            own: own_addresses(&cell, &listener).await,
+            ..options
+        };
         let engine = Engine::start(cell, options)
             .await
             .map_err(|error| Problem::local(chain(&error)))?;
@@ -39,7 +44,7 @@ impl Service {
         let server = tokio::spawn(semel_server::serve(
             listener,
             engine.clone(),
-            ServerOptions::default(),
+            limits,
             shutdown.clone(),
         ));
         Ok(Self {
@@ -79,6 +84,17 @@ impl Service {
         let message = format!("not everything ended within {}s", bound.as_secs());
         Err(Problem::local(message).hint("runs that were cut off go on at the next start"))
     }
+}
+
+/// Where this installation itself listens: its database and its server.
+async fn own_addresses(cell: &Cell, listener: &TcpListener) -> Vec<SocketAddr> {
+    let mut own: Vec<SocketAddr> = listener.local_addr().into_iter().collect();
+    for (host, port) in cell.hosts() {
+        if let Ok(found) = tokio::net::lookup_host((host, port)).await {
+            own.extend(found);
+        }
+    }
+    own
 }
 
 /// Connects to a database and tells what is wrong in the words of the command line.

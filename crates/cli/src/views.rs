@@ -1,6 +1,7 @@
 //! How things look to people: tables of runs and effects, and a run's timeline.
 
 pub(crate) mod effect;
+pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod timeline;
 

@@ -32,6 +32,8 @@ pub struct Release {
     pub reads_headers: bool,
     /// Whether anything in it reads the request's query.
     pub reads_query: bool,
+    /// Whether any of its steps goes over a connection.
+    pub connected: bool,
     /// Whether its runs may begin with an effect.
     pub may_open: bool,
 }
@@ -105,6 +107,21 @@ impl Catalogue {
             .cloned()
     }
 
+    /// The live releases of a namespace that take an event.
+    pub fn listeners(&self, namespace_id: i32, event: &str) -> Vec<Arc<Release>> {
+        let takes = |release: &&Arc<Release>| {
+            let trigger = release.flow.trigger.event.as_ref();
+            release.namespace_id == namespace_id
+                && trigger.is_some_and(|trigger| trigger.name == event)
+        };
+        self.live()
+            .by_flow
+            .values()
+            .filter(takes)
+            .cloned()
+            .collect()
+    }
+
     /// The live release of a flow.
     pub fn find_flow(&self, namespace_id: i32, flow: &FlowName) -> Option<Arc<Release>> {
         self.live()
@@ -166,6 +183,7 @@ impl Catalogue {
             number: row.number,
             namespace_id: row.namespace_id,
             namespace,
+            connected: !flow.connections().is_empty(),
             reads_headers: reads("headers"),
             reads_query: reads("query"),
             may_open: first.is_some_and(|step| step.guard().is_some()),

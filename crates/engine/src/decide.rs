@@ -5,28 +5,34 @@
 //! turn writes them down and then acts.
 
 use jiff::Timestamp;
-use semel_flow::release::{HttpGuard, Probe, Wait};
-use semel_flow::{Action, EvalError, Flow, Scope, Step};
+use semel_flow::release::{RenderError, Wait};
+use semel_flow::{Action, Flow, Scope, Step};
 use semel_model::effect::{Entry, Licence, Witness};
-use semel_model::event::{Event, Plan, Seen, WaitEnd};
+use semel_model::event::{Event, Plan, WaitEnd};
 use semel_model::kv::Operation;
-use semel_model::request::{Call, HttpRequest};
+use semel_model::request::Call;
 use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, WaitId};
 use serde_json::Value;
 
 mod answer;
+mod probe;
 
 pub use answer::{confirmed, found, read_result};
+use probe::probe;
+pub use probe::probe_of;
 
 use crate::fold::{Current, RunState, Standing};
 use crate::settle::{self, Bench};
+use crate::vault::Linked;
 
 /// What the decision may look at besides the journal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub struct Sight<'a> {
     /// The release that the run is on.
     pub flow: &'a Flow,
+    /// Where its connections lead.
+    pub linked: &'a Linked,
     /// What expressions see as `run`.
     pub run: &'a Value,
     /// What expressions see as `waits`.
@@ -49,11 +55,11 @@ pub enum Act {
     /// Perform the effect whose intent is among the events, once they are committed.
     Perform(Call),
     /// Make a read; it may be made again.
-    Read(HttpRequest),
+    Read(Call),
     /// Read a shared entry.
     ReadEntry(Operation),
     /// Ask whether an effect in doubt happened.
-    Probe(HttpRequest),
+    Probe(Call),
     /// Sleep.
     Sleep {
         /// Until then, or until somebody wakes the run.
@@ -118,7 +124,7 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
 }
 
 /// The first look at a step.
-fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, EvalError> {
+fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, RenderError> {
     let scope = scope(state, sight);
     if let Some(condition) = &step.condition
         && !condition.eval_bool(&scope)?
@@ -134,14 +140,9 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, EvalE
                 step: step.id.to_string(),
                 result,
                 status: None,
+                usage: Value::Null,
             })
         }
-        Action::Http(http) if http.guard == HttpGuard::Read => {
-            Next::Act(Act::Read(http.request.render(&scope)?))
-        }
-        Action::Http(http) => intend(state, step, Call::Http(http.request.render(&scope)?)),
-        Action::Kv(kv) if kv.guard().is_none() => Next::Act(Act::ReadEntry(kv.render(&scope)?)),
-        Action::Kv(kv) => intend(state, step, Call::Kv(kv.render(&scope)?)),
         Action::Wait(wait) => {
             let span = match wait {
                 Wait::Timer(span) | Wait::Callback { within: span } => *span,
@@ -152,17 +153,53 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, EvalE
                 until: Some(sight.now + span.to_duration()),
             })
         }
+        Action::Http(_)
+        | Action::Kv(_)
+        | Action::Db(_)
+        | Action::Ssh(_)
+        | Action::Notify(_)
+        | Action::Llm(_)
+        | Action::Persist(_)
+        | Action::Emit(_) => call(state, sight, step, &scope)?,
     })
 }
 
-fn intend(state: &RunState, step: &Step, call: Call) -> Next {
-    Next::Event(Event::Intended {
+/// The call that a step makes: a read, or the intent of an effect.
+fn call(
+    state: &RunState,
+    sight: &Sight<'_>,
+    step: &Step,
+    scope: &Scope<'_>,
+) -> Result<Next, RenderError> {
+    let find = |name: &str| sight.linked.connection(name);
+    let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
+    let key = step.guard().map(|_| effect);
+    let Some(call) = step.render(scope, &find, key)? else {
+        unreachable!("functions and waits make no call");
+    };
+    if key.is_none() {
+        return Ok(Next::Act(match call {
+            Call::Kv(operation) => Act::ReadEntry(operation),
+            call @ (Call::Http(_)
+            | Call::Db(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Llm(_)
+            | Call::Persist(_)
+            | Call::Emit(_)) => Act::Read(call),
+        }));
+    }
+    let connection = call.connection().and_then(find);
+    let said = step.guard.window(None);
+    Ok(Next::Event(Event::Intended {
         step: step.id.to_string(),
-        effect: EffectId::derive(state.run, step.id.as_str(), "", 0),
+        effect,
         attempt: 1,
-        call: Some(call),
         licence: None,
-    })
+        guard: step.guard.decided_by(connection),
+        window: step.guard.window(connection).filter(|it| said != Some(*it)),
+        call: Some(call),
+    }))
 }
 
 /// The next look at an effect that is not settled.
@@ -174,6 +211,8 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
             attempt: standing.entry.attempt() + 1,
             call: None,
             licence,
+            guard: None,
+            window: None,
         })
     };
     match &standing.entry {
@@ -222,39 +261,6 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
     }
 }
 
-fn probe(state: &RunState, sight: &Sight<'_>, step: &Step) -> Next {
-    let rendered = probe_of(step).map(|probe| probe.request.render(&scope(state, sight)));
-    let fault = match rendered {
-        Some(Ok(request)) => return Next::Act(Act::Probe(request)),
-        Some(Err(error)) => Fault::permanent(error.code(), error.to_string()),
-        None => Fault::permanent("no-probe", "the step has no probe"),
-    };
-    // A probe that cannot be made leaves the doubt to a person.
-    let seen = Seen::Unclear {
-        fault,
-        retry_at: None,
-    };
-    Next::Event(Event::Probed {
-        step: step.id.to_string(),
-        seen,
-    })
-}
-
-/// The probe of a step that has one.
-pub fn probe_of(step: &Step) -> Option<&Probe> {
-    match &step.action {
-        Action::Http(http) => match &http.guard {
-            HttpGuard::Probe(probe) => Some(probe),
-            HttpGuard::Read
-            | HttpGuard::Key { .. }
-            | HttpGuard::Natural
-            | HttpGuard::Review
-            | HttpGuard::Repeat { .. } => None,
-        },
-        Action::Function(_) | Action::Kv(_) | Action::Wait(_) => None,
-    }
-}
-
 fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<Timestamp>) -> Next {
     let name = step.id.to_string();
     if let Some((_, payload)) = sight.answers.iter().find(|(answered, _)| *answered == wait) {
@@ -272,7 +278,13 @@ fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<Timestamp>) 
             Action::Wait(Wait::Timer(_))
             | Action::Http(_)
             | Action::Function(_)
-            | Action::Kv(_) => Next::Event(Event::WaitEnded {
+            | Action::Kv(_)
+            | Action::Db(_)
+            | Action::Ssh(_)
+            | Action::Notify(_)
+            | Action::Llm(_)
+            | Action::Persist(_)
+            | Action::Emit(_) => Next::Event(Event::WaitEnded {
                 step: name,
                 how: WaitEnd::Elapsed,
             }),
@@ -332,10 +344,10 @@ fn give_up(step: &Step) -> Event {
     }
 }
 
-fn broken(step: &Step, error: &EvalError) -> Next {
+fn broken(step: &Step, error: &RenderError) -> Next {
     Next::Event(Event::Broken {
         step: Some(step.id.to_string()),
-        fault: Fault::permanent(error.code(), error.to_string()),
+        fault: error.to_fault(),
     })
 }
 
@@ -350,6 +362,7 @@ fn sleep(until: Timestamp, retrying: bool) -> Next {
 pub fn bench<'a>(sight: &Sight<'a>, step: &'a Step, standing: &Standing) -> Bench<'a> {
     Bench {
         step,
+        window: standing.window,
         since: standing.since,
         now: sight.now,
         chance: sight.chance,

@@ -1,12 +1,14 @@
 //! The engine: what a process holds, and how it starts and stops.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
+use semel_steps::{Egress, NoResources, Reach, ResourceStore};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
@@ -21,14 +23,15 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
+use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::turn::Turn;
-use crate::vault::{MasterKeys, Vault};
-use crate::{recover, retain};
+use crate::vault::{Linked, MasterKeys, Vault};
+use crate::{events, recover, retain};
 
 /// How long a stopping process lets its runs reach their next commit.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -98,11 +101,15 @@ pub struct Options {
     pub masters: MasterKeys,
     /// Special addresses that flows may reach all the same, such as a private network.
     pub allow_private: Vec<IpNet>,
+    /// Where this installation itself listens: no flow may reach it, whatever is opened.
+    pub own: Vec<SocketAddr>,
     /// How long beyond lease and timeout a doubt must be old before a person may say that it did
     /// not happen.
     pub settle_margin: Span,
     /// How long ended runs are kept.
     pub history: Span,
+    /// Where large outputs are kept.
+    pub resources: Arc<dyn ResourceStore>,
 }
 
 impl Options {
@@ -115,9 +122,11 @@ impl Options {
             public_url: "http://127.0.0.1:7171".to_owned(),
             masters: MasterKeys::derive(&secret),
             allow_private: Vec::new(),
+            own: Vec::new(),
             secret,
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
+            resources: Arc::new(NoResources),
         }
     }
 }
@@ -146,6 +155,8 @@ pub struct Inner {
     pub(crate) clock: Clock,
     pub(crate) catalogue: Catalogue,
     pub(crate) vault: Vault,
+    /// What the executors of all sessions share.
+    pub(crate) reach: Reach,
     pub(crate) metrics: Metrics,
     pub(crate) accept: Writer<Accept>,
     pub(crate) record: Writer<Record>,
@@ -153,6 +164,8 @@ pub struct Inner {
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) wake: Notify,
+    /// Told when a run of this process has emitted an event.
+    pub(crate) emitted: Notify,
     pub(crate) stop: CancellationToken,
     pub(crate) turns: TaskTracker,
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
@@ -160,17 +173,20 @@ pub struct Inner {
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
     pub(crate) recent: Recent,
+    pub(crate) unproven: Unproven,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
 impl Engine {
     /// Begins a session and starts every duty.
     pub async fn start(cell: Cell, options: Options) -> Result<Self, StartError> {
-        let tenure = Tenure::begin(&cell, &options.process, options.lease).await?;
+        let reach = reach(&options);
+        let tenure = Tenure::begin(&cell, &options.process, options.lease, &reach).await?;
         let inner = Arc::new(Inner {
             clock: Clock::start(&cell).await?,
             catalogue: Catalogue::load(&cell).await?,
             vault: Vault::open(&cell, options.masters.clone()).await?,
+            reach,
             metrics: Metrics::default(),
             accept: claims::start_accepting(&cell),
             record: journal::start_recording(&cell),
@@ -178,12 +194,14 @@ impl Engine {
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),
+            emitted: Notify::new(),
             stop: CancellationToken::new(),
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
             recent: Recent::default(),
+            unproven: Unproven::default(),
             duties: Mutex::default(),
             options,
             cell,
@@ -283,6 +301,7 @@ impl Inner {
             tokio::spawn(recover::keep_recovering(self.clone())).abort_handle(),
             tokio::spawn(retain::keep_forgetting(self.clone())).abort_handle(),
             tokio::spawn(keep_fresh).abort_handle(),
+            tokio::spawn(events::keep_spreading(self.clone())).abort_handle(),
         ];
         if let Ok(mut list) = self.duties.lock() {
             list.extend(duties);
@@ -300,6 +319,14 @@ impl Inner {
         match self.tenure.write() {
             Ok(mut slot) => *slot = tenure,
             Err(mut poisoned) => **poisoned.get_mut() = tenure,
+        }
+    }
+
+    /// Where the connections of a release lead.
+    pub(crate) fn linked(&self, release: &Release) -> Arc<Linked> {
+        match release.connected {
+            true => self.vault.linked(release.namespace_id),
+            false => Arc::default(),
         }
     }
 
@@ -335,6 +362,15 @@ impl Inner {
                 pause = (pause * 2).min(Duration::from_secs(2));
             }
         });
+    }
+}
+
+/// What the executors of all sessions share.
+fn reach(options: &Options) -> Reach {
+    let egress = Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
+    Reach {
+        resources: options.resources.clone(),
+        ..Reach::new(egress)
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use semel_model::effect::{Effect, Entry, Licence, Pending};
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Guard, RunId, WaitId};
+use semel_model::{EffectId, Fault, Guard, RunId, Span, WaitId};
 use serde_json::{Map, Value, json};
 
 /// What is true of a run.
@@ -75,6 +75,8 @@ pub struct Standing {
     pub entry: Entry,
     /// What goes out, the same on every attempt.
     pub call: Call,
+    /// How long the destination remembers the key, where its connection said so at the intent.
+    pub window: Option<Span>,
     /// When its first intent was written: the destination's key window counts from here.
     pub since: Timestamp,
     /// When the next attempt may be made, where it rests; never, when absent.
@@ -139,8 +141,12 @@ impl RunState {
                 step,
                 result,
                 status,
+                usage,
             } => {
                 self.finish_step(step, result.clone(), None, *status);
+                if !usage.is_null() {
+                    self.steps[step]["usage"] = usage.clone();
+                }
             }
             Event::Skipped { .. } => self.next_step(),
             Event::Done {
@@ -160,9 +166,14 @@ impl RunState {
                 effect,
                 call,
                 licence,
+                guard: decided,
+                window,
                 ..
             } => {
-                self.intended(*effect, call.as_ref(), *licence, guard, at);
+                self.intended(*effect, call.as_ref(), *licence, decided.or(guard), at);
+                if let (Current::Effect(standing), Some(window)) = (&mut self.current, window) {
+                    standing.window = Some(*window);
+                }
             }
             Event::Failed {
                 fault, retry_at, ..
@@ -254,6 +265,7 @@ impl RunState {
                 self.current = Current::Effect(Box::new(Standing {
                     entry: Entry::Pending(Effect::<Pending>::intend(effect, guard)),
                     call: call.clone(),
+                    window: None,
                     since: at,
                     retry_at: None,
                     plan: None,

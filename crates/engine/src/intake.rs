@@ -1,7 +1,7 @@
 //! Intake: from an arrival to a claim and its run.
 //!
-//! The way of a delivery: read the payload, ask the trigger's `when`, tell the key, take the
-//! fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
+//! The way of a delivery: judge whether its source is whom the hook trusts, read the payload, ask
+//! the trigger's `when`, tell the key, take the fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
 //! a sender answered. A run that this process has room for starts at once, in its hands.
 
 use std::sync::Arc;
@@ -23,37 +23,21 @@ use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::turn::{Begun, Fresh, Opening, Turn};
 
+mod authentic;
 mod error;
+mod event;
+mod hook;
 mod reading;
+mod replay;
+mod unproven;
 
 pub use error::IntakeError;
-use reading::{begin_unforeseen, first_row, first_state, read_payload, tell, to_object};
+pub use hook::{Arrival, Authentic};
+use reading::{begin_unforeseen, first_row, first_state, read_payload, tell};
+pub(crate) use unproven::Unproven;
 
 /// The most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-
-/// Headers that are never kept and that no expression can read.
-const UNSEEN_HEADERS: [&str; 4] = [
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "set-cookie",
-];
-
-/// A request to a hook.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    /// The namespace in its address.
-    pub namespace: String,
-    /// The last part of its address.
-    pub path: String,
-    /// Its body, as it came.
-    pub body: Vec<u8>,
-    /// Its headers, with lower-case names.
-    pub headers: Vec<(String, String)>,
-    /// Its query parameters.
-    pub query: Vec<(String, String)>,
-}
 
 /// A start by a program or a person.
 #[derive(Clone, Debug)]
@@ -79,7 +63,8 @@ pub enum Intake {
     Accepted(Accepted),
     /// The trigger's `when` let it pass by.
     Ignored,
-    /// It brought a known key with another payload, and is kept for a person.
+    /// It brought a known key with another payload, or a known signed body under another key, and
+    /// is kept for a person.
     Quarantined(Accepted),
 }
 
@@ -110,6 +95,7 @@ struct Inbound {
     trigger: TriggerKind,
     mismatch: Mismatch,
     key: Key,
+    fingerprint: Fingerprint,
     input: Value,
     text: String,
     headers: Value,
@@ -117,56 +103,6 @@ struct Inbound {
 }
 
 impl Engine {
-    /// Takes in a request to a hook.
-    pub async fn deliver(&self, arrival: Arrival) -> Result<Intake, IntakeError> {
-        let inner = &self.inner;
-        let release = inner
-            .catalogue
-            .find_hook(&arrival.namespace, &arrival.path)
-            .ok_or(IntakeError::UnknownHook)?;
-        let Some(webhook) = &release.flow.trigger.webhook else {
-            return Err(IntakeError::UnknownHook);
-        };
-        let (input, text) = read_payload(arrival.body)?;
-        let headers = match release.reads_headers {
-            true => to_object(arrival.headers, &UNSEEN_HEADERS),
-            false => Value::Null,
-        };
-        let query = match release.reads_query {
-            true => to_object(arrival.query, &[]),
-            false => Value::Null,
-        };
-        let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
-        let scope = Scope::new()
-            .with("input", &input)
-            .with("headers", &headers)
-            .with("query", &query)
-            .with("trigger", &trigger)
-            .with("env", &release.flow.env);
-        let told = tell(webhook.when.as_ref(), &webhook.key, &scope);
-        let key = match told {
-            Ok(Some(key)) => key,
-            Ok(None) => {
-                inner.metrics.ignored.add_one();
-                return Ok(Intake::Ignored);
-            }
-            Err(reason) => return Err(refuse(inner, &release, reason).await),
-        };
-        let mismatch = webhook.mismatch;
-        let trigger = TriggerKind::Webhook;
-        self.accept(Inbound {
-            release,
-            trigger,
-            mismatch,
-            key,
-            input,
-            text,
-            headers,
-            query,
-        })
-        .await
-    }
-
     /// Takes in a start by a program or a person.
     pub async fn start_run(&self, start: Start) -> Result<Intake, IntakeError> {
         let inner = &self.inner;
@@ -178,7 +114,7 @@ impl Engine {
         let declared = match start.trigger {
             TriggerKind::Api => triggers.api.as_ref(),
             TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook => None,
+            TriggerKind::Webhook | TriggerKind::Event => None,
         };
         let Some(declared) = declared else {
             return Err(IntakeError::NoTrigger {
@@ -212,6 +148,7 @@ impl Engine {
             trigger,
             mismatch,
             key,
+            fingerprint: Fingerprint::of(&input),
             input,
             text,
             headers,
@@ -226,7 +163,7 @@ impl Engine {
         let release = inbound.release.clone();
         let flow = &release.flow;
         let claim = ClaimId::derive(&inbound.release.namespace, &flow.name, &inbound.key);
-        let fingerprint = Fingerprint::of(&inbound.input);
+        let fingerprint = inbound.fingerprint;
         let tenure = inner.tenure();
         let permit = match inner.stop.is_cancelled() || !tenure.is_live() {
             true => None,
@@ -298,17 +235,12 @@ impl Engine {
             }
             Verdict::Duplicate => {
                 inner.metrics.duplicates.add_one();
-                inner.tally.add(stopped(
-                    inner,
-                    &inbound,
-                    claim,
-                    fingerprint,
-                    &met,
-                    Kind::Repeat,
-                ));
+                let subject = Subject::Claim(claim);
+                let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
+                inner.tally.add(repeat);
                 Ok(Intake::Accepted(answer(&inbound, &met, true)))
             }
-            Verdict::Mismatch => self.mismatch(&inbound, claim, fingerprint, &met).await,
+            Verdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
         }
     }
 
@@ -317,7 +249,6 @@ impl Engine {
         &self,
         inbound: &Inbound,
         claim: ClaimId,
-        fingerprint: Fingerprint,
         met: &Met,
     ) -> Result<Intake, IntakeError> {
         let inner = &self.inner;
@@ -326,9 +257,10 @@ impl Engine {
             Mismatch::Reject | Mismatch::Accept => Kind::Mismatch,
             Mismatch::Quarantine => Kind::Quarantined,
         };
+        let subject = Subject::Claim(claim);
         inner
             .tally
-            .add(stopped(inner, inbound, claim, fingerprint, met, kind));
+            .add(stopped(inner, inbound, subject, met.run, kind));
         match inbound.mismatch {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
@@ -374,19 +306,12 @@ fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
     }
 }
 
-fn stopped(
-    inner: &Inner,
-    inbound: &Inbound,
-    claim: ClaimId,
-    fingerprint: Fingerprint,
-    met: &Met,
-    kind: Kind,
-) -> Stopped {
+fn stopped(inner: &Inner, inbound: &Inbound, subject: Subject, run: RunId, kind: Kind) -> Stopped {
     Stopped {
-        subject: Subject::Claim(claim),
+        subject,
         namespace_id: inbound.release.namespace_id,
-        run: met.run,
-        fingerprint,
+        run,
+        fingerprint: inbound.fingerprint,
         kind,
         payload: (kind != Kind::Repeat).then(|| inbound.text.clone()),
         at: inner.clock.now(),

@@ -51,7 +51,12 @@ impl Gate {
 
 impl Tenure {
     /// Begins a session.
-    pub async fn begin(cell: &Cell, process: &str, lease: Span) -> Result<Self, StartError> {
+    pub async fn begin(
+        cell: &Cell,
+        process: &str,
+        lease: Span,
+        reach: &Reach,
+    ) -> Result<Self, StartError> {
         let begun = Boottime::now();
         let session = SessionId::generate();
         sessions::open(cell, session, process, lease).await?;
@@ -60,7 +65,7 @@ impl Tenure {
             lost: AtomicBool::new(false),
         });
         gate.renewed(begun, lease);
-        let executors = Executors::new(gate.clone(), &Reach::default())?;
+        let executors = Executors::new(gate.clone(), reach)?;
         Ok(Self {
             session,
             executors,
@@ -114,7 +119,9 @@ pub async fn keep_renewing(inner: Arc<Inner>) {
 
 async fn begin_anew(inner: &Inner) {
     loop {
-        match Tenure::begin(&inner.cell, &inner.options.process, inner.options.lease).await {
+        let options = &inner.options;
+        let begun = Tenure::begin(&inner.cell, &options.process, options.lease, &inner.reach).await;
+        match begun {
             Ok(tenure) => {
                 inner.set_tenure(Arc::new(tenure));
                 inner.wake.notify_one();

@@ -2,14 +2,17 @@
 //!
 //! The way of a delivery through the modules, in reading order:
 //!
-//! - [`intake`] reads what arrives, tells its key and has it accepted: one commit, one run.
+//! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
+//!   one commit, one run.
 //! - [`lease`] keeps the process's right to move runs, and takes runs that are due.
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`vault`] keeps secrets and the connections that name them.
+//! - [`events`] spreads what flows emit to the flows and webhooks that take it.
 //! - [`key_audit`] reads what traffic says about keys.
+//! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
@@ -20,13 +23,16 @@ pub mod decide;
 pub mod doubts;
 mod ends;
 pub mod engine;
+pub mod events;
 pub mod fold;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;
+pub mod llm;
 pub mod metrics;
 mod recent;
 pub mod recover;
+pub mod resources;
 pub mod retain;
 pub mod settle;
 pub mod turn;
@@ -38,6 +44,8 @@ pub use commands::{CancelError, DropError, FlowError, Published};
 pub use connections::{By, ConnectionError, Kept};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
-pub use intake::{Accepted, Arrival, Intake, IntakeError, Start};
+pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
+pub use resources::Resources;
+pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -32,6 +32,8 @@ pub struct Metrics {
     pub duplicates: Counter,
     /// Deliveries that brought a known key with another payload.
     pub mismatches: Counter,
+    /// Signed bodies that came again under another key.
+    pub replays: Counter,
     /// Deliveries whose key could not be told.
     pub refused: Counter,
     /// Deliveries that the trigger's `when` let pass by.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, retain};
+use semel_store::{ReadError, llm_answers, retain};
+use tokio::time::Instant;
 
 use crate::engine::Inner;
 
@@ -13,11 +14,24 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long a process rests between two full batches, so that forgetting never crowds out accepting.
 const BATCH_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often a process looks through the resource store: listing it may cost money.
+const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(6 * 3_600);
+
 /// Forgets what is over, for as long as the process lives.
 pub async fn keep_forgetting(inner: Arc<Inner>) {
+    let mut looked_through = None::<Instant>;
     loop {
         if let Err(error) = forget(&inner).await {
             tracing::warn!(%error, "could not forget what is over");
+        }
+        if let Err(error) = inner.resources().expire().await {
+            tracing::warn!(%error, "could not remove resources whose time is over");
+        }
+        if looked_through.is_none_or(|at| at.elapsed() >= LOOK_THROUGH_EVERY) {
+            looked_through = Some(Instant::now());
+            if let Err(error) = inner.resources().look_through(inner.clock.now()).await {
+                tracing::warn!(%error, "could not look through the resource store");
+            }
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -27,6 +41,7 @@ pub async fn keep_forgetting(inner: Arc<Inner>) {
 pub async fn forget(inner: &Inner) -> Result<(), ReadError> {
     retain::make_partitions(&inner.cell).await?;
     retain::sweep(&inner.cell).await?;
+    llm_answers::forget(&inner.cell).await?;
     loop {
         let (forgotten, more) = retain::forget_keys(&inner.cell).await?;
         inner.metrics.keys_forgotten.add(forgotten);

@@ -4,14 +4,15 @@
 //!
 //! | guard | a doubt is settled by |
 //! |---|---|
-//! | `transaction` | the journal itself: no outcome there means that nothing was committed |
+//! | `transaction` here | the journal itself: no outcome there means that nothing was committed |
+//! | `transaction` elsewhere | performing it again, which meets the destination's marker |
 //! | `key` | the same key and the same bytes again, while the destination remembers the key |
 //! | `natural`, `repeat` | performing it again |
 //! | `probe` | asking the destination |
 //! | `review` | a person |
 
 use jiff::Timestamp;
-use semel_flow::release::{HttpGuard, Method};
+use semel_flow::release::{Method, StepGuard};
 use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
@@ -26,6 +27,8 @@ const KEY_WINDOW_MARGIN: Span = Span::from_const_secs(600);
 pub struct Bench<'a> {
     /// The step.
     pub step: &'a Step,
+    /// How long the destination remembers the key, where its connection said so at the intent.
+    pub window: Option<Span>,
     /// When the effect's first intent was written.
     pub since: Timestamp,
     /// Now.
@@ -54,7 +57,7 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
     let plan = match effect.guard() {
         Guard::Transaction => Plan::Repeat {
             at: now,
-            licence: Licence::Uncommitted,
+            licence: bench.of_transaction(),
         },
         // The crash was ours: it does not use up the author's attempts.
         Guard::Key if bench.key_is_remembered(now) => Plan::Repeat {
@@ -91,7 +94,11 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
                 };
                 return Some(settle_doubt(bench, effect, doubt));
             }
-            (Guard::Natural | Guard::Repeat, _) if !fault.retryable => {
+            // Inside the transaction the marker was looked for first: the earlier attempt had not
+            // committed. Any other refusal says nothing about it.
+            (Guard::Transaction, code) if code.starts_with("sql-") || code == "rows-unexpected" => {
+            }
+            (Guard::Natural | Guard::Repeat | Guard::Transaction, _) if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
                 let doubt = Doubt::new(fault.code.clone(), message);
                 return Some(doubted(bench.step, doubt, Plan::Review));
@@ -123,10 +130,11 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         None => Plan::Review,
     };
     let plan = match effect.guard() {
-        Guard::Transaction => Plan::Repeat {
+        Guard::Transaction if bench.step.commits_here() => Plan::Repeat {
             at: bench.now,
             licence: Licence::Uncommitted,
         },
+        Guard::Transaction => repeat(Licence::Marker),
         Guard::Key => match repeat(Licence::Key) {
             Plan::Repeat { at, .. } if !bench.key_is_remembered(at) => Plan::Review,
             plan @ (Plan::Repeat { .. } | Plan::Probe { .. } | Plan::Review) => plan,
@@ -161,11 +169,15 @@ impl Bench<'_> {
         )
     }
 
+    fn of_transaction(&self) -> Licence {
+        match self.step.commits_here() {
+            true => Licence::Uncommitted,
+            false => Licence::Marker,
+        }
+    }
+
     fn key_is_remembered(&self, at: Timestamp) -> bool {
-        let Action::Http(http) = &self.step.action else {
-            return false;
-        };
-        let HttpGuard::Key { window } = http.guard else {
+        let Some(window) = self.window.or_else(|| self.step.guard.window(None)) else {
             return false;
         };
         // A short window keeps a tenth of itself as margin, a long one ten minutes.
@@ -175,24 +187,20 @@ impl Bench<'_> {
 
     /// Not before the request that is in doubt has had time to land.
     fn probe_at(&self) -> Timestamp {
-        let Action::Http(http) = &self.step.action else {
-            return self.now;
-        };
-        match &http.guard {
-            HttpGuard::Probe(probe) => self.now + probe.after.to_duration(),
-            HttpGuard::Read
-            | HttpGuard::Key { .. }
-            | HttpGuard::Natural
-            | HttpGuard::Review
-            | HttpGuard::Repeat { .. } => self.now,
+        match &self.step.guard {
+            StepGuard::Probe(probe) => self.now + probe.after.to_duration(),
+            StepGuard::Read
+            | StepGuard::Transaction
+            | StepGuard::Key { .. }
+            | StepGuard::Natural
+            | StepGuard::Review
+            | StepGuard::Repeat { .. }
+            | StepGuard::Connection => self.now,
         }
     }
 
     fn deletes(&self) -> bool {
-        match &self.step.action {
-            Action::Http(http) => http.request.method == Method::Delete,
-            Action::Function(_) | Action::Kv(_) | Action::Wait(_) => false,
-        }
+        matches!(&self.step.action, Action::Http(request) if request.method == Method::Delete)
     }
 }
 

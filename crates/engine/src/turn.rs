@@ -27,8 +27,10 @@ use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
 
+mod large;
 mod notes;
 mod opening;
+mod reads;
 mod world;
 mod write;
 
@@ -206,8 +208,10 @@ impl Turn {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
+            let linked = self.inner.linked(&self.release);
             let sight = Sight {
                 flow: &self.release.flow,
+                linked: &linked,
                 run: &self.views.run,
                 waits: &self.views.waits,
                 now: self.inner.clock.now(),
@@ -222,9 +226,9 @@ impl Turn {
             }
             match act {
                 Act::Perform(call) => self.perform(call).await?,
-                Act::Read(request) => self.read(&request).await?,
+                Act::Read(call) => self.read(&call).await?,
                 Act::ReadEntry(operation) => self.read_entry(&operation).await?,
-                Act::Probe(request) => self.probe(&request).await?,
+                Act::Probe(call) => self.probe(&call).await?,
                 Act::Sleep { until, retrying } => {
                     let stage = if retrying {
                         Stage::Retrying

@@ -6,6 +6,7 @@
 //! again when control data changes.
 
 mod keys;
+mod linked;
 mod seal;
 
 pub use keys::KeyReport;
@@ -22,6 +23,7 @@ use semel_store::{Cell, ReadError, connections, flows};
 use sha2::Sha256;
 
 use crate::engine::{Secret, SecretError};
+pub use linked::Linked;
 use seal::SealingKey;
 
 /// How long a secret that was followed by another still verifies deliveries.
@@ -112,20 +114,6 @@ struct Opened {
     retires_at: Option<Timestamp>,
 }
 
-/// The destinations of a namespace, by name.
-#[derive(Default)]
-pub struct Linked {
-    by_name: HashMap<String, Arc<Destination>>,
-}
-
-impl Linked {
-    /// The destination of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Arc<Destination>> {
-        self.by_name.get(name)
-    }
-}
-
 /// What a secret is called and since when, as people may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretView {
@@ -183,9 +171,10 @@ impl Vault {
         let mut linked: HashMap<i32, Linked> = HashMap::new();
         for row in connections::list_all(&self.cell).await? {
             let destination = held.link(row);
-            let names = linked.entry(destination.namespace_id).or_default();
-            let name = destination.name.clone();
-            names.by_name.insert(name, Arc::new(destination));
+            linked
+                .entry(destination.namespace_id)
+                .or_default()
+                .add(destination);
         }
         let linked = linked.into_iter();
         held.linked = linked.map(|(id, it)| (id, Arc::new(it))).collect();

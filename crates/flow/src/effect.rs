@@ -91,8 +91,13 @@ pub(crate) fn guards(action: &str, body: Option<&Record>, facts: &Facts) -> Vec<
     };
     let by_nature = body
         .is_some_and(|body| matches!(method(body), Some("put" | "delete")) || body.has("if_match"));
+    let marked = body.is_some_and(|body| {
+        body.truth("marker") == Some(true) || body.truth("detach") == Some(true)
+    });
     let first = if action == "http" && by_nature {
         Natural
+    } else if action == "ssh" && marked {
+        Probe
     } else if connection(body, facts).is_some_and(|known| known.honours_keys.is_some()) {
         Key
     } else {
@@ -101,6 +106,12 @@ pub(crate) fn guards(action: &str, body: Option<&Record>, facts: &Facts) -> Vec<
     guards.retain(|guard| *guard != first);
     guards.insert(0, first);
     guards
+}
+
+/// Whether the connection says at run time how an action that names no guard is made safe.
+pub(crate) fn is_decided_by_connection(action: &str, body: Option<&Record>) -> bool {
+    let connected = body.is_some_and(|body| body.has("connection"));
+    connected && matches!(action, "http" | "notify")
 }
 
 /// What is known about the connection that a map names.

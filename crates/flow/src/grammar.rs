@@ -7,6 +7,7 @@
 mod action;
 mod control;
 mod flow;
+mod http;
 pub(crate) mod schema;
 mod step;
 mod trigger;

@@ -2,14 +2,15 @@
 
 mod pending;
 mod step;
+mod trigger;
 
 pub(crate) use pending::pending;
 
-use semel_model::{FlowName, Mismatch, RetryPolicy, Span};
+use semel_model::{FlowName, RetryPolicy, Span};
 
 use crate::check::env_of;
 use crate::diagnostic::{Code, Report};
-use crate::release::{Flow, Start, Triggers, Webhook, WebhookAuth};
+use crate::release::Flow;
 use crate::tree::{Outline, Record};
 
 /// The release of a tree without mistakes and without anything pending.
@@ -34,7 +35,7 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
     let steps = flow.maps("steps").map(|step| step::step(step, retry, &env));
     Some(Flow {
         about: flow.text("about").map(str::to_owned),
-        trigger: triggers(flow.map("trigger")?, &name)?,
+        trigger: trigger::triggers(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,
         retry,
         steps: steps.collect::<Option<_>>()?,
@@ -42,44 +43,6 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         env,
         name,
     })
-}
-
-fn triggers(trigger: &Record, flow: &FlowName) -> Option<Triggers> {
-    let webhook = trigger.map("webhook").map(|webhook| {
-        let path = webhook
-            .text("path")
-            .map_or_else(|| flow.to_string(), str::to_owned);
-        Some(Webhook {
-            path,
-            auth: WebhookAuth::None,
-            key: webhook.expr("key")?.expr.clone(),
-            when: webhook.expr("when").map(|placed| placed.expr.clone()),
-            mismatch: mismatch(webhook),
-        })
-    });
-    Some(Triggers {
-        webhook: match webhook {
-            Some(webhook) => Some(webhook?),
-            None => None,
-        },
-        api: trigger.map("api").map(start),
-        manual: trigger.map("manual").map(start),
-    })
-}
-
-fn start(record: &Record) -> Start {
-    Start {
-        key: record.expr("key").map(|placed| placed.expr.clone()),
-        mismatch: mismatch(record),
-    }
-}
-
-fn mismatch(record: &Record) -> Mismatch {
-    match record.word("mismatch") {
-        Some("accept") => Mismatch::Accept,
-        Some("quarantine") => Mismatch::Quarantine,
-        Some(_) | None => Mismatch::Reject,
-    }
 }
 
 /// The retry policy of a flow or a step; what it does not say is taken from `base`.

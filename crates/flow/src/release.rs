@@ -3,17 +3,31 @@
 //!
 //! Two files that mean the same have one canonical form and so one [`Digest`].
 
+mod db;
 mod digest;
+mod guard;
 mod http;
+mod keep;
 mod kv;
+mod llm;
+mod notify;
+mod signature;
+mod ssh;
 mod step;
 mod trigger;
 
+pub use db::DbStep;
 pub use digest::{Digest, DigestError};
-pub use http::{Body, HttpGuard, HttpStep, Method, Probe, Request};
+pub use guard::{Ask, Probe, StepGuard};
+pub use http::{Body, Method, PartTemplate, Request};
+pub use keep::{EmitStep, PersistStep};
 pub use kv::{KvStep, KvVerb};
-pub use step::{Action, Step, Wait};
-pub use trigger::{Start, Triggers, Webhook, WebhookAuth};
+pub use llm::LlmStep;
+pub use notify::NotifyStep;
+pub use signature::{Part, Scheme, Sent, SentAt, Signature};
+pub use ssh::SshStep;
+pub use step::{Action, FindConnection, RenderError, Step, Wait};
+pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +86,21 @@ impl Flow {
     /// The connections that its steps go over.
     #[must_use]
     pub fn connections(&self) -> BTreeSet<&str> {
-        BTreeSet::new()
+        let probes = self.steps.iter().filter_map(|step| match &step.guard {
+            StepGuard::Probe(probe) => probe.connection(),
+            StepGuard::Read
+            | StepGuard::Transaction
+            | StepGuard::Key { .. }
+            | StepGuard::Natural
+            | StepGuard::Review
+            | StepGuard::Repeat { .. }
+            | StepGuard::Connection => None,
+        });
+        self.steps
+            .iter()
+            .filter_map(Step::connection)
+            .chain(probes)
+            .collect()
     }
 
     /// The waits of the flow that a callback ends, by step, in order.

@@ -163,6 +163,8 @@ pub enum Licence {
     Absent,
     /// The effect commits with its outcome, and there is no outcome.
     Uncommitted,
+    /// The destination keeps a marker that commits with the effect: a repeat meets it.
+    Marker,
     /// A person says that it did not happen, and no paused worker can still send it.
     Person,
 }
@@ -232,7 +234,7 @@ impl Effect<InDoubt> {
         // licences only say that a second time does no harm.
         self.doubted = match licence {
             Licence::Absent | Licence::Uncommitted | Licence::Person => false,
-            Licence::Key | Licence::Natural | Licence::Repeat => true,
+            Licence::Key | Licence::Natural | Licence::Repeat | Licence::Marker => true,
         };
         self.into_state(Pending)
     }
@@ -306,6 +308,17 @@ impl Entry {
             Self::Done(effect) => effect.id(),
             Self::Failed(effect) => effect.id(),
             Self::InDoubt(effect) => effect.id(),
+        }
+    }
+
+    /// How it is made safe.
+    pub fn guard(&self) -> Guard {
+        match self {
+            Self::Pending(effect) => effect.guard(),
+            Self::Retrying(effect) => effect.guard(),
+            Self::Done(effect) => effect.guard(),
+            Self::Failed(effect) => effect.guard(),
+            Self::InDoubt(effect) => effect.guard(),
         }
     }
 

@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::effect::{Licence, Witness};
+use crate::guard::Guard;
 use crate::id::{EffectId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::request::Call;
 use crate::run::EndState;
+use crate::span::Span;
 use crate::trigger::TriggerKind;
 
 /// One thing that happened to a run.
@@ -40,6 +42,9 @@ pub enum Event {
         /// The HTTP status of a read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
+        /// What a language model read and wrote for it, and what that cost.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        usage: Value,
     },
     /// A read did not succeed.
     ReadFailed {
@@ -78,6 +83,12 @@ pub enum Event {
         /// What allows a doubtful effect to be performed again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         licence: Option<Licence>,
+        /// How it is made safe, where the connection decided that when the intent was written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guard: Option<Guard>,
+        /// How long the destination remembers the key, where the connection said so then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<Span>,
     },
     /// The effect happened.
     Done {

@@ -27,6 +27,9 @@ pub enum Verb {
         value: Value,
         /// Only where there is no value yet.
         if_absent: bool,
+        /// Only where this value is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expect: Option<Value>,
         /// After how long the entry vanishes.
         ttl: Option<Span>,
     },
@@ -39,6 +42,13 @@ pub enum Verb {
     },
     /// Removes the entry.
     Delete,
+    /// Takes the lock of that name, or keeps it for longer.
+    Lock {
+        /// For how long, unless it is released before.
+        lease: Span,
+    },
+    /// Releases the lock of that name.
+    Unlock,
 }
 
 impl Verb {
@@ -51,14 +61,13 @@ impl Verb {
             Self::Set {
                 value,
                 if_absent: false,
+                expect: None,
                 ..
             } => Some(value.clone()),
             Self::Delete => Some(Value::Null),
-            Self::Get
-            | Self::Set {
-                if_absent: true, ..
+            Self::Get | Self::Set { .. } | Self::Add { .. } | Self::Lock { .. } | Self::Unlock => {
+                None
             }
-            | Self::Add { .. } => None,
         }
     }
 }

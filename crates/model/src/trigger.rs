@@ -14,6 +14,8 @@ pub enum TriggerKind {
     Api,
     /// A person who starts a run.
     Manual,
+    /// An event that a flow emitted.
+    Event,
 }
 
 impl TriggerKind {
@@ -23,6 +25,7 @@ impl TriggerKind {
             Self::Webhook => "webhook",
             Self::Api => "api",
             Self::Manual => "manual",
+            Self::Event => "event",
         }
     }
 }

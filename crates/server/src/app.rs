@@ -7,6 +7,7 @@ use semel_store::Cell;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Verified;
+use crate::edge::Edge;
 use crate::meters::Meters;
 use crate::serve::ServerOptions;
 
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     /// Tokens that were verified a moment ago.
     pub(crate) verified: Verified,
+    /// How much is let in.
+    pub(crate) edge: Edge,
     /// What is measured here.
     pub(crate) meters: Meters,
     /// Tells whoever waits for long that the server goes down.

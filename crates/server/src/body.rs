@@ -1,7 +1,5 @@
 //! Bodies: read within a size and a time, then as JSON of a shape.
 
-use std::time::Duration;
-
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_LENGTH;
 use bytes::Bytes;
@@ -13,9 +11,6 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::refusal::Refusal;
-
-/// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A whole body.
 pub(crate) struct Payload(pub(crate) Bytes);
@@ -30,7 +25,7 @@ impl FromRequest<App> for Payload {
             return Err(too_large(most));
         }
         let body = Limited::new(request.into_body(), most);
-        match tokio::time::timeout(BODY_PATIENCE, body.collect()).await {
+        match tokio::time::timeout(app.options.body_patience, body.collect()).await {
             Ok(Ok(body)) => Ok(Self(body.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
             Ok(Err(_)) | Err(_) => Err(Refusal::plain(Code::BodyIncomplete)),

@@ -2,20 +2,22 @@
 
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use semel_api::Code;
-use semel_engine::{Arrival, Intake};
+use semel_engine::{Arrival, Intake, IntakeError};
 
 use crate::answer::Answered;
 use crate::app::App;
 use crate::body::Payload;
+use crate::edge::Peer;
 use crate::intake;
 use crate::refusal::Refusal;
 
-/// Headers that are about the connection, or that open doors: a flow never sees them.
-const WITHHELD: [HeaderName; 9] = [
-    header::AUTHORIZATION,
+/// Headers that are about the connection, or that open doors: a flow never sees them. What a token
+/// may stand in is withheld by the engine, once it was looked at.
+const WITHHELD: [HeaderName; 8] = [
     header::COOKIE,
     header::PROXY_AUTHORIZATION,
     header::CONNECTION,
@@ -26,24 +28,35 @@ const WITHHELD: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Takes a delivery in. The answer to a repeat is the answer to the first.
+/// Takes a delivery in, if it proves where it comes from. The answer to a repeat is the answer to
+/// the first.
 pub(crate) async fn receive(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     Path((namespace, path)): Path<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
     let began = Instant::now();
+    let hook = format!("{namespace}/{path}");
     let arrival = Arrival {
         namespace,
         path,
+        target: uri
+            .path_and_query()
+            .map_or_else(String::new, ToString::to_string),
         body: payload.0.into(),
         headers: read_headers(&headers),
         query: read_query(&uri)?,
     };
+    let delivery = match app.engine.authenticate(arrival) {
+        Err(IntakeError::Unproven) => return Err(app.edge.refuse_unproven(&hook, peer)),
+        judged => judged.map_err(Refusal::from)?,
+    };
+    app.edge.admit(&hook)?;
     let engine = app.engine.clone();
-    let taken = intake::take_in(&app, async move { engine.deliver(arrival).await }).await;
+    let taken = intake::take_in(&app, async move { engine.deliver(delivery).await }).await;
     app.meters.hooks.observe(began.elapsed().as_secs_f64());
     match taken? {
         Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
@@ -76,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_never_sees_what_opens_doors() {
+    fn the_engine_never_sees_what_opens_other_doors() {
         let headers = HeaderMap::from_iter([
-            (header::AUTHORIZATION, "Bearer hush".parse().unwrap()),
+            (header::PROXY_AUTHORIZATION, "Bearer hush".parse().unwrap()),
             (header::COOKIE, "a=b".parse().unwrap()),
             (header::USER_AGENT, "shop/1".parse().unwrap()),
         ]);

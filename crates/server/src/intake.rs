@@ -83,6 +83,7 @@ impl From<IntakeError> for Refusal {
     fn from(error: IntakeError) -> Self {
         match error {
             IntakeError::UnknownHook => Self::plain(Code::HookNotFound),
+            IntakeError::Unproven => Self::plain(Code::SignatureInvalid),
             IntakeError::UnknownFlow => Self::plain(Code::FlowNotFound),
             IntakeError::NoTrigger { kind } => Self::new(
                 Code::TriggerNotDeclared,

@@ -4,7 +4,7 @@
 //! answered 2xx only after what it asked for is committed. In reading order:
 //!
 //! - `serve` accepts connections and `routes` sends each request to its module.
-//! - `hooks`, `starts` and `callbacks` are where the outside comes in.
+//! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
 //! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
 //! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `flows`, `connections` and `secrets` are the
 //!   API's nouns.
@@ -19,6 +19,7 @@ mod commands;
 mod connections;
 mod cursor;
 mod duplicates;
+mod edge;
 mod effects;
 mod flows;
 mod health;
@@ -28,6 +29,7 @@ mod keys;
 mod meters;
 mod query;
 mod refusal;
+mod resources;
 mod routes;
 mod runs;
 mod secrets;

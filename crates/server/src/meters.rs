@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter as ClassicCounter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -56,6 +57,7 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
         app.meters.hooks.clone(),
     );
     register_engine(&mut registry, app.engine.metrics());
+    register_unproven(&mut registry, app.engine.count_unproven());
     register_counted(&mut registry, counted.as_ref());
     let mut text = String::new();
     if encode(&mut text, &registry).is_err() {
@@ -63,6 +65,17 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Deliveries that did not prove where they come from, by the flow that they were for.
+fn register_unproven(registry: &mut Registry, counts: Vec<(String, String, u64)>) {
+    let family = Family::<Vec<(&str, String)>, ClassicCounter>::default();
+    for (namespace, flow, count) in counts {
+        let labels = vec![("namespace", namespace), ("flow", flow)];
+        family.get_or_create(&labels).inc_by(count);
+    }
+    let help = "Deliveries that did not prove where they come from";
+    registry.register("unproven", help, family);
 }
 
 async fn count(app: &App) -> Result<Counted, ReadError> {
@@ -89,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 19] = [
+    let counters: [(&str, &str, &Counter); 20] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -100,6 +113,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "mismatches",
             "Known keys with another payload",
             &metrics.mismatches,
+        ),
+        (
+            "replays",
+            "Signed bodies under another key",
+            &metrics.replays,
         ),
         (
             "refused",

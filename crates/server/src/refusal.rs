@@ -90,7 +90,11 @@ impl IntoResponse for Refusal {
             headers.insert(RETRY_AFTER, HeaderValue::from(secs));
         }
         if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            let asks_for = match self.0.code() {
+                Some(Code::SignatureInvalid) => "Signature",
+                Some(_) | None => "Bearer",
+            };
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(asks_for));
         }
         response
     }
@@ -146,6 +150,7 @@ mod tests {
         let text = String::new;
         let pairs: Vec<(&str, Refusal)> = [
             IntakeError::UnknownHook,
+            IntakeError::Unproven,
             IntakeError::UnknownFlow,
             IntakeError::NoTrigger { kind },
             IntakeError::NotJson(text()),

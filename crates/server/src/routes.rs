@@ -11,8 +11,8 @@ use semel_api::Code;
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
-    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters, runs,
-    secrets, starts, waits,
+    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters,
+    resources, runs, secrets, starts, waits,
 };
 
 /// Every route.
@@ -53,6 +53,9 @@ fn api() -> Router<App> {
         .route("/keys/{flow}", get(keys::show))
         .route("/keys/{flow}/audit", get(keys::audit))
         .route("/keys/{flow}/drop", post(keys::drop_key))
+        .route("/resources", get(resources::list))
+        .route("/resources/{digest}", get(resources::show))
+        .route("/resources/{digest}/content", get(resources::download))
         .route("/waits", get(waits::list))
         .route("/waits/{wait}/complete", post(waits::complete))
         .route("/connections", get(connections::list))

@@ -6,6 +6,8 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,7 @@ use tower::ServiceExt;
 
 use crate::access::Verified;
 use crate::app::Shared;
+use crate::edge::{Edge, Peer};
 use crate::meters::Meters;
 use crate::routes;
 
@@ -38,6 +41,11 @@ pub struct ServerOptions {
     pub header_bytes_max: usize,
     /// The most bytes of a request's body.
     pub body_bytes_max: usize,
+    /// How many genuine deliveries a second each hook takes, and twice as many at once; nothing is
+    /// no limit.
+    pub hook_rate: Option<NonZeroU32>,
+    /// How long a body may take to arrive.
+    pub body_patience: Duration,
     /// How long the next head on a connection may take to arrive.
     pub header_patience: Duration,
     /// How long a delivery may take to be committed before its sender is told to come again.
@@ -56,6 +64,8 @@ impl Default for ServerOptions {
         Self {
             header_bytes_max: 16 * 1024,
             body_bytes_max: 1024 * 1024,
+            hook_rate: NonZeroU32::new(50),
+            body_patience: Duration::from_secs(10),
             header_patience: Duration::from_secs(10),
             accept_patience: Duration::from_secs(8),
             wait_max: Duration::from_secs(60),
@@ -86,6 +96,7 @@ pub async fn serve(
         engine,
         options: options.clone(),
         verified: Verified::default(),
+        edge: Edge::new(options.hook_rate),
         meters: Meters::new(),
         shutdown: shutdown.clone(),
     });
@@ -96,8 +107,8 @@ pub async fn serve(
     };
     tracing::info!(%address, "listening");
     let places = Arc::new(Semaphore::new(options.connections_max));
-    while let Some((stream, place)) = next(&listener, &places, &shutdown).await {
-        server.attend(stream, place);
+    while let Some((stream, peer, place)) = next(&listener, &places, &shutdown).await {
+        server.attend(stream, peer, place);
     }
     drop(listener);
     server.drain(options.drain_patience).await;
@@ -125,7 +136,7 @@ async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -146,12 +157,12 @@ async fn next(
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await;
     let place = place.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, place))
+    Ok((stream, peer, place))
 }
 
 fn concerns_one_connection(error: &io::Error) -> bool {
@@ -166,9 +177,12 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 
 impl Server {
     /// Serves one connection in a task of its own, for as long as it lasts.
-    fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+    fn attend(&self, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
         let router = self.router.clone();
-        let service = service_fn(move |request| answer(router.clone(), request));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            answer(router.clone(), request)
+        });
         let connection = self
             .connections
             .serve_connection(TokioIo::new(stream), service)

@@ -1,58 +1,199 @@
 //! Egress: which addresses Semel may speak to.
 //!
-//! A flow's author must not reach what only this machine or its network can reach. Names are
-//! resolved once, every address is checked, and the connection is made to a checked address.
+//! A flow's author must not reach what only this machine or its network can reach. A name is
+//! looked up once, every address that it has is checked, and the connection is made to a checked
+//! address: whoever answers the second lookup of a name with another address is not asked a second
+//! time.
+//!
+//! ```text
+//! literal or name ─▶ allow-list of hosts ─▶ lookup ─▶ own address? ─▶ special range? ─▶ connect
+//!                                                     refused         refused, unless opened
+//! ```
+//!
+//! What the operator opens (`serve.allow_private`) are ranges. The engine's own database and its
+//! own listener stay closed in an opened range, because nobody thinks of them when opening one;
+//! only an entry for that very address (`127.0.0.1/32`) opens them, which is said on purpose.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use semel_model::Fault;
+use url::{Host, Url};
 
-/// Which addresses Semel may speak to.
-#[derive(Clone, Debug, Default)]
+mod lookup;
+mod special;
+
+pub use lookup::{Lookup, System};
+
+/// Which addresses Semel may speak to. By default: public ones.
+#[derive(Clone)]
 pub struct Egress {
-    /// Special ranges that the operator opened.
     allowed: Vec<IpNet>,
+    own: Vec<SocketAddr>,
+    hosts: Option<Vec<String>>,
+    proxy: Option<Url>,
+    lookup: Arc<dyn Lookup>,
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl fmt::Debug for Egress {
+    /// Without the proxy's address: it may carry a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress")
+            .field("allowed", &self.allowed)
+            .field("own", &self.own)
+            .field("hosts", &self.hosts)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Egress {
     /// Public addresses, and those special ranges that the operator opened.
     #[must_use]
     pub fn new(allowed: Vec<IpNet>) -> Self {
-        Self { allowed }
+        Self {
+            allowed,
+            own: Vec::new(),
+            hosts: None,
+            proxy: None,
+            lookup: Arc::new(System),
+        }
+    }
+
+    /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
+    #[must_use]
+    pub fn open() -> Self {
+        let everything = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        Self::new(everything.map(|zero| IpNet::new_assert(zero, 0)).to_vec())
+    }
+
+    /// Closes the engine's own addresses: its database and its listener. A listener on all
+    /// interfaces (`0.0.0.0`, `::`) is closed as loopback and as the unspecified address.
+    #[must_use]
+    pub fn without(mut self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
+        self.own.extend(own);
+        self
+    }
+
+    /// Only these hosts, and what stands below those that begin with `*.`.
+    #[must_use]
+    pub fn only(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase());
+        self.hosts = Some(hosts.collect());
+        self
+    }
+
+    /// Sends every HTTP request through this proxy. Names are the proxy's to look up then, so the
+    /// proxy is what keeps them off a private network; literal addresses and the allow-list of
+    /// hosts are still checked here. What is not HTTP goes direct, checked as ever.
+    #[must_use]
+    pub fn through(mut self, proxy: Url) -> Self {
+        self.proxy = Some(proxy);
+        self
+    }
+
+    /// Looks names up in another way than the system's.
+    #[must_use]
+    pub fn looking_up(mut self, lookup: Arc<dyn Lookup>) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// The proxy for HTTP, where there is one.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Url> {
+        self.proxy.as_ref()
     }
 
     /// Whether an address may be spoken to.
     #[must_use]
-    pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.allowed.iter().any(|net| net.contains(&address)) || !is_special(address)
+    pub fn admits(&self, address: SocketAddr) -> bool {
+        !self.is_own(address) && self.admits_ip(address.ip())
     }
 
-    /// Resolves a host once and checks every address that it has.
+    /// Resolves a host once and checks every address that it has. A host may be a name or an
+    /// address in any spelling that URLs know (`127.1`, `0x7f000001`, `[::1]`).
     ///
     /// # Errors
     ///
     /// Where it has none, or one of them must not be spoken to. Nothing was sent in either case.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Fault> {
-        let found = tokio::net::lookup_host((host, port)).await;
-        let addresses: Vec<SocketAddr> = match found {
-            Ok(found) => found.collect(),
-            Err(error) => {
-                return Err(Fault::passing("no-connection", format!("{host}: {error}")));
-            }
+        let known = self.check_host(host, port)?;
+        let name = match known {
+            Known::Address(address) => return Ok(vec![address]),
+            Known::Name(name) => name,
         };
+        let absent = |why: &str| Fault::passing("no-connection", format!("{name}: {why}"));
+        let found = self.lookup.lookup(&name).await;
+        let found = found.map_err(|error| absent(&error.to_string()))?;
+        let addresses: Vec<SocketAddr> = found
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, port))
+            .collect();
         if addresses.is_empty() {
-            return Err(Fault::passing(
-                "no-connection",
-                format!("{host} has no address"),
-            ));
+            return Err(absent("no address"));
         }
-        match addresses.iter().find(|address| !self.admits(address.ip())) {
-            Some(_) => Err(refused(host)),
-            None => Ok(addresses),
+        // One bad address among good ones is refused with them: which one would be connected to is
+        // the network's choice.
+        match addresses.iter().all(|address| self.admits(*address)) {
+            true => Ok(addresses),
+            false => Err(refused(host)),
         }
     }
+
+    /// Checks what can be checked without asking anyone: the spelling, the allow-list of hosts,
+    /// and an address that stands there literally.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing may be sent there.
+    pub fn check_host(&self, host: &str, port: u16) -> Result<Known, Fault> {
+        let known = read_host(host, port)?;
+        if let Some(hosts) = &self.hosts
+            && !hosts.iter().any(|pattern| pattern_fits(pattern, &known))
+        {
+            return Err(unlisted(host));
+        }
+        match &known {
+            Known::Address(address) if !self.admits(*address) => Err(refused(host)),
+            Known::Address(_) | Known::Name(_) => Ok(known),
+        }
+    }
+
+    fn admits_ip(&self, ip: IpAddr) -> bool {
+        let opened = self.allowed.iter().any(|net| net.contains(&ip));
+        // An IPv4 address in IPv6 clothes is where the packets end: it has to be fit as well.
+        let inside = special::embedded(ip);
+        (opened || !special::is_special(ip)) && inside.is_none_or(|inside| self.admits_ip(inside))
+    }
+
+    fn is_own(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let is_here = |own: &SocketAddr| match own.ip().to_canonical() {
+            any if any.is_unspecified() => ip.is_loopback() || ip.is_unspecified(),
+            own if own.is_loopback() => own == ip || ip.is_unspecified(),
+            own => own == ip,
+        };
+        let own = self.own.iter().filter(|own| own.port() == address.port());
+        let by_name = |net: &IpNet| net.prefix_len() == net.max_prefix_len() && net.addr() == ip;
+        own.into_iter().any(is_here) && !self.allowed.iter().any(by_name)
+    }
+}
+
+/// What a host's text says by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// An address, written out.
+    Address(SocketAddr),
+    /// A name that has to be looked up, in lower case and ASCII.
+    Name(String),
 }
 
 /// The destination is at an address that must not be spoken to. The address itself is not told:
@@ -65,11 +206,39 @@ pub fn refused(host: &str) -> Fault {
     Fault::permanent("address-refused", message)
 }
 
-fn is_special(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()
+fn unlisted(host: &str) -> Fault {
+    let message = format!("{host} is not on the list of hosts that flows may reach");
+    Fault::permanent("address-refused", message)
+}
+
+fn read_host(host: &str, port: u16) -> Result<Known, Fault> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    if let Ok(ip) = bare.unwrap_or(host).parse::<IpAddr>() {
+        return Ok(Known::Address(SocketAddr::new(ip, port)));
+    }
+    match Host::parse(host) {
+        Ok(Host::Ipv4(ip)) => Ok(Known::Address(SocketAddr::new(ip.into(), port))),
+        Ok(Host::Ipv6(ip)) => Ok(Known::Address(SocketAddr::new(ip.into(), port))),
+        Ok(Host::Domain(name)) if !name.is_empty() => Ok(Known::Name(name)),
+        Ok(Host::Domain(_)) | Err(_) => {
+            let message = format!("{host:?} is neither a host name nor an address");
+            Err(Fault::permanent("bad-request", message))
         }
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unique_local(),
     }
 }
+
+fn pattern_fits(pattern: &str, known: &Known) -> bool {
+    let name = match known {
+        Known::Address(address) => address.ip().to_string(),
+        Known::Name(name) => name.trim_end_matches('.').to_owned(),
+    };
+    match pattern.strip_prefix('*') {
+        Some(below) => name.len() > below.len() && name.ends_with(below) && below.starts_with('.'),
+        None => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,82 @@
 //! One door for the engine: a call goes to the executor of its kind.
+//!
+//! Whatever the kind: the destination's limits are asked first and told afterwards, and no secret
+//! of the destination leaves with its answer.
 
 use std::sync::Arc;
 
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, Outcome};
 
+use crate::db::DbCaller;
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
-use crate::http::{HttpCaller, Pooling, SetupError};
+use crate::http::{HttpCaller, Pooling, Route, SetupError, Tokens};
+use crate::limits::Limits;
+use crate::llm::LlmCaller;
+use crate::notify::{Notifier, Parcel};
+use crate::resources::{NoResources, ResourceStore};
+use crate::ssh::SshCaller;
 
-/// What all sessions of a process share.
-#[derive(Clone, Default)]
+/// What all sessions of a process share. By default: public addresses, and no resources.
+#[derive(Clone)]
 pub struct Reach {
     /// Which addresses may be spoken to.
     pub egress: Arc<Egress>,
+    /// How much each destination may be asked.
+    pub limits: Arc<Limits>,
+    /// Tokens that were fetched to sign in with.
+    pub tokens: Arc<Tokens>,
+    /// Where large bodies come from and go to.
+    pub resources: Arc<dyn ResourceStore>,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            egress: Arc::default(),
+            limits: Arc::default(),
+            tokens: Arc::default(),
+            resources: Arc::new(NoResources),
+        }
+    }
+}
+
+impl Reach {
+    /// Public addresses, and those special ranges that the operator opened.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            egress: Arc::new(egress),
+            ..Self::default()
+        }
+    }
+
+    /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(Egress::open())
+    }
 }
 
 /// One executor per kind of call, for as long as a session's gate is open.
 #[derive(Clone)]
 pub struct Executors {
-    reach: Reach,
+    pub(crate) egress: Arc<Egress>,
+    pub(crate) db: DbCaller,
+    pub(crate) ssh: SshCaller,
+    pub(crate) notifier: Notifier,
+    limits: Arc<Limits>,
     http: HttpCaller,
+    llm: LlmCaller,
 }
 
 /// One attempt at an effect.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
+    /// Whose it is.
+    pub namespace_id: i32,
     /// What is sent.
     pub call: &'a Call,
     /// Where it goes, where the call names a connection.
@@ -44,68 +94,142 @@ impl Executors {
     ///
     /// Where the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
+        let http = HttpCaller::new(gate.clone(), reach)?;
         Ok(Self {
-            reach: reach.clone(),
-            http: HttpCaller::new(gate)?,
+            egress: reach.egress.clone(),
+            limits: reach.limits.clone(),
+            db: DbCaller::new(gate.clone(), reach),
+            ssh: SshCaller::new(gate.clone(), reach),
+            notifier: Notifier::new(gate, reach, http.clone()),
+            llm: LlmCaller::new(http.clone()),
+            http,
         })
     }
 
-    /// What all sessions of the process share.
-    pub(crate) const fn reach(&self) -> &Reach {
-        &self.reach
-    }
-
-    /// Makes one attempt at an effect. Secrets that come back are taken out.
+    /// Makes one attempt at an effect, as far as its destination has room for it.
     pub async fn perform(&self, attempt: Attempt<'_>) -> Outcome {
-        let outcome = self.send(attempt).await;
-        redacted(outcome, attempt.to)
+        self.within_limits(attempt.to, self.send(attempt)).await
     }
 
-    /// Makes a call that changes nothing, and may be made again. Secrets that come back are taken
-    /// out.
-    pub async fn read(&self, call: &Call, to: Option<&Destination>) -> Outcome {
-        redacted(self.ask(call, to).await, to)
+    /// Makes a call that changes nothing, and may be made again, as far as its destination has
+    /// room for it.
+    pub async fn read(&self, route: Route<'_>, call: &Call) -> Outcome {
+        self.within_limits(route.to, self.ask(route, call)).await
+    }
+
+    /// Asks for the marker that a command left where it ran. Changes nothing.
+    pub async fn find_marker(&self, route: Route<'_>, call: &Call, key: EffectId) -> Outcome {
+        let asking = self.ask_marker(route.to, call, key);
+        self.within_limits(route.to, asking).await
+    }
+
+    /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
+    pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
+        let delivery = self.notifier.deliver(parcel, to, key);
+        self.within_limits(Some(to), delivery).await
     }
 
     async fn send(&self, attempt: Attempt<'_>) -> Outcome {
-        let pooling = match attempt.guard {
-            Guard::Review | Guard::Probe => Pooling::Fresh,
-            Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
-        };
-        match attempt.call {
-            Call::Http(request) => self.http.perform(request, Some(attempt.key), pooling).await,
-            Call::Kv(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Llm(_)
-            | Call::Persist(_)
-            | Call::Emit(_) => Outcome::Failed(no_executor(attempt.call)),
+        let Attempt { call, to, key, .. } = attempt;
+        match call {
+            Call::Http(request) => {
+                let route = Route {
+                    namespace_id: attempt.namespace_id,
+                    to,
+                };
+                let pooling = match attempt.guard {
+                    Guard::Review | Guard::Probe => Pooling::Fresh,
+                    Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => {
+                        Pooling::Shared
+                    }
+                };
+                self.http.perform(request, route, Some(key), pooling).await
+            }
+            Call::Db(request) => match named(call, to) {
+                Ok(to) => self.db.perform(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Ssh(request) => match named(call, to) {
+                Ok(to) => self.ssh.perform(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Notify(message) => match named(call, to) {
+                Ok(to) => self.notifier.perform(message, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) => {
+                Outcome::Failed(no_executor(call))
+            }
         }
     }
 
-    async fn ask(&self, call: &Call, _to: Option<&Destination>) -> Outcome {
+    async fn ask(&self, route: Route<'_>, call: &Call) -> Outcome {
         match call {
-            Call::Http(request) => self.http.perform(request, None, Pooling::Shared).await,
-            Call::Kv(_)
+            Call::Http(request) => {
+                let pooling = Pooling::Shared;
+                self.http.perform(request, route, None, pooling).await
+            }
+            Call::Db(request) => match named(call, route.to) {
+                Ok(to) => self.db.read(request, to).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Llm(request) => match named(call, route.to) {
+                Ok(to) => self.llm.ask(request, to).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Kv(_) | Call::Ssh(_) | Call::Notify(_) | Call::Persist(_) | Call::Emit(_) => {
+                Outcome::Failed(no_executor(call))
+            }
+        }
+    }
+
+    async fn ask_marker(&self, to: Option<&Destination>, call: &Call, key: EffectId) -> Outcome {
+        match call {
+            Call::Ssh(request) => match named(call, to) {
+                Ok(to) => self.ssh.probe(request, to, key).await,
+                Err(fault) => Outcome::Failed(fault),
+            },
+            Call::Http(_)
+            | Call::Kv(_)
             | Call::Db(_)
-            | Call::Ssh(_)
             | Call::Notify(_)
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_) => Outcome::Failed(no_executor(call)),
         }
     }
-}
 
-fn redacted(outcome: Outcome, to: Option<&Destination>) -> Outcome {
-    match to {
-        Some(to) => to.redactor().redact(outcome),
-        None => outcome,
+    /// Makes an exchange where the destination has room, and tells its breaker how it went.
+    async fn within_limits(
+        &self,
+        to: Option<&Destination>,
+        exchange: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let Some(to) = to else {
+            return exchange.await;
+        };
+        match self.limits.enter(to).await {
+            Ok(permit) => {
+                let outcome = exchange.await;
+                permit.outcome(&outcome);
+                to.redactor().redact(outcome)
+            }
+            Err(fault) => Outcome::Failed(fault),
+        }
     }
 }
 
+/// The destination of a call that cannot do without one.
+fn named<'a>(call: &Call, to: Option<&'a Destination>) -> Result<&'a Destination, Fault> {
+    to.ok_or_else(|| {
+        let name = call.connection().unwrap_or_default();
+        let message = format!("there is no connection `{name}`: semel connection create {name}");
+        Fault::passing("connection-missing", message)
+    })
+}
+
+/// The engine performs these itself.
 fn no_executor(call: &Call) -> Fault {
-    let message = format!("this build cannot perform `{}`", call.kind());
-    Fault::permanent("not-in-this-build", message)
+    let message = format!("`{}` is not performed here", call.kind());
+    Fault::permanent("no-executor", message)
 }

@@ -3,33 +3,54 @@
 //! What counts as *failed* is what is known not to have happened: no connection, nothing sent, or
 //! a refusal by the destination (4xx). What counts as *in doubt*: bytes may have left and no final
 //! answer came back, or a 5xx, behind which anything may have happened.
+//!
+//! ```text
+//! gate ─▶ address checked ─▶ signed in ─▶ gate ─▶ connect to a checked address ─▶ gate ─▶ pieces ─▶ answer
+//! ```
+//!
+//! What stands before *pieces* sends nothing of the request, so whatever goes wrong there has
+//! failed. Nothing here tries twice: a redirect and a next page are followed by reads alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Body, Client, Method, Response, StatusCode};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Method, StatusCode};
+use semel_model::connection::Target;
 use semel_model::request::HttpRequest;
-use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt, Span};
-use serde_json::{Map, Value};
+use semel_model::{Doubt, EffectId, Fault, Outcome, SecretText};
+use tokio::time::Instant;
+use url::Url;
 
-use crate::fault;
+use crate::destination::Destination;
+use crate::executors::Reach;
 use crate::gate::SendGate;
 
+mod answer;
 mod body;
+mod client;
 mod connect;
+mod course;
+mod head;
+mod multipart;
+mod pages;
+mod resolve;
+mod sign_in;
+mod token;
+mod trouble;
+mod unzip;
 
-/// How long a connection may take to stand.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+pub use token::Tokens;
 
-/// How long an unused connection is kept. Shorter than the five seconds after which common servers
-/// close theirs, so that a request rarely meets a connection that is being closed.
-const IDLE_MAX: Duration = Duration::from_secs(4);
+use answer::{Answer, Room};
+use course::{COURSE, Course};
+use sign_in::Signed;
+use trouble::describe;
 
-/// The most bytes of an answer that are kept.
+/// The most bytes of an answer that are held in memory. What is longer is kept by reference.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// The most redirects that a read follows, whatever its connection says.
+const REDIRECTS_MAX: u8 = 3;
 
 /// Which connections a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +62,15 @@ pub enum Pooling {
     Fresh,
 }
 
+/// Whose request it is, and which connection it goes over.
+#[derive(Clone, Copy)]
+pub struct Route<'a> {
+    /// Whose it is: resources are theirs.
+    pub namespace_id: i32,
+    /// Who signs it in, where it names a connection.
+    pub to: Option<&'a Destination>,
+}
+
 /// The HTTP client could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up the HTTP client")]
@@ -49,227 +79,309 @@ pub struct SetupError(#[from] reqwest::Error);
 /// Makes HTTP calls.
 #[derive(Clone)]
 pub struct HttpCaller {
-    shared: Client,
-    fresh: Client,
+    clients: Arc<client::Clients>,
     gate: Arc<dyn SendGate>,
+    reach: Reach,
+}
+
+/// One request on its way.
+struct Sending<'a> {
+    request: &'a HttpRequest,
+    route: Route<'a>,
+    key: Option<EffectId>,
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    signed: Signed,
+    client: Client,
+    pooling: Pooling,
+    deadline: Instant,
 }
 
 impl HttpCaller {
     /// A caller that sends only while the gate is open.
-    pub fn new(gate: Arc<dyn SendGate>) -> Result<Self, SetupError> {
-        let build = |idle_max: usize| {
-            Client::builder()
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .connect_timeout(CONNECT_PATIENCE)
-                .pool_idle_timeout(IDLE_MAX)
-                .pool_max_idle_per_host(idle_max)
-                .user_agent(concat!("semel/", env!("CARGO_PKG_VERSION")))
-                .connector_layer(connect::GateLayer::new(gate.clone()))
-                .build()
-        };
+    ///
+    /// # Errors
+    ///
+    /// Where the system's TLS cannot be set up.
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
+        let clients = client::Clients::new(gate.clone(), reach.egress.clone())?;
         Ok(Self {
-            shared: build(usize::MAX)?,
-            fresh: build(0)?,
+            clients: Arc::new(clients),
             gate,
+            reach: reach.clone(),
         })
     }
 
-    /// Sends the request once, under the effect's key where it has one.
+    /// Sends the request once, under the effect's key where it has one, signed in as its
+    /// connection says. Without a key it is a read, and may follow redirects and pages.
     pub async fn perform(
         &self,
         request: &HttpRequest,
+        route: Route<'_>,
         key: Option<EffectId>,
         pooling: Pooling,
     ) -> Outcome {
         if !self.gate.is_open() {
             return Outcome::Failed(lease_lost());
         }
-        let client = match pooling {
-            Pooling::Shared => &self.shared,
-            Pooling::Fresh => &self.fresh,
-        };
-        let (method, headers) = match read_head(request, key) {
-            Ok(head) => head,
-            Err(fault) => return Outcome::Failed(fault),
-        };
-        let mut call = client
-            .request(method, &request.url)
-            .headers(headers)
-            .timeout(request.timeout.to_duration());
-        let begun = Arc::new(AtomicBool::new(
-            request.body.as_ref().is_none_or(String::is_empty),
-        ));
-        if let Some(body) = &request.body {
-            let subject = key.map(|key| key.to_string()).unwrap_or_default();
-            let pieces = body::Pieces::new(body, self.gate.clone(), begun.clone(), subject);
-            call = call.body(Body::wrap(pieces));
-        }
-        match call.send().await {
-            Ok(response) => read_answer(response).await,
-            Err(error) if error.is_builder() => {
-                Outcome::Failed(Fault::permanent("bad-request", describe(&error)))
-            }
-            Err(error) if error.is_connect() => {
-                Outcome::Failed(Fault::passing("no-connection", describe(&error)))
-            }
-            // The gate closed before the first piece: the head is still in our hands, too.
-            Err(_) if !begun.load(Ordering::Acquire) && !self.gate.is_open() => {
-                Outcome::Failed(lease_lost())
-            }
-            // The request may have left before this broke: nobody can say that nothing happened.
-            Err(error) => Outcome::InDoubt(Doubt::new("no-answer", describe(&error))),
+        match self.prepare(request, route, key, pooling).await {
+            Ok(sending) => self.exchange(&sending).await,
+            Err(fault) => Outcome::Failed(fault),
         }
     }
+
+    /// Sends the request once to a destination of any kind that speaks HTTP, with headers that the
+    /// caller made of its secrets. They go to the destination's own origin alone.
+    pub async fn perform_signed(
+        &self,
+        request: &HttpRequest,
+        to: &Destination,
+        headers: &[(HeaderName, SecretText)],
+        key: Option<EffectId>,
+        pooling: Pooling,
+    ) -> Outcome {
+        if !self.gate.is_open() {
+            return Outcome::Failed(lease_lost());
+        }
+        let route = Route {
+            namespace_id: to.namespace_id,
+            to: Some(to),
+        };
+        let client = self.clients.usual(pooling);
+        let sending = Sending::new(request, route, key, (client, pooling))
+            .and_then(|sending| Signed::with(to, &sending.url, headers).map(|s| (sending, s)));
+        match sending {
+            Ok((sending, signed)) => self.exchange(&Sending { signed, ..sending }).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// Everything that can be known before a byte of the request leaves.
+    async fn prepare<'a>(
+        &self,
+        request: &'a HttpRequest,
+        route: Route<'a>,
+        key: Option<EffectId>,
+        pooling: Pooling,
+    ) -> Result<Sending<'a>, Fault> {
+        let Some(to) = route.to else {
+            return match &request.connection {
+                Some(name) => Err(no_destination(name)),
+                None => {
+                    let client = self.clients.usual(pooling);
+                    Sending::new(request, route, key, (client, pooling))
+                }
+            };
+        };
+        let Target::Http(target) = &to.connection.to else {
+            return Err(to.unfit("http"));
+        };
+        let client = self.clients.of(to, target, pooling)?;
+        let sending = Sending::new(request, route, key, (client, pooling))?;
+        // Before a token is fetched: what may not be reached is not worth one.
+        self.check_address(&sending.url)?;
+        let with = (&sending.client, sending.deadline);
+        let signed = Signed::in_to(to, target, &sending.url, &self.reach.tokens, with).await?;
+        Ok(Sending { signed, ..sending })
+    }
+
+    async fn exchange(&self, sending: &Sending<'_>) -> Outcome {
+        if let (Some(pages), None) = (&sending.request.pages, sending.key) {
+            return pages::gather(self, sending, pages).await;
+        }
+        let store = (&*self.reach.resources, sending.route.namespace_id);
+        let answer = self
+            .follow(sending, &sending.url, ANSWER_BYTES_MAX, Some(store))
+            .await;
+        match answer {
+            Ok(answer) => answer.outcome(),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Sends to an address and, for reads, to where its answers lead.
+    async fn follow(
+        &self,
+        sending: &Sending<'_>,
+        first: &Url,
+        memory_max: usize,
+        store: Option<(&dyn crate::resources::ResourceStore, i32)>,
+    ) -> Result<Answer, Outcome> {
+        let room = Room {
+            memory_max,
+            store,
+            may_repeat: sending.key.is_none(),
+        };
+        let mut url = first.clone();
+        for _ in 0..sending.redirects() {
+            let answer = self.send(sending, &url, room).await?;
+            match find_redirect(&url, &answer).map_err(Outcome::Failed)? {
+                Some(next) => url = next,
+                None => return Ok(answer),
+            }
+        }
+        self.send(sending, &url, room).await
+    }
+
+    /// Sends once and reads the answer.
+    async fn send(
+        &self,
+        sending: &Sending<'_>,
+        url: &Url,
+        room: Room<'_>,
+    ) -> Result<Answer, Outcome> {
+        self.check_address(url).map_err(Outcome::Failed)?;
+        let request = sending.request;
+        let content = body::Content::of(
+            request,
+            sending.key,
+            &*self.reach.resources,
+            sending.route.namespace_id,
+        );
+        let content = content.await.map_err(Outcome::Failed)?;
+        let mut headers = sending.signed.headers(url, &sending.headers);
+        if let Some(media_type) = &content.media_type
+            && (!headers.contains_key(CONTENT_TYPE) || !request.parts.is_empty())
+            && let Ok(media_type) = HeaderValue::from_str(media_type)
+        {
+            headers.insert(CONTENT_TYPE, media_type);
+        }
+        let mut call = sending
+            .client
+            .request(sending.method.clone(), url.clone())
+            .headers(headers)
+            .timeout(sending.deadline.saturating_duration_since(Instant::now()));
+        let port = url.port_or_known_default().unwrap_or_default();
+        let course = Course::new(port, !content.is_empty(), sending.pooling);
+        let course = Arc::new(course);
+        if !content.is_empty() || request.body.is_some() {
+            let subject = sending.key.map(|key| key.to_string()).unwrap_or_default();
+            let pieces = body::Pieces::new(content, self.gate.clone(), course.clone(), subject);
+            call = call.body(reqwest::Body::wrap(pieces));
+        }
+        // Opening resources and fetching tokens takes time.
+        if !self.gate.is_open() {
+            return Err(Outcome::Failed(lease_lost()));
+        }
+        match COURSE.scope(course.clone(), call.send()).await {
+            Ok(response) if response.status() == StatusCode::UNAUTHORIZED => {
+                let answer = Answer::read(response, room).await?;
+                Err(self.unauthorized(sending, answer).await)
+            }
+            Ok(response) => Answer::read(response, room).await,
+            Err(error) => Err(self.broken(&error, &course)),
+        }
+    }
+
+    /// What it means that there is no answer.
+    fn broken(&self, error: &reqwest::Error, course: &Course) -> Outcome {
+        if let Some(fault) = trouble::find_refusal(error) {
+            return Outcome::Failed(fault.clone());
+        }
+        if error.is_builder() {
+            return Outcome::Failed(Fault::permanent("bad-request", describe(error)));
+        }
+        if error.is_connect() {
+            return Outcome::Failed(Fault::passing("no-connection", describe(error)));
+        }
+        if trouble::is_stranger(error) {
+            return Outcome::Failed(Fault::permanent("sign-in-refused", describe(error)));
+        }
+        if course.call_off() {
+            return Outcome::Failed(match self.gate.is_open() {
+                true => Fault::passing("no-connection", describe(error)),
+                false => lease_lost(),
+            });
+        }
+        // The request may have left before this broke: nobody can say that nothing happened.
+        Outcome::InDoubt(Doubt::new("no-answer", describe(error)))
+    }
+
+    /// A kept token may have been taken back: the next attempt fetches another. One that was
+    /// fetched for this very request will not get better.
+    async fn unauthorized(&self, sending: &Sending<'_>, answer: Answer) -> Outcome {
+        let outcome = answer.outcome();
+        let (Some(to), Some(token)) = (sending.route.to, &sending.signed.token) else {
+            return outcome;
+        };
+        self.reach.tokens.forget(to, token).await;
+        match outcome {
+            Outcome::Failed(fault) if token.kept => Outcome::Failed(Fault {
+                retryable: true,
+                ..fault
+            }),
+            Outcome::Failed(_) | Outcome::Done(_) | Outcome::InDoubt(_) => outcome,
+        }
+    }
+
+    /// Checks what stands in the address itself. Names are checked where they are resolved.
+    fn check_address(&self, url: &Url) -> Result<(), Fault> {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        self.reach.egress.check_host(host, port).map(|_| ())
+    }
+}
+
+impl<'a> Sending<'a> {
+    fn new(
+        request: &'a HttpRequest,
+        route: Route<'a>,
+        key: Option<EffectId>,
+        (client, pooling): (Client, Pooling),
+    ) -> Result<Self, Fault> {
+        let most = route.to.and_then(|to| to.connection.timeout);
+        let timeout = most.map_or(request.timeout, |most| most.min(request.timeout));
+        Ok(Self {
+            request,
+            route,
+            key,
+            method: head::read_method(request)?,
+            url: head::read_url(&request.url)?,
+            headers: head::read_headers(request, key)?,
+            signed: Signed::default(),
+            client,
+            pooling,
+            deadline: Instant::now() + timeout.to_duration(),
+        })
+    }
+
+    /// How many redirects it may follow: none, unless it is a read whose connection says so.
+    fn redirects(&self) -> u8 {
+        let is_read = self.key.is_none() && matches!(self.method, Method::GET | Method::HEAD);
+        match self.route.to.map(|to| &to.connection.to) {
+            Some(Target::Http(target)) if is_read => target.redirects.min(REDIRECTS_MAX),
+            Some(_) | None => 0,
+        }
+    }
+}
+
+/// Where an answer leads, if it leads anywhere.
+fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
+    let refuse = |why: &str| {
+        let message = format!("the answer leads {why}, so it was not followed");
+        Fault::permanent("redirect-refused", message)
+    };
+    if !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = answer.headers.get(LOCATION) else {
+        return Ok(None);
+    };
+    let location = location.to_str().map_err(|_| refuse("nowhere"))?;
+    let next = from.join(location).map_err(|_| refuse("nowhere"))?;
+    let next = head::read_url(next.as_str()).map_err(|_| refuse("where nothing may be sent"))?;
+    if from.scheme() == "https" && next.scheme() != "https" {
+        return Err(refuse("from an encrypted place to an open one"));
+    }
+    Ok(Some(next))
 }
 
 fn lease_lost() -> Fault {
     Fault::passing("lease-lost", "the lease ran out before sending")
 }
 
-fn read_head(request: &HttpRequest, key: Option<EffectId>) -> Result<(Method, HeaderMap), Fault> {
-    let refuse = |what: &str| Fault::permanent("bad-request", format!("{what} cannot be sent"));
-    let method = Method::from_bytes(request.method.as_bytes())
-        .map_err(|_| refuse(&format!("the method {:?}", request.method)))?;
-    let mut headers = HeaderMap::with_capacity(request.headers.len() + 1);
-    for (name, value) in &request.headers {
-        let header = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| refuse(&format!("the header {name:?}")))?;
-        let value = HeaderValue::from_str(value)
-            .map_err(|_| refuse(&format!("the value of the header {name:?}")))?;
-        headers.append(header, value);
-    }
-    // The effect's key goes out on every call that can carry it, whatever the guard.
-    if let Some(key) = key
-        && !headers.contains_key("idempotency-key")
-        && let Ok(value) = HeaderValue::from_str(&key.to_string())
-    {
-        headers.insert("idempotency-key", value);
-    }
-    Ok((method, headers))
-}
-
-async fn read_answer(response: Response) -> Outcome {
-    let status = response.status();
-    let retry_after = read_retry_after(response.headers());
-    let headers = read_headers(response.headers());
-    let body = match read_body(response).await {
-        Ok(body) => body,
-        Err(error) if status.is_success() => {
-            let message = format!("{status}, but the answer broke off: {}", describe(&error));
-            return Outcome::InDoubt(Doubt::new("answer-broken", message));
-        }
-        Err(_) => Bytes::new(),
-    };
-    fault::point("answer.read", "").await;
-    let code = format!("http-{}", status.as_u16());
-    match Meaning::of(status) {
-        Meaning::Done => Outcome::Done(Receipt::new(
-            describe_response(status, headers, &body),
-            Some(status.as_u16()),
-        )),
-        Meaning::Refused { retryable } => Outcome::Failed(Fault {
-            code,
-            message: excerpt(status, &body),
-            retryable,
-            retry_after,
-        }),
-        Meaning::Unclear => Outcome::InDoubt(Doubt {
-            code,
-            message: excerpt(status, &body),
-            retry_after,
-        }),
-    }
-}
-
-/// What a status says about whether the effect happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Done,
-    Refused { retryable: bool },
-    Unclear,
-}
-
-impl Meaning {
-    fn of(status: StatusCode) -> Self {
-        match status.as_u16() {
-            // "See other" answers a request that was carried out; "not modified" one that need not be.
-            200..=299 | 303 | 304 => Self::Done,
-            301 | 307 | 308 => Self::Refused { retryable: false },
-            408 | 425 | 429 => Self::Refused { retryable: true },
-            400..=499 => Self::Refused { retryable: false },
-            _ => Self::Unclear,
-        }
-    }
-}
-
-fn read_retry_after(headers: &HeaderMap) -> Option<Span> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Span::from_secs)
-}
-
-fn read_headers(headers: &HeaderMap) -> Value {
-    let mut map = Map::new();
-    for (name, value) in headers {
-        if name != "set-cookie"
-            && let Ok(text) = value.to_str()
-        {
-            map.insert(name.as_str().to_owned(), Value::String(text.to_owned()));
-        }
-    }
-    Value::Object(map)
-}
-
-async fn read_body(mut response: Response) -> Result<Bytes, reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = ANSWER_BYTES_MAX.saturating_sub(body.len());
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if chunk.len() > room {
-            break;
-        }
-    }
-    Ok(body.into())
-}
-
-/// The answer as expressions see it.
-fn describe_response(status: StatusCode, headers: Value, body: &[u8]) -> Value {
-    let mut response = Map::new();
-    response.insert("status".to_owned(), status.as_u16().into());
-    response.insert("headers".to_owned(), headers);
-    response.insert(
-        "json".to_owned(),
-        serde_json::from_slice(body).unwrap_or_default(),
-    );
-    response.insert("text".to_owned(), String::from_utf8_lossy(body).into());
-    Value::Object(response)
-}
-
-fn excerpt(status: StatusCode, body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
-    let text = text.trim();
-    if text.is_empty() {
-        status.to_string()
-    } else {
-        format!("{status}: {text}")
-    }
-}
-
-/// The error and its causes, without the address: it may carry secrets in its query.
-fn describe(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    match text.as_str() {
-        "" if error.is_timeout() => "no answer in time".to_owned(),
-        "" => "the exchange broke off".to_owned(),
-        _ => text,
-    }
+fn no_destination(name: &str) -> Fault {
+    let message = format!("there is no connection `{name}`: semel connection set {name}");
+    Fault::passing("connection-missing", message)
 }

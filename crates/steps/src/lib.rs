@@ -4,18 +4,30 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+pub mod db;
 pub mod destination;
 pub mod egress;
 pub mod executors;
 pub mod fault;
 pub mod gate;
 pub mod http;
+pub mod limits;
+pub mod llm;
+pub mod notify;
 pub mod redact;
+pub mod resources;
+pub mod ssh;
 mod trial;
 
+pub use db::DbCaller;
 pub use destination::Destination;
 pub use egress::Egress;
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
-pub use http::{HttpCaller, Pooling, SetupError};
+pub use http::{HttpCaller, Pooling, Route, SetupError};
+pub use limits::Limits;
+pub use llm::LlmCaller;
+pub use notify::{Notifier, Parcel};
 pub use redact::Redactor;
+pub use resources::{KeepError, NoResources, Opened, ResourceStore};
+pub use ssh::SshCaller;

@@ -9,7 +9,7 @@ mod forms;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use semel_model::secret::SCANNED_CHARS_MIN;
-use semel_model::{Outcome, SecretText};
+use semel_model::{Fault, Outcome, SecretText};
 use serde_json::{Map, Value};
 
 /// Finds the secrets of one destination, in every form.
@@ -65,16 +65,21 @@ impl Redactor {
     pub fn redact(&self, mut outcome: Outcome) -> Outcome {
         match &mut outcome {
             Outcome::Done(receipt) => self.redact_value(&mut receipt.response),
-            Outcome::Failed(fault) => {
-                self.redact_text(&mut fault.code);
-                self.redact_text(&mut fault.message);
-            }
+            Outcome::Failed(fault) => *fault = self.redact_fault(fault.clone()),
             Outcome::InDoubt(doubt) => {
                 self.redact_text(&mut doubt.code);
                 self.redact_text(&mut doubt.message);
             }
         }
         outcome
+    }
+
+    /// Takes the secrets out of a fault.
+    #[must_use]
+    pub fn redact_fault(&self, mut fault: Fault) -> Fault {
+        self.redact_text(&mut fault.code);
+        self.redact_text(&mut fault.message);
+        fault
     }
 
     /// Takes the secrets out of a text.

@@ -23,8 +23,21 @@ impl Executors {
         for name in to.connection.secrets() {
             to.secret(name)?;
         }
+        let said = match &to.connection.to {
+            Target::Postgres(_) => self.db.test(to).await,
+            Target::Ssh(_) => self.ssh.test(to).await,
+            Target::Smtp(_) => self.notifier.test(to).await,
+            Target::Http(_) | Target::Slack(_) | Target::Webhook(_) | Target::Llm(_) => {
+                self.reach_out(to).await
+            }
+        };
+        said.map_err(|fault| to.redactor().redact_fault(fault))
+    }
+
+    /// Whether a connection to an address stands. Whether signing in works, only a call can tell.
+    async fn reach_out(&self, to: &Destination) -> Result<String, Fault> {
         let (host, port) = address(to)?;
-        let addresses = self.reach().egress.resolve(&host, port).await?;
+        let addresses = self.egress.resolve(&host, port).await?;
         let mut last = None;
         for address in &addresses {
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
@@ -49,10 +62,10 @@ impl Executors {
     /// What stands in the way.
     pub async fn prepare(&self, to: &Destination) -> Result<String, Fault> {
         match &to.connection.to {
-            Target::Postgres(_) => {
-                let message = "this build cannot prepare a PostgreSQL";
-                Err(Fault::permanent("not-in-this-build", message))
-            }
+            Target::Postgres(_) => match self.db.prepare(to).await {
+                Ok(()) => Ok("the table of markers is there".to_owned()),
+                Err(fault) => Err(to.redactor().redact_fault(fault)),
+            },
             Target::Http(_)
             | Target::Smtp(_)
             | Target::Ssh(_)

@@ -200,6 +200,21 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Where the database listens, by name and port; a socket has neither.
+    pub fn hosts(&self) -> Vec<(String, u16)> {
+        let ports = self.config.get_ports();
+        let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let hosts = self.config.get_hosts().iter().enumerate();
+        hosts
+            .filter_map(|(index, host)| match host {
+                Host::Tcp(name) => Some((name.clone(), port(index))),
+                Host::Unix(_) => None,
+            })
+            .collect()
+    }
+}
+
 fn read_address(url: &str) -> Result<Config, ConnectError> {
     let mut config: Config = url.parse().map_err(ConnectError::Address)?;
     config.application_name("semel");

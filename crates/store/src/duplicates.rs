@@ -63,12 +63,14 @@ pub enum Subject {
     Claim(ClaimId),
     /// The wait that had been answered.
     Wait(WaitId),
+    /// The claim under which the same signed body came first.
+    Replay(ClaimId),
 }
 
 impl Subject {
     fn uuid(&self) -> Uuid {
         match self {
-            Self::Claim(claim) => *claim.as_uuid(),
+            Self::Claim(claim) | Self::Replay(claim) => *claim.as_uuid(),
             Self::Wait(wait) => *wait.as_uuid(),
         }
     }
@@ -77,6 +79,7 @@ impl Subject {
         match self {
             Self::Claim(_) => "claim",
             Self::Wait(_) => "wait",
+            Self::Replay(_) => "replay",
         }
     }
 }
@@ -88,7 +91,7 @@ pub enum Kind {
     Repeat,
     /// Another payload: refused, or answered as a repeat, as the trigger says.
     Mismatch,
-    /// Another payload: kept for a person.
+    /// Another payload, or a signed body under another key: kept for a person.
     Quarantined,
 }
 
@@ -269,7 +272,7 @@ async fn write(link: &mut Link, chunk: &[Count]) -> Result<(), Error> {
 pub struct DuplicateView {
     /// The claim or wait that stopped it.
     pub subject: Uuid,
-    /// Where it was stopped: `claim` or `wait`.
+    /// Where it was stopped: `claim`, `wait` or `replay`.
     pub place: String,
     /// Its payload's fingerprint.
     pub fingerprint: Fingerprint,

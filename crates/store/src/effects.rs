@@ -101,7 +101,14 @@ impl<'a> Rows<'a> {
         made: Option<&'a Event>,
     ) {
         let (state, note) = match made {
-            Some(Event::Failed { fault, .. }) => (State::Failed, Some(fault.message.as_str())),
+            Some(Event::Failed { fault, .. }) => {
+                let state = if fault.retryable {
+                    State::Retrying
+                } else {
+                    State::Failed
+                };
+                (state, Some(fault.message.as_str()))
+            }
             _ => (change.state, change.note.as_deref()),
         };
         self.born.push(item.born);

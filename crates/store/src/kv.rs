@@ -4,6 +4,7 @@
 //! operations have a result that is known before they are made, and travel with the next intent;
 //! the others are made first, inside the same transaction, and their event follows.
 
+use jiff::Timestamp;
 use semel_model::effect::Witness;
 use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
@@ -16,6 +17,7 @@ use tokio_postgres::types::{Json, ToSql};
 use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
 use crate::link::Ready;
+use crate::locks;
 
 /// The part of a flight that sets entries.
 pub(crate) const SET: &str = ",
@@ -53,12 +55,20 @@ pub(crate) const SET_IF_ABSENT: &str = "
      WHERE kv.expires_at <= moment()
  RETURNING 1";
 
+/// What is there is compared as a value: the order of a map's members does not count.
+pub(crate) const SET_IF_EQUAL: &str = "
+    UPDATE kv
+       SET value = $4, expires_at = moment() + make_interval(secs => $5), version = version + 1
+     WHERE slot = $1 AND namespace_id = $2 AND entry = $3
+       AND (expires_at IS NULL OR expires_at > moment()) AND value::jsonb = $6::json::jsonb
+ RETURNING 1";
+
 pub(crate) const READ: &str = "
     SELECT value FROM kv
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, READ];
+pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, SET_IF_EQUAL, READ];
 
 /// The largest amount that one operation may add.
 pub const ADD_MAX: i64 = 1 << 50;
@@ -70,6 +80,8 @@ pub struct Write {
     pub step: String,
     /// What is done.
     pub operation: Operation,
+    /// When a lock that another run has is asked for again; never, when absent.
+    pub retry_at: Option<Timestamp>,
 }
 
 /// Operations of a batch whose result is known before they are made.
@@ -113,6 +125,7 @@ pub(crate) fn is_plain_set(write: &Write) -> bool {
         verb,
         Verb::Set {
             if_absent: false,
+            expect: None,
             ..
         }
     )
@@ -130,6 +143,7 @@ pub(crate) fn sort<'a>(
         Verb::Set {
             value,
             if_absent: false,
+            expect: None,
             ttl,
         } => {
             sets.values.push(value.to_string());
@@ -137,11 +151,9 @@ pub(crate) fn sort<'a>(
             sets
         }
         Verb::Delete => deletes,
-        Verb::Get
-        | Verb::Set {
-            if_absent: true, ..
+        Verb::Get | Verb::Set { .. } | Verb::Add { .. } | Verb::Lock { .. } | Verb::Unlock => {
+            return;
         }
-        | Verb::Add { .. } => return,
     };
     rows.slots.push(slot(namespace_id, entry));
     rows.namespaces.push(namespace_id);
@@ -163,6 +175,7 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
     let Some(Write {
         step,
         operation: Operation { entry, verb },
+        retry_at,
     }) = &item.kv
     else {
         unreachable!("only transitions with an operation come here");
@@ -179,12 +192,23 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
                 Fault::permanent("kv-not-a-number", format!("{entry} holds no whole number"))
             })
         }
-        Verb::Set { value, ttl, .. } => {
+        Verb::Set {
+            value, ttl, expect, ..
+        } => {
             let ttl = ttl.map(seconds);
             let value = Json(value);
-            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &value, &ttl];
+            let mut values: Vec<&(dyn ToSql + Sync)> = vec![&slot, namespace, entry, &value, &ttl];
+            let expected = expect.as_ref().filter(|expect| !expect.is_null()).map(Json);
+            let text = match &expected {
+                Some(expected) => {
+                    values.push(expected);
+                    SET_IF_EQUAL
+                }
+                // Nothing is expected, so nothing may be there.
+                None => SET_IF_ABSENT,
+            };
             let set = client
-                .query_opt(ready.statement(SET_IF_ABSENT), &values)
+                .query_opt(ready.statement(text), &values)
                 .await?
                 .is_some();
             let row = client
@@ -192,6 +216,22 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
                 .await?;
             let Json(held): Json<Value> = row.map_or(Json(Value::Null), |row| row.get(0));
             Ok(json!({ "set": set, "value": held }))
+        }
+        Verb::Lock { lease } => {
+            let (run, lease) = (item.run.as_uuid(), seconds(*lease));
+            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, run, &lease];
+            let row = client
+                .query_opt(ready.statement(locks::TAKE), &values)
+                .await?;
+            row.map(|row| locks::describe(&row))
+                .ok_or_else(|| locks::held(entry))
+        }
+        Verb::Unlock => {
+            let values: [&(dyn ToSql + Sync); 4] = [&slot, namespace, entry, item.run.as_uuid()];
+            let row = client
+                .query_opt(ready.statement(locks::RELEASE), &values)
+                .await?;
+            Ok(json!({ "released": row.is_some() }))
         }
         Verb::Get | Verb::Delete => Ok(Value::Null),
     };
@@ -206,8 +246,8 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
         },
         Err(fault) => Event::Failed {
             step,
+            retry_at: retry_at.filter(|_| fault.retryable),
             fault,
-            retry_at: None,
         },
     })
 }
@@ -224,7 +264,8 @@ pub async fn get(cell: &Cell, namespace_id: i32, entry: &str) -> Result<Value, R
     Ok(value)
 }
 
-fn slot(namespace_id: i32, entry: &str) -> i16 {
+/// The slot of an entry or a lock.
+pub(crate) fn slot(namespace_id: i32, entry: &str) -> i16 {
     let mut hasher = Sha256::new();
     hasher.update(namespace_id.to_be_bytes());
     hasher.update(entry.as_bytes());

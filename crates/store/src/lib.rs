@@ -22,13 +22,20 @@ pub mod health;
 pub mod journal;
 pub mod kv;
 pub mod link;
+pub mod llm_answers;
+mod locks;
 pub mod migrate;
+pub mod outbox;
+pub mod outgoing;
 pub mod queue;
 pub mod refusals;
+pub mod resources;
 pub mod retain;
 pub mod runs;
 pub mod secrets;
+pub mod seen_bodies;
 pub mod sessions;
+pub mod subscriptions;
 pub mod tokens;
 pub mod traffic;
 pub mod waits;
@@ -39,7 +46,7 @@ pub use migrate::{MigrateError, migrate};
 
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 21] = [
+    let modules: Vec<(&'static str, &[&'static str])> = vec![
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -52,12 +59,19 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
+        ("locks", locks::STATEMENTS),
+        ("outbox", outbox::STATEMENTS),
+        ("outgoing", outgoing::STATEMENTS),
+        ("llm_answers", llm_answers::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
+        ("resources", resources::STATEMENTS),
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
+        ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
+        ("subscriptions", subscriptions::STATEMENTS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),
         ("waits", waits::STATEMENTS),

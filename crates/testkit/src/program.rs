@@ -21,6 +21,9 @@ use crate::watchdog::Watchdog;
 /// How many lines of each stream are kept; the oldest go first.
 const LINES_MAX: usize = 50_000;
 
+/// What takes the limit off the product's hooks.
+const HOOK_RATE: (&str, &str) = ("SEMEL_HOOK_RATE", "0");
+
 /// How often the end of a process is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -36,7 +39,12 @@ pub struct Program {
 impl Program {
     /// The product's binary: `SEMEL_BIN`, or the one built beside this test.
     pub fn semel() -> Result<Self> {
-        Self::beside("semel", "SEMEL_BIN")
+        Ok(Self::semel_at(Self::beside("semel", "SEMEL_BIN")?.path()))
+    }
+
+    /// A build of the product's binary. Its hooks have no limit: tests send more than anybody.
+    pub fn semel_at(path: impl AsRef<OsStr>) -> Self {
+        Self::at(path).env(HOOK_RATE.0, HOOK_RATE.1)
     }
 
     /// A binary of this workspace: what `variable` names, or the one built beside this test.
@@ -82,10 +90,13 @@ impl Program {
         self
     }
 
-    /// Starts from an environment that holds nothing but `PATH`.
+    /// Starts from an environment that holds nothing but `PATH` and that hooks have no limit.
     pub fn clean_env(mut self) -> Self {
         let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-        self.command.env_clear().env("PATH", path);
+        self.command
+            .env_clear()
+            .env("PATH", path)
+            .env(HOOK_RATE.0, HOOK_RATE.1);
         self
     }
 

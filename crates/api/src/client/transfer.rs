@@ -1,6 +1,6 @@
 //! Sending a request and reading its answer.
 
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::{Answer, ClientError};
@@ -29,6 +29,17 @@ pub(super) async fn carry_out<T: DeserializeOwned>(
         Ok(body) => Ok(Answer { body, replayed }),
         Err(error) => Err(malformed(status, &error)),
     }
+}
+
+/// Sends a request whose answer is read piece by piece.
+pub(super) async fn receive(request: RequestBuilder) -> Result<Response, ClientError> {
+    let response = request.send().await.map_err(ClientError::Unreachable)?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let text = response.bytes().await.map_err(ClientError::Unreachable)?;
+    Err(read_problem(status, &text))
 }
 
 fn read_problem(status: StatusCode, text: &[u8]) -> ClientError {

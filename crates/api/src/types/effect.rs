@@ -114,7 +114,7 @@ pub struct Duplicate {
     /// Its key, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Where they were stopped: `claim` or `wait`.
+    /// Where they were stopped: `claim`, `wait` or `replay`.
     pub place: String,
     /// What became of them: `repeat`, `mismatch` or `quarantined`.
     pub verdict: String,

@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::logs::{self, Format};
 use crate::output::{self, Progress, Reader};
+use crate::resources;
 use crate::service::{self, Service, Signals};
 use folder::Folder;
 use watch::Watch;
@@ -71,7 +72,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let worked = tokio::select! {
         // Asked to stop before everything stood: the database is stopped all the same.
         () = signals.come() => Ok(()),
-        started = start(&folder, &cluster, arguments.port) => match started {
+        started = start(ctx, &folder, &cluster, arguments.port) => match started {
             Ok(world) => live(ctx, &folder, world, &mut signals).await,
             Err(problem) => Err(problem),
         },
@@ -90,7 +91,12 @@ struct World {
     url: String,
 }
 
-async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<World, Problem> {
+async fn start(
+    ctx: &Context,
+    folder: &Folder,
+    cluster: &Cluster,
+    port: Option<u16>,
+) -> Result<World, Problem> {
     let address = cluster.address();
     let cell = service::connect(&address, CellOptions::default()).await?;
     super::migrate::apply(&cell).await?;
@@ -101,8 +107,10 @@ async fn start(folder: &Folder, cluster: &Cluster, port: Option<u16>) -> Result<
     let (listener, url) = listen(port).await?;
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
+    options.resources = resources::in_folder(&folder.path().join("resources"))?;
     options.allow_private = OPEN.iter().filter_map(|range| range.parse().ok()).collect();
-    let service = Service::start(cell, options, listener).await?;
+    let limits = super::serve::limits(ctx, None)?;
+    let service = Service::start(cell, options, limits, listener).await?;
     folder.write("database", &address)?;
     folder.write("url", &url)?;
     Ok(World {

@@ -3,12 +3,14 @@
 pub(crate) mod keys;
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use semel_engine::Options;
 use semel_model::Span;
+use semel_server::ServerOptions;
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
@@ -18,6 +20,7 @@ use crate::config::Key;
 use crate::context::Context;
 use crate::logs::{self, Format};
 use crate::outcome::Outcome;
+use crate::resources;
 use crate::service::{self, Service, Signals};
 
 /// How long a stop may take.
@@ -65,6 +68,13 @@ pub(crate) struct Arguments {
     /// How long after a lost lease *did not happen* is refused [default: 60s].
     #[arg(long, value_name = "SPAN")]
     settle_margin: Option<String>,
+    /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
+    /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
+    #[arg(long, value_name = "PLACE")]
+    resources: Option<String>,
+    /// How many deliveries a second each hook takes; 0 is no limit [default: 50].
+    #[arg(long, value_name = "COUNT")]
+    hook_rate: Option<String>,
     /// How log lines look: text or json [default: json].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -112,6 +122,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let mut options = Options::new(secret);
     options.masters = masters;
     choose(ctx, arguments, &mut options)?;
+    options.resources = resources::configured(ctx, arguments.resources.as_deref())?;
     let mut signals = Signals::catch()?;
     let cell = arguments.database.connect(ctx).await?;
     refuse_pending(&cell).await?;
@@ -122,7 +133,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .config
         .find(Key::PublicUrl, arguments.public_url.as_deref())
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
-    let mut service = Service::start(cell, options, listener).await?;
+    let limits = limits(ctx, arguments.hook_rate.as_deref())?;
+    let mut service = Service::start(cell, options, limits, listener).await?;
     tracing::info!(%address, "listening on {address}");
     tokio::select! {
         () = signals.come() => {}
@@ -151,6 +163,15 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
         options.settle_margin = margin;
     }
     Ok(())
+}
+
+/// The limits of the server.
+pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOptions, Problem> {
+    let mut limits = ServerOptions::default();
+    if let Some(rate) = read::<u32>(ctx, Key::HookRate, hook_rate)? {
+        limits.hook_rate = NonZeroU32::new(rate);
+    }
+    Ok(limits)
 }
 
 /// Ranges of addresses, divided by commas.

@@ -36,6 +36,10 @@ struct Serve {
     lease: Option<String>,
     capacity: Option<u32>,
     settle_margin: Option<String>,
+    resources: Option<String>,
+    s3_endpoint: Option<String>,
+    s3_region: Option<String>,
+    hook_rate: Option<u32>,
     log_format: Option<String>,
 }
 
@@ -58,14 +62,18 @@ impl File {
             Key::Database => self.serve.database.clone(),
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
-            // A key that opens every callback or secret does not belong beside the flows.
-            Key::Secret | Key::MasterKeys => None,
+            // Keys that open every callback or every output do not belong beside the flows.
+            Key::Secret | Key::MasterKeys | Key::S3Access | Key::S3Secret => None,
             Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::MasterKeysFile => self.serve.master_keys_file.clone(),
             Key::AllowPrivate => self.serve.allow_private.clone(),
             Key::Lease => self.serve.lease.clone(),
             Key::Capacity => self.serve.capacity.map(|capacity| capacity.to_string()),
             Key::SettleMargin => self.serve.settle_margin.clone(),
+            Key::Resources => self.serve.resources.clone(),
+            Key::S3Endpoint => self.serve.s3_endpoint.clone(),
+            Key::S3Region => self.serve.s3_region.clone(),
+            Key::HookRate => self.serve.hook_rate.map(|rate| rate.to_string()),
             Key::LogFormat => self.serve.log_format.clone(),
         }
     }

@@ -29,13 +29,25 @@ pub(crate) enum Key {
     Capacity,
     /// How long after a lost lease a person has to wait before saying that nothing happened.
     SettleMargin,
+    /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
+    Resources,
+    /// The address of the bucket's store, where it is not Amazon's.
+    S3Endpoint,
+    /// The bucket's region.
+    S3Region,
+    /// Who signs in to the bucket.
+    S3Access,
+    /// With which key.
+    S3Secret,
+    /// How many deliveries a second each hook takes.
+    HookRate,
     /// Log lines for people or for programs.
     LogFormat,
 }
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -49,6 +61,12 @@ impl Key {
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
+        Self::Resources,
+        Self::S3Endpoint,
+        Self::S3Region,
+        Self::S3Access,
+        Self::S3Secret,
+        Self::HookRate,
         Self::LogFormat,
     ];
 
@@ -68,6 +86,12 @@ impl Key {
             Self::Lease => "serve.lease",
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
+            Self::Resources => "serve.resources",
+            Self::S3Endpoint => "serve.s3_endpoint",
+            Self::S3Region => "serve.s3_region",
+            Self::S3Access => "serve.s3_access_key",
+            Self::S3Secret => "serve.s3_secret_key",
+            Self::HookRate => "serve.hook_rate",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -88,6 +112,12 @@ impl Key {
             Self::Lease => "SEMEL_LEASE",
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
+            Self::Resources => "SEMEL_RESOURCES",
+            Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
+            Self::S3Region => "SEMEL_S3_REGION",
+            Self::S3Access => "SEMEL_S3_ACCESS_KEY",
+            Self::S3Secret => "SEMEL_S3_SECRET_KEY",
+            Self::HookRate => "SEMEL_HOOK_RATE",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -108,6 +138,12 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
+            | Self::S3Access
+            | Self::S3Secret
+            | Self::HookRate
             | Self::LogFormat => None,
         }
     }
@@ -120,12 +156,18 @@ impl Key {
             Self::Lease => Some("30s"),
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
+            Self::HookRate => Some("50"),
             Self::LogFormat => Some("json"),
             Self::Token
             | Self::Database
             | Self::PublicUrl
             | Self::Secret
             | Self::SecretFile
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
+            | Self::S3Access
+            | Self::S3Secret
             | Self::MasterKeys
             | Self::MasterKeysFile
             | Self::AllowPrivate => None,
@@ -135,7 +177,9 @@ impl Key {
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
         match self {
-            Self::Token | Self::Secret | Self::MasterKeys => "(kept secret)".to_owned(),
+            Self::Token | Self::Secret | Self::MasterKeys | Self::S3Access | Self::S3Secret => {
+                "(kept secret)".to_owned()
+            }
             Self::Database => without_password(value),
             Self::Url
             | Self::Listen
@@ -146,6 +190,10 @@ impl Key {
             | Self::Lease
             | Self::Capacity
             | Self::SettleMargin
+            | Self::Resources
+            | Self::S3Endpoint
+            | Self::S3Region
+            | Self::HookRate
             | Self::LogFormat => value.to_owned(),
         }
     }

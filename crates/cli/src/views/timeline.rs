@@ -172,6 +172,7 @@ const fn licensed(licence: Licence) -> &'static str {
         Licence::Repeat => " again: the author signed for repeats",
         Licence::Absent => " again: a probe found nothing",
         Licence::Uncommitted => " again: nothing was committed",
+        Licence::Marker => " again: the destination's marker tells",
         Licence::Person => " again: a person says that it did not happen",
     }
 }

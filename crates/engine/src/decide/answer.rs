@@ -1,7 +1,7 @@
 //! What an effect that happened gives, as an event.
 
-use semel_flow::release::{HttpStep, Probe};
-use semel_flow::{Action, EvalError, Scope, Step};
+use semel_flow::release::{Ask, Probe};
+use semel_flow::{EvalError, Scope, Step};
 use semel_model::effect::Witness;
 use semel_model::event::Event;
 use semel_model::{Fault, Receipt};
@@ -13,55 +13,40 @@ pub fn confirmed(step: &Step, response: &Value, by: Witness) -> Event {
         .get("status")
         .and_then(Value::as_u64)
         .and_then(|s| u16::try_from(s).ok());
-    let Action::Http(http) = &step.action else {
-        let (step, result) = (step.id.to_string(), response.clone());
-        return Event::Done {
-            step,
-            by,
-            external_id: None,
-            status,
-            result,
-        };
-    };
-    let result = http.result_of(&Scope::new().with("response", response));
-    done(step, http, by, status, result, response)
+    let result = step.result_of(&Scope::new().with("response", response));
+    done(step, by, status, result, response)
 }
 
 /// What a read gives. Nothing happened, so an expression that fails on the answer is a fault.
 pub fn read_result(step: &Step, receipt: &Receipt) -> Result<Value, Fault> {
-    match &step.action {
-        Action::Http(http) => http
-            .result_of(&Scope::new().with("response", &receipt.response))
-            .map_err(|error| Fault::permanent(error.code(), error.to_string())),
-        Action::Function(_) | Action::Kv(_) | Action::Wait(_) => Ok(receipt.response.clone()),
-    }
+    step.result_of(&Scope::new().with("response", &receipt.response))
+        .map_err(|error| Fault::permanent(error.code(), error.to_string()))
 }
 
 /// What an effect that a probe found gives.
 pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
-    let Action::Http(http) = &step.action else {
-        unreachable!("only http steps are probed")
-    };
     let scope = Scope::new().with("probe", response);
-    let result = match &probe.result {
-        Some(expr) => expr.eval(&scope),
-        None => Ok(response.get("json").cloned().unwrap_or_default()),
+    let result = match (&probe.result, &probe.ask) {
+        (Some(expr), _) => expr.eval(&scope),
+        (None, Ask::Http { .. }) => Ok(response.get("json").cloned().unwrap_or_default()),
+        (None, Ask::Db { .. }) => Ok(response.clone()),
+        // The marker holds the very answer.
+        (None, Ask::Marker) => step.result_of(&Scope::new().with("response", response)),
     };
-    done(step, http, Witness::Probe, None, result, response)
+    done(step, Witness::Probe, None, result, response)
 }
 
 /// The effect happened whatever the author's expressions make of the answer: where they fail, the
 /// raw answer is kept as the result.
 fn done(
     step: &Step,
-    http: &HttpStep,
     by: Witness,
     status: Option<u16>,
     result: Result<Value, EvalError>,
     response: &Value,
 ) -> Event {
     let result = result.unwrap_or_else(|_| response.clone());
-    let external_id = http
+    let external_id = step
         .external_id
         .as_ref()
         .and_then(|expr| expr.eval(&Scope::new().with("result", &result)).ok())

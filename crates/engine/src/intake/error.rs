@@ -10,6 +10,9 @@ pub enum IntakeError {
     /// No live flow has this hook.
     #[error("no live flow has this hook")]
     UnknownHook,
+    /// The request does not prove where it comes from. Why not is not told.
+    #[error("the delivery does not prove where it comes from")]
+    Unproven,
     /// There is no live flow of this name.
     #[error("there is no live flow of this name")]
     UnknownFlow,
@@ -47,6 +50,7 @@ impl IntakeError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownHook => "hook-not-found",
+            Self::Unproven => "signature-invalid",
             Self::UnknownFlow => "flow-not-found",
             Self::NoTrigger { .. } => "trigger-not-declared",
             Self::NotJson(_) => "body-not-json",

@@ -2,9 +2,10 @@
 
 use semel_flow::{Expr, Scope};
 use semel_model::event::Event;
-use semel_model::{Key, RunId, json};
+use semel_model::{Fingerprint, Key, RunId, json};
 use semel_store::claims::Met;
 use serde_json::{Map, Value};
+use url::form_urlencoded;
 
 use super::{Inbound, IntakeError, PAYLOAD_BYTES_MAX};
 use crate::fold::RunState;
@@ -21,6 +22,55 @@ pub(super) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError
         json::parse_strict(&body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
     let text = String::from_utf8(body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
     Ok((input, text))
+}
+
+/// Reads a form as one object of texts, and gives it as JSON too.
+pub(super) fn read_form(body: &[u8]) -> Result<(Value, String), IntakeError> {
+    if body.len() > PAYLOAD_BYTES_MAX {
+        return Err(IntakeError::TooLarge);
+    }
+    let mut fields = Map::new();
+    for (name, value) in form_urlencoded::parse(body) {
+        let name = name.into_owned();
+        // As in JSON: which of the two is meant is not ours to guess.
+        if fields.contains_key(&name) {
+            let what = format!("the field `{name}` of the form stands twice");
+            return Err(IntakeError::NotJson(what));
+        }
+        fields.insert(name, Value::String(value.into_owned()));
+    }
+    read_payload(Value::Object(fields).to_string().into_bytes())
+}
+
+/// The fingerprint of a payload, without what may differ between two deliveries of one event.
+pub(super) fn fingerprint(input: &Value, clock_fields: &[String]) -> Fingerprint {
+    if clock_fields.is_empty() {
+        return Fingerprint::of(input);
+    }
+    let mut steady = input.clone();
+    for path in clock_fields {
+        let steps: Vec<&str> = path.split('.').collect();
+        remove(&mut steady, &steps);
+    }
+    Fingerprint::of(&steady)
+}
+
+fn remove(value: &mut Value, steps: &[&str]) {
+    let Some((first, rest)) = steps.split_first() else {
+        return;
+    };
+    match value {
+        Value::Array(items) if *first == "*" => {
+            items.iter_mut().for_each(|item| remove(item, rest));
+        }
+        Value::Object(fields) if rest.is_empty() => drop(fields.remove(*first)),
+        Value::Object(fields) => {
+            if let Some(value) = fields.get_mut(*first) {
+                remove(value, rest);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {}
+    }
 }
 
 pub(super) fn to_object(pairs: Vec<(String, String)>, unseen: &[&str]) -> Value {
@@ -102,4 +152,49 @@ pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun
     }
     let state = first_state(met.run, inbound);
     Ok(Begun::At(Box::new(state)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_source_counts_from_sending_to_sending_is_no_other_payload() {
+        let print = |value: Value, path: &str| fingerprint(&value, &[path.to_owned()]);
+        let stripe = |pending: u8| json!({ "id": "evt_1", "pending_webhooks": pending });
+        let hubspot = |attempt: u8| json!([{ "eventId": 1, "attemptNumber": attempt }]);
+
+        let path = "pending_webhooks";
+        assert_eq!(print(stripe(2), path), print(stripe(1), path));
+        let path = "*.attemptNumber";
+        assert_eq!(print(hubspot(0), path), print(hubspot(1), path));
+        let other = json!([{ "eventId": 2, "attemptNumber": 0 }]);
+        assert_ne!(print(hubspot(0), path), print(other, path));
+        assert_ne!(print(stripe(2), "other"), print(stripe(1), "other"));
+    }
+
+    #[test]
+    fn a_form_is_an_object_of_texts_and_no_field_stands_twice() {
+        let (input, text) = read_form(b"From=%2B1500&Body=a+b&Empty=").unwrap();
+
+        assert_eq!(
+            input,
+            json!({ "From": "+1500", "Body": "a b", "Empty": "" })
+        );
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), input);
+        assert!(read_form(b"a=1&a=2").is_err());
+        assert_eq!(read_form(b"").unwrap().0, json!({}));
+    }
+
+    #[test]
+    fn a_flow_never_sees_what_opens_doors() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = vec![pair("x-token", "hush"), pair("user-agent", "shop/1")];
+
+        let seen = to_object(headers, &["x-token"]);
+
+        assert_eq!(seen, json!({ "user-agent": "shop/1" }));
+    }
 }

@@ -1,15 +1,18 @@
 //! Notes: what happened in a turn since its last write.
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::release::Wait;
 use semel_flow::{Action, Flow, Step};
 use semel_model::effect;
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::kv::Operation;
+use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
 use semel_model::{EffectId, Fault, Guard, RunId, SessionId, WaitId};
 use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
 use semel_store::kv::Write;
+use semel_store::outbox::Emitted;
 use serde_json::Value;
 
 use super::end_state;
@@ -33,6 +36,7 @@ pub(super) struct Notes {
     effects: Vec<EffectChange>,
     waits: Vec<WaitChange>,
     kv: Option<Write>,
+    emitted: Vec<Emitted>,
     record: Option<RecordChange>,
     /// Whether the write itself will make an event.
     expects_event: bool,
@@ -44,6 +48,7 @@ pub(super) struct Notes {
 #[derive(Clone, Copy)]
 struct Followed {
     effect: EffectId,
+    guard: Guard,
     attempt: u32,
     state: effect::State,
     /// Whether the ledger has a row of it.
@@ -58,9 +63,11 @@ impl Notes {
             let is_first = attempt == 1 && state_now == effect::State::Pending;
             self.current = Some(Followed {
                 effect: standing.entry.id(),
+                guard: standing.entry.guard(),
                 attempt,
                 state: state_now,
-                has_row: !(is_first && flow.steps.get(state.cursor).is_some_and(is_own_effect)),
+                has_row: !(is_first
+                    && flow.steps.get(state.cursor).is_some_and(Step::commits_here)),
             });
         }
     }
@@ -68,7 +75,8 @@ impl Notes {
     /// The events of an opening, and the entry of the ledger that it makes. Nothing where it makes
     /// more than that.
     pub(super) fn take_opening(&mut self) -> Option<(Vec<Event>, Option<EffectChange>)> {
-        if !self.waits.is_empty() || self.kv.is_some() || self.record.is_some() {
+        let more = self.kv.is_some() || self.record.is_some() || !self.emitted.is_empty();
+        if more || !self.waits.is_empty() {
             return None;
         }
         let effect = match self.effects.len() {
@@ -101,19 +109,22 @@ impl Notes {
                 step,
                 effect,
                 attempt,
+                guard,
                 ..
             } => {
-                let has_row = self
-                    .current
-                    .is_some_and(|known| known.effect == *effect && known.has_row);
+                let known = self.current.filter(|known| known.effect == *effect);
+                let has_row = known.is_some_and(|known| known.has_row);
+                let said = flow.find_step(step).and_then(Step::guard);
+                let guard = known.map(|known| known.guard).or(*guard).or(said);
                 self.current = Some(Followed {
                     effect: *effect,
+                    guard: guard.unwrap_or(Guard::Review),
                     attempt: *attempt,
                     state: effect::State::Pending,
                     has_row,
                 });
                 // What commits with its own outcome is never seen pending: its row comes with that.
-                if has_row || !flow.find_step(step).is_some_and(is_own_effect) {
+                if has_row || !flow.find_step(step).is_some_and(Step::commits_here) {
                     self.change(flow, step, None, None);
                 }
             }
@@ -193,9 +204,23 @@ impl Notes {
     }
 
     /// Notes that a shared entry is written with the next write.
-    pub(super) fn write_entry(&mut self, step: String, operation: Operation) {
+    pub(super) fn write_entry(
+        &mut self,
+        step: String,
+        operation: Operation,
+        retry_at: Option<Timestamp>,
+    ) {
         assert!(self.kv.is_none(), "one entry is written per commit");
-        self.kv = Some(Write { step, operation });
+        self.kv = Some(Write {
+            step,
+            operation,
+            retry_at,
+        });
+    }
+
+    /// Notes that an event goes out with the next write.
+    pub(super) fn emit(&mut self, effect: EffectId, emission: Emission) {
+        self.emitted.push(Emitted { effect, emission });
     }
 
     /// Notes that the next write will make the event that settles the current effect.
@@ -267,6 +292,7 @@ impl Notes {
             effects: std::mem::take(&mut self.effects),
             waits: std::mem::take(&mut self.waits),
             kv: self.kv.take(),
+            emitted: std::mem::take(&mut self.emitted),
             record: self.record.take(),
             saw_cancel,
             lease,
@@ -311,18 +337,12 @@ impl Notes {
         let first = !std::mem::replace(&mut known.has_row, true);
         let Followed {
             effect,
+            guard,
             attempt,
             state,
             ..
         } = *known;
-        let guard = flow
-            .find_step(step)
-            .and_then(Step::guard)
-            .unwrap_or(Guard::Review);
-        let kind = match flow.find_step(step).map(|step| &step.action) {
-            Some(Action::Kv(_)) => "kv",
-            Some(Action::Http(_) | Action::Function(_) | Action::Wait(_)) | None => "http",
-        };
+        let kind = flow.find_step(step).map_or("http", Step::kind);
         let change = EffectChange {
             effect,
             step: step.to_owned(),
@@ -346,11 +366,6 @@ impl Notes {
             None => self.effects.push(change),
         }
     }
-}
-
-/// Whether a step's effect is made in this database, in the commit of its outcome.
-fn is_own_effect(step: &Step) -> bool {
-    matches!(step.action, Action::Kv(_))
 }
 
 /// PostgreSQL's text cannot hold the character zero.

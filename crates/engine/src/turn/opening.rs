@@ -35,8 +35,10 @@ impl Opening {
     ) -> Option<(Begun, FirstMove)> {
         let run = state.run;
         let views = views(inner, release, run, key);
+        let linked = inner.linked(release);
         let sight = Sight {
             flow: &release.flow,
+            linked: &linked,
             run: &views.run,
             waits: &views.waits,
             now: inner.clock.now(),

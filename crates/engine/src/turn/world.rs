@@ -1,21 +1,24 @@
 //! Where a turn meets the world: attempts, reads and probes.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use semel_model::effect::{Entry, Witness};
-use semel_model::event::{Event, Seen};
-use semel_model::kv::Operation;
+use semel_model::event::Event;
+use semel_model::kv::{Operation, Verb};
 use semel_model::mistake::Mistake;
-use semel_model::request::{Call, HttpRequest};
+use semel_model::request::{Call, Emission};
 use semel_model::{EffectId, Fault, Guard, Outcome};
-use semel_steps::Attempt;
+use semel_steps::{Attempt, Destination, Route};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
 
 use super::{Stop, Turn};
-use crate::decide;
 use crate::engine::chance;
 use crate::fold::Current;
-use crate::settle;
+use crate::llm::{self, Question};
+use crate::{decide, settle};
 
 impl Turn {
     /// Writes the intent, makes the attempt, and keeps its outcome for the next write.
@@ -31,15 +34,26 @@ impl Turn {
         let Entry::Pending(effect) = standing.entry.clone() else {
             return Ok(());
         };
-        let since = standing.since;
-        if let Call::Kv(operation) = call {
-            return self.perform_kv(operation).await;
+        let (since, window) = (standing.since, standing.window);
+        match call {
+            Call::Kv(operation) => return self.perform_kv(operation).await,
+            Call::Emit(emission) => {
+                self.perform_emit(effect.id(), emission);
+                return Ok(());
+            }
+            Call::Http(_)
+            | Call::Db(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Llm(_)
+            | Call::Persist(_) => {}
         }
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
         let bench = settle::Bench {
             step: self.step(),
+            window,
             since,
             now: self.inner.clock.now(),
             chance: chance(),
@@ -58,6 +72,7 @@ impl Turn {
                 decide::confirmed(self.step(), &Value::Null, Witness::Answer)
             }
         };
+        let event = self.settle_large(&outcome, event).await;
         self.observe(event);
         Ok(())
     }
@@ -68,9 +83,22 @@ impl Turn {
         } else {
             effect
         };
+        let to = match self.destination(call) {
+            Ok(to) => to,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        if let Call::Persist(request) = call {
+            let step = self.step().id.as_str();
+            let resources = self.inner.resources();
+            let namespace_id = self.release.namespace_id;
+            return resources
+                .persist(namespace_id, self.run, step, request)
+                .await;
+        }
         let attempt = Attempt {
+            namespace_id: self.release.namespace_id,
             call,
-            to: None,
+            to: to.as_deref(),
             key,
             guard,
         };
@@ -78,17 +106,77 @@ impl Turn {
         Box::pin(self.tenure.executors.perform(attempt)).await
     }
 
+    /// Where a call goes, where it names a connection.
+    pub(super) fn destination(&self, call: &Call) -> Result<Option<Arc<Destination>>, Fault> {
+        let Some(name) = call.connection() else {
+            return Ok(None);
+        };
+        let linked = self.inner.vault.linked(self.release.namespace_id);
+        match linked.find(name) {
+            Some(destination) => Ok(Some(destination.clone())),
+            None => {
+                let message =
+                    format!("there is no connection `{name}`: semel connection create {name}");
+                Err(Fault::passing("connection-missing", message))
+            }
+        }
+    }
+
+    /// Makes a call that changes nothing.
+    pub(super) async fn ask(&self, call: &Call) -> Outcome {
+        let to = match self.destination(call) {
+            Ok(to) => to,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        let route = self.route(to.as_deref());
+        let asking = Box::pin(self.tenure.executors.read(route, call));
+        match (call, &to) {
+            (Call::Llm(request), Some(to)) => {
+                let question = Question {
+                    request,
+                    to,
+                    run: self.run,
+                    flow: &self.release.flow.name,
+                };
+                llm::ask(&self.inner.cell, &question, asking).await
+            }
+            _ => asking.await,
+        }
+    }
+
+    /// An event commits with the outcome of the step that emits it.
+    fn perform_emit(&mut self, effect: EffectId, emission: Emission) {
+        let step = self.step().id.to_string();
+        let result = json!({ "id": effect.to_string() });
+        self.notes.emit(effect, emission);
+        self.observe(Event::Done {
+            step,
+            by: Witness::Commit,
+            external_id: None,
+            status: None,
+            result,
+        });
+    }
+
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        Box::pin(self.tenure.executors.read(call, None)).await;
+        Box::pin(self.tenure.executors.read(self.route(None), call)).await;
         Ok(())
+    }
+
+    pub(super) fn route<'a>(&self, to: Option<&'a Destination>) -> Route<'a> {
+        Route {
+            namespace_id: self.release.namespace_id,
+            to,
+        }
     }
 
     /// An operation whose result is known rides on the next write; another is a write of its own.
     async fn perform_kv(&mut self, operation: Operation) -> Result<(), Stop> {
         let step = self.step().id.to_string();
         let foreseen = operation.verb.foreseen_result();
-        self.notes.write_entry(step.clone(), operation);
+        let retry_at = self.lock_retry_at(&operation);
+        self.notes.write_entry(step.clone(), operation, retry_at);
         if let Some(result) = foreseen {
             self.observe(Event::Done {
                 step,
@@ -103,148 +191,23 @@ impl Turn {
         self.commit(Lease::Keep).await
     }
 
-    pub(super) async fn read(&mut self, request: &HttpRequest) -> Result<(), Stop> {
-        self.commit_what_matters().await?;
-        let outcome = Box::pin(
-            self.tenure
-                .executors
-                .read(&Call::Http(request.clone()), None),
-        )
-        .await;
-        let name = self.step().id.to_string();
-        let event = match outcome {
-            Outcome::Done(receipt) => {
-                let status = receipt.status;
-                match decide::read_result(self.step(), &receipt) {
-                    Ok(result) => Event::Computed {
-                        step: name,
-                        result,
-                        status,
-                    },
-                    Err(fault) => Event::Broken {
-                        step: Some(name),
-                        fault,
-                    },
-                }
-            }
-            Outcome::Failed(fault) => self.read_failed(name, fault),
-            // Nothing can have happened: a read may simply be made again.
-            Outcome::InDoubt(doubt) => {
-                let fault = Fault {
-                    code: doubt.code,
-                    message: doubt.message,
-                    retryable: true,
-                    retry_after: doubt.retry_after,
-                };
-                self.read_failed(name, fault)
-            }
+    /// When a lock that another run has is asked for again.
+    fn lock_retry_at(&self, operation: &Operation) -> Option<Timestamp> {
+        let Current::Effect(standing) = &self.state.current else {
+            return None;
         };
-        self.observe(event);
-        Ok(())
-    }
-
-    fn read_failed(&self, step: String, fault: Fault) -> Event {
+        if !matches!(operation.verb, Verb::Lock { .. }) {
+            return None;
+        }
         let now = self.inner.clock.now();
-        let (attempts, since) = match &self.state.current {
-            Current::Reading(reading) => (reading.attempts, reading.since),
-            Current::Fresh | Current::Effect(_) | Current::Waiting { .. } | Current::Broken(_) => {
-                (0, now)
-            }
-        };
         let bench = settle::Bench {
             step: self.step(),
-            since,
+            window: None,
+            since: standing.since,
             now,
             chance: chance(),
         };
-        let delay = bench
-            .delay(attempts + 1, fault.retry_after)
-            .filter(|_| fault.retryable);
-        Event::ReadFailed {
-            step,
-            fault,
-            retry_at: delay.map(|delay| now + delay.to_duration()),
-        }
-    }
-
-    pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), Stop> {
-        self.commit_what_matters().await?;
-        let namespace_id = self.release.namespace_id;
-        let result = semel_store::kv::get(&self.inner.cell, namespace_id, &operation.entry)
-            .await
-            .map_err(|error| Stop::Unsure(error.to_string()))?;
-        let step = self.step().id.to_string();
-        self.observe(Event::Computed {
-            step,
-            result,
-            status: None,
-        });
-        Ok(())
-    }
-
-    pub(super) async fn probe(&mut self, request: &HttpRequest) -> Result<(), Stop> {
-        self.commit_what_matters().await?;
-        let outcome = Box::pin(
-            self.tenure
-                .executors
-                .read(&Call::Http(request.clone()), None),
-        )
-        .await;
-        let event = self.read_probe(outcome);
-        self.observe(event);
-        Ok(())
-    }
-
-    fn read_probe(&self, outcome: Outcome) -> Event {
-        let step = self.step();
-        let name = step.id.to_string();
-        let fault = match (outcome, decide::probe_of(step)) {
-            (Outcome::Done(receipt), Some(probe)) => {
-                let scope = semel_flow::Scope::new().with("probe", &receipt.response);
-                match probe.found.eval_bool(&scope) {
-                    Ok(true) => return decide::found(step, probe, &receipt.response),
-                    Ok(false) => {
-                        return Event::Probed {
-                            step: name,
-                            seen: Seen::Absent,
-                        };
-                    }
-                    Err(error) => Fault::permanent(error.code(), error.to_string()),
-                }
-            }
-            // "Not found" is an answer: the destination looked, and there is nothing.
-            (Outcome::Failed(fault), Some(_)) if fault.code == "http-404" => {
-                return Event::Probed {
-                    step: name,
-                    seen: Seen::Absent,
-                };
-            }
-            (Outcome::Failed(fault), _) => fault,
-            (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
-            (Outcome::Done(_), None) => Fault::permanent("no-probe", "the step has no probe"),
-        };
-        let retry_at = match &self.state.current {
-            Current::Effect(standing) if fault.retryable => {
-                let now = self.inner.clock.now();
-                let bench = settle::Bench {
-                    step,
-                    since: standing.since,
-                    now,
-                    chance: chance(),
-                };
-                bench
-                    .delay(standing.probes + 1, fault.retry_after)
-                    .map(|d| now + d.to_duration())
-            }
-            Current::Fresh
-            | Current::Reading(_)
-            | Current::Effect(_)
-            | Current::Waiting { .. }
-            | Current::Broken(_) => None,
-        };
-        Event::Probed {
-            step: name,
-            seen: Seen::Unclear { fault, retry_at },
-        }
+        let delay = bench.delay(standing.entry.attempt(), None)?;
+        Some(now + delay.to_duration())
     }
 }

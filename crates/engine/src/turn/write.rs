@@ -34,6 +34,7 @@ impl Turn {
         }
         let transition = self.notes.take(self.identity(), lease.clone());
         let end = transition.record.clone();
+        let emits = !transition.emitted.is_empty();
         fault::point(before, &self.key.text()).await;
         let written = self.inner.record.write(transition).await;
         fault::point(after, &self.key.text()).await;
@@ -44,6 +45,9 @@ impl Turn {
                 self.cancel |= cancel;
                 self.unrecorded = None;
                 self.recorded_parked = self.state.parked;
+                if emits {
+                    self.inner.emitted.notify_one();
+                }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
                 Ok(())

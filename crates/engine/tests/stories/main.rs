@@ -3,5 +3,7 @@
 mod doubts;
 mod effects;
 mod keys;
+mod questions;
+mod resources;
 mod waits;
 mod world;

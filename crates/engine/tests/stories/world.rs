@@ -86,11 +86,14 @@ impl World {
         let arrival = Arrival {
             namespace: "default".to_owned(),
             path: "story".to_owned(),
+            target: "/hooks/default/story".to_owned(),
             body: payload.as_bytes().to_vec(),
             headers: Vec::new(),
             query: Vec::new(),
         };
-        self.engine.deliver(arrival).await
+        self.engine
+            .deliver(self.engine.authenticate(arrival)?)
+            .await
     }
 
     /// Delivers a payload and waits until its run has ended or is parked.

@@ -3,7 +3,7 @@
 mod guard;
 mod http;
 
-pub(crate) use http::{env_of, folded};
+pub(crate) use http::{env_of, folded, is_header_name};
 
 use std::collections::HashSet;
 
@@ -75,6 +75,7 @@ impl<'t> Check<'_, 't, '_> {
             "kv" => self.kv(body),
             "wait" => self.wait(body),
             "db" => self.sql(body),
+            "ssh" => self.ssh(body),
             _ => {}
         }
     }
@@ -133,13 +134,14 @@ impl<'t> Check<'_, 't, '_> {
     }
 
     fn kv(&mut self, body: &Record) {
-        let fields = ["value", "if_absent", "expect", "by", "ttl"];
-        let Some(verb) = body.which(&["get", "set", "add", "delete"]) else {
+        let fields = ["value", "if_absent", "expect", "by", "ttl", "lease"];
+        let Some(verb) = body.which(&["get", "set", "add", "delete", "lock", "unlock"]) else {
             return;
         };
         let known: &[&str] = match verb {
             "set" => &["value", "if_absent", "expect", "ttl"],
             "add" => &["by", "ttl"],
+            "lock" => &["lease"],
             _ => &[],
         };
         for field in fields.into_iter().filter(|field| body.has(field)) {
@@ -187,6 +189,22 @@ impl<'t> Check<'_, 't, '_> {
                 message,
                 "leave it out",
             );
+        }
+    }
+
+    fn ssh(&mut self, body: &Record) {
+        let detached = body.truth("detach") == Some(true);
+        if detached && !body.has("callback") {
+            let message = "a command that goes on by itself calls back when it ends";
+            let help =
+                "add `callback: \"${{ waits.ID.url }}\"`, and a `wait` step ID behind this one";
+            self.add(Code::MissingField, body.name_span("detach"), message, help);
+        }
+        if body.has("callback") && !detached {
+            let message = "`callback` is for a command that goes on by itself";
+            let help = "add `detach: true`, or leave it out";
+            let span = body.name_span("callback");
+            self.add(Code::FieldConflict, span, message, help);
         }
     }
 

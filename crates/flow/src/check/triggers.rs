@@ -1,6 +1,9 @@
 //! What no table can say about triggers.
 
+use std::ops::Range;
+
 use super::Check;
+use super::steps::is_header_name;
 use crate::diagnostic::Code;
 use crate::tree::Record;
 
@@ -30,15 +33,18 @@ impl Check<'_, '_, '_> {
             let help = "add `key: input.id`, or a `provider` that brings one";
             self.add(Code::MissingField, webhook.span.clone(), message, help);
         }
-        if !provided && !webhook.has("auth") {
-            let message = "`webhook` needs `auth`";
-            let help =
-                "add `auth: none` where anybody may deliver, `auth: { hmac: … }`, or a `provider`";
-            self.add(Code::MissingField, webhook.span.clone(), message, help);
-        }
         let open = webhook.word("auth") == Some("none");
         let named = webhook.text("provider").and_then(crate::provider::find);
         let signs = named.is_some_and(|provider| provider.signature.is_some());
+        let unsigned = named.is_some_and(|provider| provider.signature.is_none());
+        if (!provided || unsigned) && !webhook.has("auth") {
+            let message = match named {
+                Some(provider) => format!("{} does not say how it signs", provider.title),
+                None => "`webhook` needs `auth`".to_owned(),
+            };
+            let help = "add `auth: none` where anybody may deliver, `auth: { hmac: … }`, or a `provider` that signs";
+            self.add(Code::MissingField, webhook.span.clone(), &message, help);
+        }
         let checked = webhook.map("auth").is_some() || (signs && !webhook.has("auth"));
         if checked && !webhook.has("secret") {
             let message = "a signature is checked with a secret, and none is named";
@@ -55,6 +61,36 @@ impl Check<'_, '_, '_> {
                 message,
                 help,
             );
+        }
+        if let Some(auth) = webhook.map("auth") {
+            self.auth_headers(auth);
+        }
+    }
+
+    /// Headers that a delivery is proven by must be such as can arrive.
+    fn auth_headers(&mut self, auth: &Record) {
+        let fields = [
+            (auth.map("hmac"), "header"),
+            (auth.map("hmac"), "timestamp"),
+            (auth.map("token"), "header"),
+        ];
+        let mut names: Vec<(String, Range<usize>)> = vec![];
+        for (record, field) in fields {
+            let Some(record) = record else { continue };
+            let name = record.text(field).map(str::to_owned);
+            names.extend(name.map(|name| (name, record.value_span(field))));
+        }
+        if let Some(hmac) = auth.map("hmac") {
+            let span = hmac.value_span("covers");
+            let covered = hmac.list("covers").iter();
+            let texts = covered.filter_map(|item| item.value.as_text());
+            names.extend(texts.map(|name| (name.to_owned(), span.clone())));
+        }
+        for (name, span) in names {
+            if !is_header_name(&name) {
+                let message = format!("`{name}` is no name of a header");
+                self.add(Code::HeaderInvalid, span, &message, "write `x-signature`");
+            }
         }
     }
 

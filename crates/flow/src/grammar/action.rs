@@ -1,82 +1,14 @@
 //! What a step can do to the outside world.
 
+use super::http::HTTP;
 use super::{DAY, Field, MINUTE, OneOf, SECOND, Shape, Takes, YEAR, field};
 use crate::read::names::Place;
 
-const METHODS: &[&str] = &["get", "head", "post", "put", "patch", "delete"];
-
-const CONNECTION: Field = field(
+pub(super) const CONNECTION: Field = field(
     "connection",
     Takes::Label,
     "The connection: address, sign-in and limits are kept with it.",
 );
-
-pub(super) static HTTP: Shape = Shape::new(
-    ("`http`", "http"),
-    "One HTTP request.",
-    &[
-        CONNECTION,
-        field("get", Takes::Holes, "Reads."),
-        field("head", Takes::Holes, "Reads the headers."),
-        field("post", Takes::Holes, "Asks for something new."),
-        field("put", Takes::Holes, "Replaces what is at the address."),
-        field("patch", Takes::Holes, "Changes what is at the address."),
-        field("delete", Takes::Holes, "Removes what is at the address."),
-        field("headers", Takes::Named(&Takes::Holes), "Headers."),
-        field(
-            "query",
-            Takes::Named(&Takes::Holes),
-            "Parameters that are appended to the address.",
-        ),
-        field("json", Takes::Value, "The body, sent as JSON."),
-        field("text", Takes::Holes, "The body, sent as text."),
-        field(
-            "key_as",
-            Takes::Map(&KEY_AS),
-            "Where the effect's key goes. Absent: the header `Idempotency-Key`.",
-        ),
-        field(
-            "if_match",
-            Takes::Holes,
-            "Sends `If-Match`: the call changes only what it knows, and may be repeated.",
-        ),
-        field(
-            "timeout",
-            Takes::Span(1, 600 * SECOND),
-            "How long the whole exchange may take.",
-        )
-        .default("30s"),
-    ],
-)
-.one_of(&OneOf {
-    fields: METHODS,
-    none: (
-        "`http` does not say what to call",
-        "add `post: \"https://…\"`, or get, head, put, patch, delete",
-    ),
-    many: ("an `http` step makes one call", "make two steps of it"),
-});
-
-static KEY_AS: Shape = Shape::new(
-    ("`key_as`", "key_as"),
-    "Where the destination looks for the key.",
-    &[
-        field("header", Takes::Text, "The header."),
-        field("field", Takes::Text, "The field of the JSON body."),
-        field("query", Takes::Text, "The query parameter."),
-    ],
-)
-.one_of(&OneOf {
-    fields: &["header", "field", "query"],
-    none: (
-        "`key_as` does not say where",
-        "write `header: x-request-key`, `field:` or `query:`",
-    ),
-    many: (
-        "a key goes to one place",
-        "keep one of `header`, `field` and `query`",
-    ),
-});
 
 pub(super) static PROBE: Shape = Shape::new(
     ("`probe`", "probe"),
@@ -199,6 +131,12 @@ pub(super) static KV: Shape = Shape::new(
             "Adds to the entry, which is a whole number.",
         ),
         field("delete", Takes::Holes, "Removes the entry."),
+        field(
+            "lock",
+            Takes::Holes,
+            "Takes the lock of that name, or keeps it; the step is retried while another run has it.",
+        ),
+        field("unlock", Takes::Holes, "Releases the lock of that name."),
         field("value", Takes::Value, "With `set`: what is written."),
         field(
             "if_absent",
@@ -220,17 +158,23 @@ pub(super) static KV: Shape = Shape::new(
             Takes::Span(SECOND, YEAR),
             "After how long the entry vanishes.",
         ),
+        field(
+            "lease",
+            Takes::Span(SECOND, DAY),
+            "With `lock`: after how long it is free again, unless it is taken again or released.",
+        )
+        .default("5m"),
     ],
 )
 .one_of(&OneOf {
-    fields: &["get", "set", "add", "delete"],
+    fields: &["get", "set", "add", "delete", "lock", "unlock"],
     none: (
-        "`kv` does one of get, set, add and delete",
-        "write `get: name`, `set: name`, `add: name` or `delete: name`",
+        "`kv` does one of get, set, add, delete, lock and unlock",
+        "write `get: name`, `set: name`, `add: name`, `delete: name`, `lock: name` or `unlock: name`",
     ),
     many: (
-        "`kv` does one of get, set, add and delete",
-        "write `get: name`, `set: name`, `add: name` or `delete: name`",
+        "`kv` does one of get, set, add, delete, lock and unlock",
+        "write `get: name`, `set: name`, `add: name`, `delete: name`, `lock: name` or `unlock: name`",
     ),
 });
 
@@ -312,6 +256,21 @@ pub(super) static SSH: Shape = Shape::new(
             "env",
             Takes::Named(&Takes::Holes),
             "Variables that it sees.",
+        ),
+        field(
+            "marker",
+            Takes::Truth,
+            "A marker on the other machine tells what became of it: the command runs once.",
+        ),
+        field(
+            "detach",
+            Takes::Truth,
+            "The command goes on by itself once it was started; no connection is held.",
+        ),
+        field(
+            "callback",
+            Takes::Holes,
+            "With `detach`: the address that is called when the command ends.",
         ),
         field(
             "timeout",

@@ -1,7 +1,8 @@
 //! What every step can have, and what it can do.
 
-use super::action::{DB, EMIT, HTTP, KV, LLM, NOTIFY, PERSIST, PROBE, SSH, UNDO};
+use super::action::{DB, EMIT, KV, LLM, NOTIFY, PERSIST, PROBE, SSH, UNDO};
 use super::control::{ALLOW, APPROVAL, CALL, FAIL, FOREACH, PARALLEL, RETRY, SWITCH, TASK, WAIT};
+use super::http::HTTP;
 use super::{Field, OneOf, Shape, Takes, YEAR, field};
 use crate::read::names::Place;
 

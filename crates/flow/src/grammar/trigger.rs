@@ -35,6 +35,13 @@ const MISMATCH: Field = field(
 )
 .default("reject");
 
+const REPLAY: Field = field(
+    "replay",
+    Takes::Word(&["hold", "accept"]),
+    "The same signed body under another key, where the signature does not cover the key: held for a person, or a run of its own.",
+)
+.default("hold");
+
 const ON_REPEAT: Field = field(
     "on_repeat",
     Takes::Word(&["answer", "resume"]),
@@ -98,6 +105,7 @@ static WEBHOOK: Shape = Shape::new(
         ),
         ORDER,
         MISMATCH,
+        REPLAY,
         ON_REPEAT,
     ],
 )
@@ -125,7 +133,7 @@ static AUTH: Shape = Shape::new(
 
 static HMAC: Shape = Shape::new(
     ("`hmac`", "hmac"),
-    "HMAC over the raw body.",
+    "HMAC over the raw body; over `COVERED.TIME.BODY` where headers or a time are signed as well.",
     &[
         field("header", Takes::Text, "The header that carries it.").needed("x-signature"),
         field("algorithm", Takes::Word(&["sha256", "sha512"]), "The hash.").default("sha256"),
@@ -143,7 +151,7 @@ static HMAC: Shape = Shape::new(
         field(
             "timestamp",
             Takes::Text,
-            "The header with the time of sending, where it is signed as well.",
+            "The header with the time of sending in seconds since 1970, where it is signed as well.",
         ),
         field(
             "tolerance",
@@ -154,7 +162,7 @@ static HMAC: Shape = Shape::new(
         field(
             "covers",
             Takes::List(&Takes::Text),
-            "Headers that the signature covers besides the body.",
+            "Headers whose values are signed as well, in this order. A value with a dot is refused.",
         ),
     ],
 );
@@ -162,7 +170,12 @@ static HMAC: Shape = Shape::new(
 static TOKEN: Shape = Shape::new(
     ("`token`", "token"),
     "A shared secret in a header.",
-    &[field("header", Takes::Text, "The header that carries it.").default("authorization")],
+    &[field(
+        "header",
+        Takes::Text,
+        "The header that carries it; in `authorization` after `Bearer`.",
+    )
+    .default("authorization")],
 );
 
 static SCHEDULE: Shape = Shape::new(

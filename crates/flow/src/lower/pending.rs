@@ -6,7 +6,9 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::tree::{Outline, Record};
 
 /// What a step can do in this build.
-const ACTIONS: [&str; 4] = ["http", "kv", "function", "wait"];
+const ACTIONS: [&str; 10] = [
+    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit",
+];
 /// Fields of a step that this build does not act on.
 const STEP_FIELDS: [&str; 3] = ["key", "scope", "undo"];
 
@@ -50,12 +52,9 @@ impl Pending<'_, '_> {
         let Some(trigger) = flow.map("trigger") else {
             return;
         };
-        self.fields(trigger, &["schedule", "event"]);
+        self.fields(trigger, &["schedule"]);
         if let Some(webhook) = trigger.map("webhook") {
-            self.fields(webhook, &["provider", "secret", "order"]);
-            if webhook.map("auth").is_some() {
-                self.add(webhook.name_span("auth"), "`auth` with a signature");
-            }
+            self.fields(webhook, &["order"]);
         }
         for start in ["webhook", "api", "manual"] {
             if let Some(start) = trigger.map(start)
@@ -74,23 +73,11 @@ impl Pending<'_, '_> {
             self.add(step.name_span(action), &format!("`{action}`"));
         }
         self.fields(step, &STEP_FIELDS);
-        let probe = step.map("probe");
-        let bodies = [step.map(action), probe.and_then(|probe| probe.map("http"))];
-        for body in bodies.into_iter().flatten() {
-            match body.shape.name {
-                "http" => self.fields(body, &["connection", "key_as", "if_match"]),
-                "kv" => self.fields(body, &["expect"]),
-                "wait" => {
-                    self.fields(body, &["until", "event"]);
-                    if body.word("on_timeout") == Some("continue") {
-                        self.add(body.name_span("on_timeout"), "`on_timeout: continue`");
-                    }
-                }
-                _ => {}
+        if let Some(wait) = step.map(action).filter(|body| body.shape.name == "wait") {
+            self.fields(wait, &["until", "event"]);
+            if wait.word("on_timeout") == Some("continue") {
+                self.add(wait.name_span("on_timeout"), "`on_timeout: continue`");
             }
-        }
-        if let Some(probe) = probe {
-            self.fields(probe, &["db"]);
         }
     }
 }

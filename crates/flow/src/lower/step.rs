@@ -1,50 +1,60 @@
 //! Steps of a release.
 
+use semel_model::connection::KeyPlace;
+use semel_model::request::{CacheScope, NextPage, Pages};
 use semel_model::{Guard, RetryPolicy, Span};
 use serde_json::Value as Json;
 
 use crate::check::folded;
-use crate::effect::{Facts, guards, method};
+use crate::effect::{Facts, guards, is_decided_by_connection, method};
 use crate::grammar::ACTIONS;
 use crate::release::{
-    Action, Body, HttpGuard, HttpStep, KvStep, KvVerb, Method, Probe, Request, Step, TextMap, Wait,
+    Action, Ask, Body, DbStep, EmitStep, KvStep, KvVerb, LlmStep, Method, NotifyStep, PartTemplate,
+    PersistStep, Probe, Request, SshStep, Step, StepGuard, TextMap, Wait,
 };
 use crate::template::{Template, TextTemplate};
-use crate::tree::{Record, Value};
+use crate::tree::{Item, Record, Value};
 
 /// How long most destinations remember a key.
 const WINDOW: Span = Span::from_const_secs(24 * 3_600);
 
+/// Quiet time before the marker of a command is asked for.
+const MARKER_AFTER: Span = Span::from_const_secs(1);
+
 pub(super) fn step(record: &Record, retry: RetryPolicy, env: &Json) -> Option<Step> {
+    let name = record.which(ACTIONS)?;
+    let body = record.map(name);
     Some(Step {
         id: record.text("id")?.parse().ok()?,
         condition: record.expr("if").map(|placed| placed.expr.clone()),
-        action: action(record, env)?,
+        action: action(name, record, body, env)?,
+        guard: guard(name, record, body, env)?,
+        result: record.expr("result").map(|placed| placed.expr.clone()),
+        external_id: record.expr("external_id").map(|placed| placed.expr.clone()),
         retry: super::retry(record, retry),
     })
 }
 
-fn action(step: &Record, env: &Json) -> Option<Action> {
-    let action = step.which(ACTIONS)?;
-    if action == "function" {
-        return Some(Action::Function(step.expr(action)?.expr.clone()));
+fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Option<Action> {
+    if name == "function" {
+        return Some(Action::Function(step.expr(name)?.expr.clone()));
     }
-    let body = step.map(action)?;
-    match action {
-        "http" => Some(Action::Http(Box::new(http(step, body, env)?))),
+    let body = body?;
+    match name {
+        "http" => Some(Action::Http(Box::new(request(body, env)?))),
         "kv" => Some(Action::Kv(kv(body)?)),
         "wait" => Some(Action::Wait(wait(body)?)),
+        "db" => Some(Action::Db(db(body)?)),
+        "ssh" => Some(Action::Ssh(Box::new(ssh(body)?))),
+        "notify" => Some(Action::Notify(Box::new(notify(body)?))),
+        "llm" => Some(Action::Llm(Box::new(llm(body)?))),
+        "persist" => Some(Action::Persist(Box::new(persist(body)?))),
+        "emit" => Some(Action::Emit(EmitStep {
+            event: body.text("event")?.to_owned(),
+            data: template(body, "data"),
+        })),
         _ => None,
     }
-}
-
-fn http(step: &Record, body: &Record, env: &Json) -> Option<HttpStep> {
-    Some(HttpStep {
-        request: request(body, env)?,
-        guard: guard(step, body, env)?,
-        result: step.expr("result").map(|placed| placed.expr.clone()),
-        external_id: step.expr("external_id").map(|placed| placed.expr.clone()),
-    })
 }
 
 fn request(body: &Record, env: &Json) -> Option<Request> {
@@ -52,50 +62,139 @@ fn request(body: &Record, env: &Json) -> Option<Request> {
     let method = Method::ALL
         .into_iter()
         .find(|method| method.field() == name)?;
+    let mut headers = texts(body, "headers", str::to_ascii_lowercase)?;
+    if let Some(version) = text(body, "if_match") {
+        headers.insert("if-match".to_owned(), version);
+    }
     Some(Request {
+        connection: body.text("connection").map(str::to_owned),
         method,
         url: folded(&text(body, name)?, env).ok()?,
-        headers: texts(body, "headers", str::to_ascii_lowercase)?,
+        headers,
         query: texts(body, "query", str::to_owned)?,
-        body: match (template(body, "json"), text(body, "text")) {
-            (Some(json), _) => Some(Body::Json(json)),
-            (None, text) => text.map(Body::Text),
-        },
+        body: body_of(body)?,
+        key_as: body.map("key_as").and_then(key_place),
+        pages: body.map("pages").and_then(pages),
         timeout: body.span_of("timeout")?,
     })
 }
 
-fn guard(step: &Record, body: &Record, env: &Json) -> Option<HttpGuard> {
-    let named: Option<Guard> = step.text("guard").and_then(|word| word.parse().ok());
-    let fitting = guards("http", Some(body), &Facts::default());
-    let Some(guard) = named.or(fitting.first().copied()) else {
-        return Some(HttpGuard::Read);
+/// The body of a request: nothing, or what one of its fields says.
+fn body_of(body: &Record) -> Option<Option<Body>> {
+    let field = body.which(&["json", "text", "form", "multipart", "file"]);
+    Some(match field {
+        Some("json") => Some(Body::Json(template(body, "json")?)),
+        Some("text") => Some(Body::Text(text(body, "text")?)),
+        Some("form") => Some(Body::Form(texts(body, "form", str::to_owned)?)),
+        Some("multipart") => Some(Body::Multipart(parts(body)?)),
+        Some(_) => Some(Body::File(text(body, "file")?)),
+        None => None,
+    })
+}
+
+fn parts(body: &Record) -> Option<TextMap<PartTemplate>> {
+    let Some(Value::Named(entries)) = body.value("multipart") else {
+        return None;
     };
-    match guard {
-        Guard::Key => Some(HttpGuard::Key {
-            window: step.span_of("window").unwrap_or(WINDOW),
-        }),
-        Guard::Natural => Some(HttpGuard::Natural),
-        Guard::Review => Some(HttpGuard::Review),
-        Guard::Repeat => Some(HttpGuard::Repeat {
+    let mut parts = TextMap::new();
+    for entry in entries {
+        let part = match &entry.value {
+            Value::Holes(text, _) => PartTemplate::Text(text.clone()),
+            value => {
+                let file = value.as_map()?;
+                PartTemplate::File {
+                    file: text(file, "file")?,
+                    name: text(file, "name"),
+                }
+            }
+        };
+        parts.insert(entry.name.clone(), part);
+    }
+    Some(parts)
+}
+
+fn key_place(record: &Record) -> Option<KeyPlace> {
+    let field = record.which(&["header", "field", "query"])?;
+    let name = record.text(field)?.to_owned();
+    Some(match field {
+        "header" => KeyPlace::Header(name),
+        "field" => KeyPlace::Field(name),
+        _ => KeyPlace::Query(name),
+    })
+}
+
+fn pages(record: &Record) -> Option<Pages> {
+    let next = match record.text("cursor") {
+        Some(path) => NextPage::Cursor {
+            path: path.to_owned(),
+            query: record.text("query").unwrap_or("cursor").to_owned(),
+        },
+        None => NextPage::Link,
+    };
+    Some(Pages {
+        items: record.text("items").unwrap_or_default().to_owned(),
+        next,
+        most: u32::try_from(record.whole("most").unwrap_or(100)).ok()?,
+    })
+}
+
+fn guard(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Option<StepGuard> {
+    let named: Option<Guard> = step.text("guard").and_then(|word| word.parse().ok());
+    let fitting = guards(name, body, &Facts::default());
+    let Some(first) = fitting.first().copied() else {
+        return Some(StepGuard::Read);
+    };
+    if named.is_none() && first == Guard::Review && is_decided_by_connection(name, body) {
+        return Some(StepGuard::Connection);
+    }
+    match named.unwrap_or(first) {
+        Guard::Key => {
+            // Over a connection, what that says holds when the intent is written.
+            let connected = body.is_some_and(|body| body.has("connection"));
+            let said = step.span_of("window");
+            Some(StepGuard::Key {
+                window: said.or((!connected).then_some(WINDOW)),
+            })
+        }
+        Guard::Natural => Some(StepGuard::Natural),
+        Guard::Review => Some(StepGuard::Review),
+        Guard::Repeat => Some(StepGuard::Repeat {
             because: step.text("because")?.trim().to_owned(),
         }),
-        Guard::Probe => probe(step.map("probe")?, env),
-        Guard::Transaction => None,
+        Guard::Probe => probe(step, env).map(|probe| StepGuard::Probe(Box::new(probe))),
+        Guard::Transaction => Some(StepGuard::Transaction),
     }
 }
 
-fn probe(probe: &Record, env: &Json) -> Option<HttpGuard> {
-    Some(HttpGuard::Probe(Box::new(Probe {
-        request: request(probe.map("http")?, env)?,
-        found: probe.expr("found")?.expr.clone(),
+fn probe(step: &Record, env: &Json) -> Option<Probe> {
+    let Some(probe) = step.map("probe") else {
+        // The marker that the command itself leaves.
+        return Some(Probe {
+            ask: Ask::Marker,
+            result: None,
+            after: MARKER_AFTER,
+        });
+    };
+    let found = probe.expr("found")?.expr.clone();
+    let ask = match probe.map("db") {
+        Some(query) => Ask::Db {
+            query: Box::new(db(query)?),
+            found,
+        },
+        None => Ask::Http {
+            request: Box::new(request(probe.map("http")?, env)?),
+            found,
+        },
+    };
+    Some(Probe {
+        ask,
         result: probe.expr("result").map(|placed| placed.expr.clone()),
         after: probe.span_of("after")?,
-    })))
+    })
 }
 
 fn kv(body: &Record) -> Option<KvStep> {
-    let verb = body.which(&["get", "set", "add", "delete"])?;
+    let verb = body.which(&["get", "set", "add", "delete", "lock", "unlock"])?;
     let ttl = body.span_of("ttl");
     Some(KvStep {
         entry: text(body, verb)?,
@@ -104,15 +203,106 @@ fn kv(body: &Record) -> Option<KvStep> {
             "set" => KvVerb::Set {
                 value: template(body, "value")?,
                 if_absent: body.truth("if_absent").unwrap_or(false),
+                expect: template(body, "expect"),
                 ttl,
             },
             "add" => KvVerb::Add {
                 by: body.whole("by").unwrap_or(1),
                 ttl,
             },
+            "lock" => KvVerb::Lock {
+                lease: body.span_of("lease")?,
+            },
+            "unlock" => KvVerb::Unlock,
             _ => KvVerb::Delete,
         },
     })
+}
+
+fn db(body: &Record) -> Option<DbStep> {
+    let statement = body.text("query").or_else(|| body.text("execute"))?;
+    let values = body.list("values").iter().map(|item| match &item.value {
+        Value::Template(template, _) => Some(template.clone()),
+        _ => None,
+    });
+    Some(DbStep {
+        connection: body.text("connection")?.to_owned(),
+        statement: statement.to_owned(),
+        values: values.collect::<Option<_>>()?,
+        rows: body.whole("rows").and_then(|rows| u64::try_from(rows).ok()),
+        timeout: body.span_of("timeout")?,
+    })
+}
+
+fn ssh(body: &Record) -> Option<SshStep> {
+    let detach = body.truth("detach") == Some(true);
+    Some(SshStep {
+        connection: body.text("connection")?.to_owned(),
+        command: list_of_texts(body.list("command"))?,
+        stdin: text(body, "stdin"),
+        env: texts(body, "env", str::to_owned)?,
+        marker: detach || body.truth("marker") == Some(true),
+        callback: match detach {
+            true => Some(text(body, "callback")?),
+            false => None,
+        },
+        timeout: body.span_of("timeout")?,
+    })
+}
+
+fn notify(body: &Record) -> Option<NotifyStep> {
+    let to = match body.value("to")? {
+        Value::Holes(to, _) => vec![to.clone()],
+        Value::List(items) => list_of_texts(items)?,
+        _ => return None,
+    };
+    Some(NotifyStep {
+        connection: body.text("connection")?.to_owned(),
+        to,
+        subject: text(body, "subject"),
+        text: text(body, "text")?,
+        html: text(body, "html"),
+    })
+}
+
+fn llm(body: &Record) -> Option<LlmStep> {
+    let schema = match body.value("schema") {
+        Some(Value::Json(schema)) => Some(schema.clone()),
+        _ => None,
+    };
+    Some(LlmStep {
+        connection: body.text("connection")?.to_owned(),
+        model: body.text("model").map(str::to_owned),
+        system: text(body, "system"),
+        prompt: text(body, "prompt")?,
+        schema,
+        max_tokens: body
+            .whole("max_tokens")
+            .and_then(|most| u32::try_from(most).ok()),
+        cache: match body.word("cache") {
+            Some("flow") => CacheScope::Flow,
+            Some("namespace") => CacheScope::Namespace,
+            Some(_) | None => CacheScope::Run,
+        },
+        timeout: body.span_of("timeout")?,
+    })
+}
+
+fn persist(body: &Record) -> Option<PersistStep> {
+    Some(PersistStep {
+        value: template(body, "value")?,
+        name: text(body, "name"),
+        media_type: body.word("type")?.to_owned(),
+        keep: body.span_of("keep")?,
+    })
+}
+
+fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {
+    let texts = items.iter().map(|item| match &item.value {
+        Value::Holes(text, _) => Some(text.clone()),
+        _ => None,
+    });
+    texts.collect()
 }
 
 fn wait(body: &Record) -> Option<Wait> {

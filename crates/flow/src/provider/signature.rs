@@ -1,6 +1,7 @@
 //! How a source signs, told as data: what is signed, with what, and where the result stands.
 
 use semel_model::Span;
+use serde::Serialize;
 
 /// How one source signs its deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +36,13 @@ pub struct Scheme {
 }
 
 /// How a signature is worked out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Algorithm {
     /// HMAC with SHA-256.
     HmacSha256,
+    /// HMAC with SHA-512.
+    HmacSha512,
     /// HMAC with SHA-1.
     HmacSha1,
     /// Ed25519: the receiver holds the public key alone.
@@ -46,16 +50,18 @@ pub enum Algorithm {
 }
 
 /// How the bytes of a signature are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// Two hex digits each, in lower case.
+    /// Two hex digits each.
     Hex,
     /// Base64 with `+`, `/` and padding.
     Base64,
 }
 
 /// How a secret is written where the source shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Secret {
     /// The text itself is the key, byte for byte, prefix included.
     Text,
@@ -108,7 +114,8 @@ pub enum SentAt {
 }
 
 /// What a time counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Seconds.
     Seconds,

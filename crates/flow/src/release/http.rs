@@ -1,35 +1,25 @@
 //! `http` steps, checked.
 
-use semel_model::request::HttpRequest;
-use semel_model::{Guard, Span};
+use semel_model::connection::{Connection, HttpTarget, KeyPlace, Target};
+use semel_model::request::{HttpRequest, Pages, Part};
+use semel_model::{EffectId, Span};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::TextMap;
+use super::step::{FindConnection, RenderError};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::template::{Template, TextTemplate, percent_encoded};
-
-/// One call, how it is made safe, and what is kept of its answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HttpStep {
-    /// What is sent.
-    pub request: Request,
-    /// How meeting it twice is made safe.
-    pub guard: HttpGuard,
-    /// The step's result, over `response`; otherwise the JSON body, else the text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<Expr>,
-    /// What the destination calls the effect, over `result`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub external_id: Option<Expr>,
-}
 
 /// A request with holes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
+    /// The connection that it goes over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
     /// The method.
     pub method: Method,
-    /// The absolute address; its host has no hole.
+    /// The absolute address, whose host has no hole; over a connection, what follows its base.
     pub url: TextTemplate,
     /// Headers by lower-case name.
     pub headers: TextMap<TextTemplate>,
@@ -38,6 +28,12 @@ pub struct Request {
     /// What is sent along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
+    /// Where the effect's key goes; otherwise as the connection says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_as: Option<KeyPlace>,
+    /// How the pages of a read are put together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<Pages>,
     /// How long the whole exchange may take.
     pub timeout: Span,
 }
@@ -50,6 +46,27 @@ pub enum Body {
     Json(Template),
     /// Text, sent as `text/plain`.
     Text(TextTemplate),
+    /// Fields, sent as `application/x-www-form-urlencoded`.
+    Form(TextMap<TextTemplate>),
+    /// Parts, sent as `multipart/form-data`.
+    Multipart(TextMap<PartTemplate>),
+    /// The bytes of a resource.
+    File(TextTemplate),
+}
+
+/// One part of a multipart body.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartTemplate {
+    /// Text.
+    Text(TextTemplate),
+    /// The bytes of a resource.
+    File {
+        /// The resource.
+        file: TextTemplate,
+        /// What the file is called.
+        name: Option<TextTemplate>,
+    },
 }
 
 /// The methods that a step can use.
@@ -99,116 +116,107 @@ impl Method {
     pub const fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
-
-    /// The guard of a step that names none: the safe one.
-    #[must_use]
-    pub const fn default_guard(self) -> HttpGuard {
-        match self {
-            Self::Get | Self::Head => HttpGuard::Read,
-            Self::Put | Self::Delete => HttpGuard::Natural,
-            Self::Post | Self::Patch => HttpGuard::Review,
-        }
-    }
-}
-
-/// How a call is made safe to meet twice.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HttpGuard {
-    /// No effect: it may be repeated at will.
-    Read,
-    /// The destination honours our key.
-    Key {
-        /// For how long it remembers the key.
-        window: Span,
-    },
-    /// Repeating is harmless by nature.
-    Natural,
-    /// A read tells whether it happened.
-    Probe(Box<Probe>),
-    /// A person settles a doubt.
-    Review,
-    /// Deliberately additive.
-    Repeat {
-        /// Why the author signed for repeats.
-        because: String,
-    },
-}
-
-impl HttpGuard {
-    /// The guard's name in the ledger; nothing for a read, which has no entry there.
-    #[must_use]
-    pub const fn guard(&self) -> Option<Guard> {
-        match self {
-            Self::Read => None,
-            Self::Key { .. } => Some(Guard::Key),
-            Self::Natural => Some(Guard::Natural),
-            Self::Probe(_) => Some(Guard::Probe),
-            Self::Review => Some(Guard::Review),
-            Self::Repeat { .. } => Some(Guard::Repeat),
-        }
-    }
-}
-
-/// The read that tells whether an effect happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Probe {
-    /// What is asked; always a read.
-    pub request: Request,
-    /// Whether it happened, over `probe`.
-    pub found: Expr,
-    /// The step's result where it happened, over `probe`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<Expr>,
-    /// Quiet time before asking, so that a request under way has landed.
-    pub after: Span,
 }
 
 impl Request {
-    /// The request with every hole worked out.
+    /// The request with every hole worked out. Over a connection the address is the connection's
+    /// and what follows; `key` is put where the destination looks for it.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out, or yields what its place cannot hold.
-    pub fn render(&self, scope: &Scope<'_>) -> Result<HttpRequest, EvalError> {
-        let body = self
-            .body
-            .as_ref()
-            .map(|body| body.render(scope))
-            .transpose()?;
-        Ok(HttpRequest {
-            connection: None,
+    /// Where a hole cannot be worked out, yields what its place cannot hold, or the connection is
+    /// not there.
+    pub fn render(
+        &self,
+        scope: &Scope<'_>,
+        find: FindConnection<'_>,
+        key: Option<EffectId>,
+    ) -> Result<HttpRequest, RenderError> {
+        let over = self.over(find)?;
+        let (base, fixed) = match over {
+            Some((_, target)) => (target.base_url.trim_end_matches('/'), &target.headers[..]),
+            None => ("", &[][..]),
+        };
+        let mut request = HttpRequest {
+            connection: self.connection.clone(),
+            method: self.method.field().to_ascii_uppercase(),
+            url: format!("{base}{}", self.render_url(scope)?),
+            headers: self.render_headers(scope, fixed)?,
             key_header: None,
+            body: None,
             parts: Vec::new(),
             file: None,
-            pages: None,
-            method: self.method.field().to_ascii_uppercase(),
-            url: self.render_url(scope)?,
-            headers: self.render_headers(scope)?,
-            body,
+            pages: self.pages.clone(),
             timeout: self.timeout,
+        };
+        let mut json = None;
+        match &self.body {
+            Some(Body::Json(template)) => json = Some(template.render(scope)?),
+            Some(Body::Text(text)) => request.body = Some(text.render(scope)?),
+            Some(Body::Form(fields)) => request.body = Some(render_form(fields, scope)?),
+            Some(Body::Multipart(parts)) => request.parts = render_parts(parts, scope)?,
+            Some(Body::File(file)) => request.file = Some(file.render(scope)?),
+            None => {}
+        }
+        if let Some((connection, _)) = over {
+            request.timeout = connection
+                .timeout
+                .map_or(self.timeout, |most| most.min(self.timeout));
+        }
+        if let Some(key) = key {
+            let usual = over.map(|(connection, _)| &connection.key_as);
+            if let Some(place) = self.key_as.as_ref().or(usual) {
+                put_key(&mut request, &mut json, place, key)?;
+            }
+        }
+        request.body = request.body.or(json.map(|json| json.to_string()));
+        Ok(request)
+    }
+
+    /// The connection that it goes over, and where that leads.
+    fn over<'c>(
+        &self,
+        find: FindConnection<'c>,
+    ) -> Result<Option<(&'c Connection, &'c HttpTarget)>, RenderError> {
+        let Some(name) = &self.connection else {
+            return Ok(None);
+        };
+        let connection = find(name).ok_or_else(|| RenderError::NoConnection(name.clone()))?;
+        if let Target::Http(target) = &connection.to {
+            return Ok(Some((connection, target)));
+        }
+        Err(RenderError::Unfit {
+            name: name.clone(),
+            kind: connection.kind(),
         })
     }
 
     fn render_url(&self, scope: &Scope<'_>) -> Result<String, EvalError> {
         let mut url = self.url.render_url(scope)?;
         for (name, value) in &self.query {
-            let value = percent_encoded(&value.render(scope)?);
-            url.push(if url.contains('?') { '&' } else { '?' });
-            url.push_str(&format!("{}={value}", percent_encoded(name)));
+            append_query(&mut url, name, &value.render(scope)?);
         }
         Ok(url)
     }
 
-    fn render_headers(&self, scope: &Scope<'_>) -> Result<Vec<(String, String)>, EvalError> {
-        let mut headers = Vec::with_capacity(self.headers.len() + 1);
+    fn render_headers(
+        &self,
+        scope: &Scope<'_>,
+        fixed: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, EvalError> {
+        let mut headers = Vec::with_capacity(self.headers.len() + fixed.len() + 1);
+        for (name, value) in fixed {
+            if !self.headers.contains_key(&name.to_ascii_lowercase()) {
+                headers.push((name.clone(), value.clone()));
+            }
+        }
         for (name, value) in &self.headers {
             headers.push((name.clone(), value.render_header(scope)?));
         }
-        if let Some(body) = &self.body
+        if let Some(content_type) = self.body.as_ref().and_then(Body::content_type)
             && !self.headers.contains_key("content-type")
         {
-            headers.push(("content-type".to_owned(), body.content_type().to_owned()));
+            headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
         Ok(headers)
     }
@@ -223,7 +231,21 @@ impl Request {
         let mut exprs: Vec<&Expr> = texts.flat_map(TextTemplate::exprs).collect();
         match &self.body {
             Some(Body::Json(template)) => exprs.extend(template.exprs()),
-            Some(Body::Text(text)) => exprs.extend(text.exprs()),
+            Some(Body::Text(text) | Body::File(text)) => exprs.extend(text.exprs()),
+            Some(Body::Form(fields)) => {
+                exprs.extend(fields.values().flat_map(TextTemplate::exprs));
+            }
+            Some(Body::Multipart(parts)) => {
+                for part in parts.values() {
+                    match part {
+                        PartTemplate::Text(text) => exprs.extend(text.exprs()),
+                        PartTemplate::File { file, name } => {
+                            exprs.extend(file.exprs());
+                            exprs.extend(name.iter().flat_map(TextTemplate::exprs));
+                        }
+                    }
+                }
+            }
             None => {}
         }
         exprs
@@ -231,36 +253,73 @@ impl Request {
 }
 
 impl Body {
-    const fn content_type(&self) -> &'static str {
+    const fn content_type(&self) -> Option<&'static str> {
         match self {
-            Self::Json(_) => "application/json",
-            Self::Text(_) => "text/plain; charset=utf-8",
-        }
-    }
-
-    fn render(&self, scope: &Scope<'_>) -> Result<String, EvalError> {
-        match self {
-            Self::Json(template) => Ok(template.render(scope)?.to_string()),
-            Self::Text(text) => text.render(scope),
+            Self::Json(_) => Some("application/json"),
+            Self::Text(_) => Some("text/plain; charset=utf-8"),
+            Self::Form(_) => Some("application/x-www-form-urlencoded"),
+            // Theirs depends on what is sent.
+            Self::Multipart(_) | Self::File(_) => None,
         }
     }
 }
 
-impl HttpStep {
-    /// What the step yields for an answer, over a scope that has `response` in it.
-    ///
-    /// # Errors
-    ///
-    /// Where the author's `result` cannot be worked out.
-    pub fn result_of(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
-        if let Some(expr) = &self.result {
-            return expr.eval(scope);
+/// Puts the effect's key where the destination looks for it.
+fn put_key(
+    request: &mut HttpRequest,
+    json: &mut Option<Value>,
+    place: &KeyPlace,
+    key: EffectId,
+) -> Result<(), RenderError> {
+    match place {
+        KeyPlace::Header(name) if name.eq_ignore_ascii_case("idempotency-key") => {}
+        KeyPlace::Header(name) => request.key_header = Some(name.clone()),
+        KeyPlace::Query(name) => append_query(&mut request.url, name, &key.to_string()),
+        KeyPlace::Field(name) => {
+            let Some(Value::Object(fields)) = json else {
+                return Err(RenderError::NoField(name.clone()));
+            };
+            fields.insert(name.clone(), Value::String(key.to_string()));
         }
-        let response = scope.find("response");
-        let part = |name| response.and_then(|response| response.get(name)).cloned();
-        Ok(part("json")
-            .filter(|json| !json.is_null())
-            .or_else(|| part("text"))
-            .unwrap_or_default())
     }
+    Ok(())
+}
+
+fn append_query(url: &mut String, name: &str, value: &str) {
+    url.push(if url.contains('?') { '&' } else { '?' });
+    url.push_str(&percent_encoded(name));
+    url.push('=');
+    url.push_str(&percent_encoded(value));
+}
+
+fn render_form(fields: &TextMap<TextTemplate>, scope: &Scope<'_>) -> Result<String, EvalError> {
+    let mut form = String::new();
+    for (name, value) in fields {
+        if !form.is_empty() {
+            form.push('&');
+        }
+        form.push_str(&percent_encoded(name));
+        form.push('=');
+        form.push_str(&percent_encoded(&value.render(scope)?));
+    }
+    Ok(form)
+}
+
+fn render_parts(parts: &TextMap<PartTemplate>, scope: &Scope<'_>) -> Result<Vec<Part>, EvalError> {
+    let render = |(name, part): (&String, &PartTemplate)| {
+        let (text, file, file_name) = match part {
+            PartTemplate::Text(text) => (Some(text.render(scope)?), None, None),
+            PartTemplate::File { file, name } => {
+                let name = name.as_ref().map(|name| name.render(scope)).transpose()?;
+                (None, Some(file.render(scope)?), name)
+            }
+        };
+        Ok(Part {
+            name: name.clone(),
+            text,
+            file,
+            file_name,
+        })
+    };
+    parts.iter().map(render).collect()
 }

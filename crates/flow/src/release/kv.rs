@@ -1,10 +1,10 @@
 //! `kv` steps, checked.
 
+use semel_model::Span;
 use semel_model::kv::{Operation, Verb};
-use semel_model::{Guard, Span};
 use serde::Serialize;
 
-use crate::expr::{EvalError, Scope};
+use crate::expr::{EvalError, Expr, Scope};
 use crate::template::{Template, TextTemplate};
 
 /// One operation on one entry.
@@ -29,6 +29,9 @@ pub enum KvVerb {
         value: Template,
         /// Only where there is no value yet.
         if_absent: bool,
+        /// Only where this value is there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expect: Option<Template>,
         /// After how long the entry vanishes.
         ttl: Option<Span>,
     },
@@ -41,16 +44,31 @@ pub enum KvVerb {
     },
     /// Removes the entry.
     Delete,
+    /// Takes the lock of that name, or keeps it for longer.
+    Lock {
+        /// For how long, unless it is released before.
+        lease: Span,
+    },
+    /// Releases the lock of that name.
+    Unlock,
 }
 
 impl KvStep {
-    /// A write commits together with its marker; a read needs no guard.
+    /// Whether it changes anything.
     #[must_use]
-    pub const fn guard(&self) -> Option<Guard> {
-        match self.verb {
-            KvVerb::Get => None,
-            KvVerb::Set { .. } | KvVerb::Add { .. } | KvVerb::Delete => Some(Guard::Transaction),
+    pub const fn is_read(&self) -> bool {
+        matches!(self.verb, KvVerb::Get)
+    }
+
+    /// Every expression of it.
+    #[must_use]
+    pub fn exprs(&self) -> Vec<&Expr> {
+        let mut exprs: Vec<&Expr> = self.entry.exprs().collect();
+        if let KvVerb::Set { value, expect, .. } = &self.verb {
+            exprs.extend(value.exprs());
+            exprs.extend(expect.iter().flat_map(Template::exprs));
         }
+        exprs
     }
 
     /// The operation with every hole worked out.
@@ -65,14 +83,18 @@ impl KvStep {
             KvVerb::Set {
                 value,
                 if_absent,
+                expect,
                 ttl,
             } => Verb::Set {
                 value: value.render(scope)?,
                 if_absent: *if_absent,
+                expect: expect.as_ref().map(|it| it.render(scope)).transpose()?,
                 ttl: *ttl,
             },
             KvVerb::Add { by, ttl } => Verb::Add { by: *by, ttl: *ttl },
             KvVerb::Delete => Verb::Delete,
+            KvVerb::Lock { lease } => Verb::Lock { lease: *lease },
+            KvVerb::Unlock => Verb::Unlock,
         };
         Ok(Operation { entry, verb })
     }

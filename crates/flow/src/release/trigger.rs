@@ -3,6 +3,7 @@
 use semel_model::{Mismatch, TriggerKind};
 use serde::Serialize;
 
+use super::Signature;
 use crate::expr::Expr;
 
 /// The ways in which runs of a flow start; at least one.
@@ -17,6 +18,24 @@ pub struct Triggers {
     /// A person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<Start>,
+    /// An event that a flow emitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventTrigger>,
+}
+
+/// Runs by an event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventTrigger {
+    /// The event.
+    pub name: String,
+    /// Another key than the one that the event carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Expr>,
+    /// Events for which this is false start nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expr>,
+    /// What becomes of a known key with another payload.
+    pub mismatch: Mismatch,
 }
 
 impl Triggers {
@@ -27,6 +46,7 @@ impl Triggers {
             TriggerKind::Webhook => self.webhook.is_some(),
             TriggerKind::Api => self.api.is_some(),
             TriggerKind::Manual => self.manual.is_some(),
+            TriggerKind::Event => self.event.is_some(),
         }
     }
 }
@@ -45,14 +65,36 @@ pub struct Webhook {
     pub when: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a signed body that comes again under another key is held for a person. True only
+    /// where the signature does not cover the key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_replays: bool,
+    /// Paths of the payload that may differ between two deliveries of one event, and so are no
+    /// mismatch. `*` is each item of a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clock_fields: Vec<String>,
 }
 
 /// How a delivery proves where it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookAuth {
     /// Not at all: whoever knows the address may deliver.
     None,
+    /// By a signature over what is sent.
+    Signature {
+        /// The secret that it is made with, by name.
+        secret: String,
+        /// How it is made.
+        signature: Signature,
+    },
+    /// By a shared secret that is sent along.
+    Token {
+        /// The header that carries it, in lower case.
+        header: String,
+        /// The secret, by name.
+        secret: String,
+    },
 }
 
 /// A start by a program or a person.

@@ -1,14 +1,19 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
 mod access;
+mod authentic;
 mod callbacks;
 mod commands;
 mod connections;
 mod doubts;
+mod edge;
 mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
+mod replays;
+mod resources;
 mod secrets;
+mod signing;
 mod starts;
 mod world;

@@ -1,12 +1,13 @@
 //! A server on a database of its own, with a client that has a token and one that has none.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
-use semel_engine::{Engine, Options, Secret};
+use semel_engine::{Engine, Options, Place, Secret, Shelf};
 use semel_model::{FlowName, RunId, Span};
 use semel_server::{ServerOptions, serve, token};
 use semel_store::{Cell, CellOptions, migrate, tokens};
@@ -26,13 +27,19 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     _down: DropGuard,
     pub(crate) database: Database,
+    _outputs: tempfile::TempDir,
 }
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    /// A server with limits of the test's choice.
+    pub(crate) async fn start_with(options: ServerOptions) -> Result<Self> {
         let database = new_database().await?;
         let url = database.url();
-        Self::start_on(database, &url, ServerOptions::default()).await
+        Self::start_on(database, &url, options).await
     }
 
     /// A server that reaches its database through a proxy, and is quick to give up on it.
@@ -51,9 +58,12 @@ impl World {
         let cell = Cell::connect(url, CellOptions::default()).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
-        let mut engine_options = Options::new(secret);
-        engine_options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
-        let engine = Engine::start(cell, engine_options).await?;
+        let outputs = tempfile::tempdir()?;
+        let mut chosen = Options::new(secret);
+        let place = Place::Folder(outputs.path().to_owned());
+        chosen.resources = Arc::new(Shelf::open(&place)?);
+        chosen.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
+        let engine = Engine::start(cell, chosen).await?;
 
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -67,6 +77,7 @@ impl World {
             address,
             _down: down.drop_guard(),
             database,
+            _outputs: outputs,
         })
     }
 

@@ -4,65 +4,153 @@
 //! has taken over: a destination that was asked and had nothing would then act twice. A request
 //! that breaks off is one that the destination cannot act on.
 
+use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use hyper::body::{Body, Frame, SizeHint};
+use semel_model::request::HttpRequest;
+use semel_model::{EffectId, Fault};
 
+use super::course::Course;
+use super::multipart;
 use crate::gate::SendGate;
+use crate::resources::{Opened, ResourceStore};
 
 /// How much leaves between two looks at the gate. Most bodies are one piece.
 #[cfg(not(feature = "faults"))]
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: u64 = 64 * 1024;
+
+/// What is sent, in order, with its length known before the first byte leaves.
+#[derive(Default)]
+pub(super) struct Content {
+    segments: VecDeque<Segment>,
+    bytes: u64,
+    /// The media type that the content itself calls for.
+    pub(super) media_type: Option<String>,
+}
+
+enum Segment {
+    Held(Bytes),
+    /// Behind a lock that is never contended: streams are not shareable between threads, and the
+    /// HTTP client asks for bodies that are.
+    Streamed(Mutex<BoxStream<'static, io::Result<Bytes>>>),
+}
+
+impl Content {
+    /// What a request asks to be sent. Resources are opened, and not yet read.
+    pub(super) async fn of(
+        request: &HttpRequest,
+        key: Option<EffectId>,
+        store: &dyn ResourceStore,
+        namespace_id: i32,
+    ) -> Result<Self, Fault> {
+        let mut content = Self::default();
+        if !request.parts.is_empty() {
+            return multipart::content(&request.parts, key, store, namespace_id).await;
+        }
+        if let Some(file) = &request.file {
+            content.append_file(file, store, namespace_id).await?;
+            content.media_type = Some("application/octet-stream".to_owned());
+        } else if let Some(body) = &request.body {
+            content.append(body.as_bytes());
+        }
+        Ok(content)
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        let bytes = Bytes::copy_from_slice(bytes);
+        self.segments.push_back(Segment::Held(bytes));
+    }
+
+    /// Appends the bytes of a resource, as `res://…`.
+    pub(super) async fn append_file(
+        &mut self,
+        file: &str,
+        store: &dyn ResourceStore,
+        namespace_id: i32,
+    ) -> Result<(), Fault> {
+        let resource = file.parse().map_err(|error| {
+            Fault::permanent("bad-request", format!("{file:?} is no resource: {error}"))
+        })?;
+        let Opened { bytes, stream } = store.open(namespace_id, resource).await?;
+        self.bytes += bytes;
+        let stream = Segment::Streamed(Mutex::new(stream));
+        self.segments.push_back(stream);
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
 
 /// A body that leaves piece by piece.
 pub(super) struct Pieces {
+    segments: VecDeque<Segment>,
+    /// What of the current segment is in our hands.
     rest: Bytes,
-    piece_bytes: usize,
+    left: u64,
+    piece_bytes: u64,
     gate: Arc<dyn SendGate>,
-    begun: Arc<AtomicBool>,
+    course: Arc<Course>,
+    #[cfg(feature = "faults")]
+    begun: bool,
     #[cfg(feature = "faults")]
     pause: Pause,
 }
 
-/// The lease ran out while the request was being sent.
+/// Why a request was not sent to its end.
 #[derive(Debug, thiserror::Error)]
-#[error("the lease ran out while the request was being sent")]
-pub(super) struct GateClosed;
+pub(super) enum BrokenOff {
+    #[error("the lease ran out while the request was being sent")]
+    GateClosed,
+    #[error("the request was called off before anything was sent")]
+    CalledOff,
+    #[error("a resource could not be read while the request was being sent")]
+    Resource(#[source] io::Error),
+}
 
 impl Pieces {
-    /// `begun` is set when the first piece leaves. `subject` is whose turn it is, for the tests.
+    /// The first piece is let go by the request's course. `subject` is whose turn it is, for the tests.
     #[cfg(not(feature = "faults"))]
     pub(super) fn new(
-        body: &str,
+        content: Content,
         gate: Arc<dyn SendGate>,
-        begun: Arc<AtomicBool>,
+        course: Arc<Course>,
         _subject: String,
     ) -> Self {
         Self {
-            rest: Bytes::copy_from_slice(body.as_bytes()),
+            segments: content.segments,
+            rest: Bytes::new(),
+            left: content.bytes,
             piece_bytes: PIECE_BYTES,
             gate,
-            begun,
+            course,
         }
     }
 
     /// In the test build the body leaves in two halves, with a fault point between them.
     #[cfg(feature = "faults")]
     pub(super) fn new(
-        body: &str,
+        content: Content,
         gate: Arc<dyn SendGate>,
-        begun: Arc<AtomicBool>,
+        course: Arc<Course>,
         subject: String,
     ) -> Self {
         Self {
-            rest: Bytes::copy_from_slice(body.as_bytes()),
-            piece_bytes: body.len().div_ceil(2).max(1),
+            segments: content.segments,
+            rest: Bytes::new(),
+            left: content.bytes,
+            piece_bytes: content.bytes.div_ceil(2).max(1),
             gate,
-            begun,
+            course,
+            begun: false,
             pause: Pause::At(subject),
         }
     }
@@ -70,7 +158,7 @@ impl Pieces {
     /// Holds between the first piece and the second for as long as a harness wants.
     #[cfg(feature = "faults")]
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.begun.load(Ordering::Acquire) {
+        if !self.begun {
             return Poll::Ready(());
         }
         if let Pause::At(subject) = &self.pause {
@@ -79,7 +167,7 @@ impl Pieces {
             self.pause = Pause::Held(tokio::spawn(held));
         }
         if let Pause::Held(task) = &mut self.pause {
-            std::task::ready!(Future::poll(Pin::new(task), context)).ok();
+            ready!(Future::poll(Pin::new(task), context)).ok();
             self.pause = Pause::Over;
         }
         Poll::Ready(())
@@ -88,6 +176,28 @@ impl Pieces {
     #[cfg(not(feature = "faults"))]
     fn poll_pause(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
+    }
+
+    /// Has something in hand, unless everything has left.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BrokenOff>> {
+        while self.rest.is_empty() {
+            match self.segments.front_mut() {
+                None => break,
+                Some(Segment::Held(bytes)) => {
+                    self.rest = std::mem::take(bytes);
+                    self.segments.pop_front();
+                }
+                Some(Segment::Streamed(stream)) => {
+                    let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
+                    match ready!(stream.as_mut().poll_next(context)) {
+                        Some(Ok(bytes)) => self.rest = bytes,
+                        Some(Err(error)) => return Poll::Ready(Err(BrokenOff::Resource(error))),
+                        None => drop(self.segments.pop_front()),
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -100,30 +210,41 @@ enum Pause {
 
 impl Body for Pieces {
     type Data = Bytes;
-    type Error = GateClosed;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, GateClosed>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if let Err(error) = ready!(self.poll_rest(context)) {
+            return Poll::Ready(Some(Err(error)));
+        }
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        std::task::ready!(self.poll_pause(context));
+        ready!(self.poll_pause(context));
         if !self.gate.is_open() {
-            return Poll::Ready(Some(Err(GateClosed)));
+            return Poll::Ready(Some(Err(BrokenOff::GateClosed)));
         }
-        self.begun.store(true, Ordering::Release);
-        let piece_bytes = self.piece_bytes.min(self.rest.len());
+        if !self.course.let_out() {
+            return Poll::Ready(Some(Err(BrokenOff::CalledOff)));
+        }
+        #[cfg(feature = "faults")]
+        {
+            self.begun = true;
+        }
+        let most = usize::try_from(self.piece_bytes).unwrap_or(usize::MAX);
+        let piece_bytes = most.min(self.rest.len());
         let piece = self.rest.split_to(piece_bytes);
+        self.left = self.left.saturating_sub(piece.len() as u64);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.left == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        SizeHint::with_exact(self.left)
     }
 }

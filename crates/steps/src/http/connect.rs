@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tower::{BoxError, Layer, Service};
 
+use super::course::COURSE;
 use crate::fault;
 use crate::gate::SendGate;
 
@@ -57,13 +58,16 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         let connecting = self.inner.call(request);
         let gate = self.gate.clone();
+        let course = COURSE.try_with(Arc::clone).ok();
         Box::pin(async move {
             let connection = connecting.await?;
             fault::point("send.connected", "").await;
-            if gate.is_open() {
-                Ok(connection)
-            } else {
-                Err("the lease ran out before anything was sent".into())
+            if !gate.is_open() {
+                return Err("the lease ran out before anything was sent".into());
+            }
+            match course.is_none_or(|course| course.connected()) {
+                true => Ok(connection),
+                false => Err("it took too long, and nothing was sent".into()),
             }
         })
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
-use crate::{effects, kv};
+use crate::{effects, kv, outbox};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -70,6 +70,7 @@ pub(super) struct Columns<'a> {
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
+    pub(super) emitted: outbox::Rows<'a>,
 }
 
 #[derive(Default)]
@@ -108,6 +109,7 @@ impl<'a> Columns<'a> {
             records: Records::default(),
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
+            emitted: outbox::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -140,6 +142,9 @@ impl<'a> Columns<'a> {
             self.records.results.push(record.result.as_deref());
             self.records.faults.push(record.fault.as_deref());
             self.records.ended.push(record.state.is_ended());
+        }
+        for emitted in &item.emitted {
+            self.emitted.push(item, emitted);
         }
         if let Some(write) = &item.kv {
             kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);

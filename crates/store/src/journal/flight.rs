@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{evidence, kv, waits};
+use crate::{evidence, kv, locks, outbox, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -29,7 +29,11 @@ pub(super) const FOLLOWERS: &[&str] = &[
     kv::DELETE,
     kv::ADD,
     kv::SET_IF_ABSENT,
+    kv::SET_IF_EQUAL,
     kv::READ,
+    locks::TAKE,
+    locks::RELEASE,
+    outbox::EMIT,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -93,6 +97,9 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.deletes.delete_values() {
             self.send(kv::DELETE, values);
+        }
+        if let Some(values) = columns.emitted.values() {
+            self.send(outbox::EMIT, values);
         }
     }
 }

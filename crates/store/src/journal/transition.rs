@@ -7,6 +7,7 @@ use semel_model::run::State;
 use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
 
 use crate::kv::{self, Write};
+use crate::outbox::Emitted;
 use crate::runs::Stage;
 
 /// One step forward of one run.
@@ -32,6 +33,8 @@ pub struct Transition {
     pub waits: Vec<WaitChange>,
     /// The shared entry that is written in the same commit.
     pub kv: Option<Write>,
+    /// Events that go out with the same commit.
+    pub emitted: Vec<Emitted>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
@@ -51,7 +54,11 @@ impl Transition {
                 ..
             }
         );
-        parks || !self.waits.is_empty() || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
+        let tells = !self.emitted.is_empty();
+        parks
+            || tells
+            || !self.waits.is_empty()
+            || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
     }
 }
 

@@ -45,7 +45,7 @@ impl<'t> Check<'_, 't, '_> {
         }
         self.stray_parts(record, named.or(fitting.first().copied()));
         if let Some(guard) = named {
-            self.whole(record, guard);
+            self.whole(record, guard, fitting.first() == Some(&Guard::Probe));
         }
     }
 
@@ -111,8 +111,8 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// A guard that lacks what it rests on.
-    fn whole(&mut self, record: &Record, guard: Guard) {
+    /// A guard that lacks what it rests on. `marked`: the command leaves a marker to be asked for.
+    fn whole(&mut self, record: &Record, guard: Guard, marked: bool) {
         let span = record.value_span("guard");
         if guard == Guard::Repeat {
             match record.text("because").map(str::trim) {
@@ -128,7 +128,7 @@ impl<'t> Check<'_, 't, '_> {
                 }
                 Some(_) | None => {}
             }
-        } else if guard == Guard::Probe && !record.has("probe") {
+        } else if guard == Guard::Probe && !record.has("probe") && !marked {
             let message = "`guard: probe` needs a `probe` that tells whether it happened";
             let help =
                 "add `probe: { http: { get: \"https://…\" }, found: probe.json.size() > 0 }`";

@@ -31,7 +31,7 @@ impl<'t> Check<'_, 't, '_> {
         if let Some(Value::Holes(url, _)) = body.value(method) {
             self.url(body, method, url);
         }
-        let sent: Vec<&str> = ["json", "text"]
+        let sent: Vec<&str> = ["json", "text", "form", "multipart", "file"]
             .into_iter()
             .filter(|field| body.has(field))
             .collect();
@@ -40,14 +40,15 @@ impl<'t> Check<'_, 't, '_> {
             let help = "send the values in `query`, or use `post`";
             self.add(Code::FieldConflict, body.name_span(sent[0]), &message, help);
         }
-        if sent.len() == 2 {
-            let help = "keep `json` or `text`";
-            self.add(
-                Code::FieldConflict,
-                body.name_span("text"),
-                "a request has one body",
-                help,
-            );
+        if let [kept, other, ..] = sent[..] {
+            let help = format!("keep `{kept}` or `{other}`");
+            let span = body.name_span(other);
+            self.add(Code::FieldConflict, span, "a request has one body", &help);
+        }
+        if body.has("pages") && method != "get" {
+            let help = "use `get`, or leave `pages` out";
+            let span = body.name_span("pages");
+            self.add(Code::FieldConflict, span, "only a `get` has pages", help);
         }
         self.headers(body);
     }
@@ -75,10 +76,8 @@ impl<'t> Check<'_, 't, '_> {
         let mut known = HashSet::new();
         for entry in entries {
             let lower = entry.name.to_ascii_lowercase();
-            let token =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             let span = entry.name_span.clone();
-            if entry.name.is_empty() || !entry.name.bytes().all(token) {
+            if !is_header_name(&entry.name) {
                 let message = format!("`{}` is no name of a header", entry.name);
                 self.add(Code::HeaderInvalid, span, &message, "write `x-name: value`");
             } else if RESERVED_HEADERS.contains(&lower.as_str()) {
@@ -94,6 +93,12 @@ impl<'t> Check<'_, 't, '_> {
             }
         }
     }
+}
+
+/// Whether a text can be the name of a header (RFC 9110).
+pub(crate) fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
 }
 
 /// The flow's constants as one map.

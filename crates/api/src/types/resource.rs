@@ -1,0 +1,40 @@
+//! Resources: large outputs that are kept by reference.
+
+use jiff::Timestamp;
+use semel_model::{ResourceRef, RunId};
+use serde::{Deserialize, Serialize};
+
+/// A large output that is kept by reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resource {
+    /// Its name, made from its bytes.
+    pub resource: ResourceRef,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Its media type.
+    #[serde(rename = "type")]
+    pub media_type: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The run that kept it first.
+    pub run: RunId,
+    /// The step that kept it first.
+    pub step: String,
+    /// When.
+    pub created_at: Timestamp,
+    /// When it may be removed.
+    pub expires_at: Timestamp,
+}
+
+/// Which resources to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceFilter {
+    /// The most resources of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

@@ -1,0 +1,224 @@
+//! Authenticity: whether a delivery comes from whom it says.
+//!
+//! Judged over the bytes as they came, before anything is read. Every usable version of the secret
+//! and every signature of the header is tried, and comparing takes as long whether it fits or not.
+//! What is missing is stood in for, so that a refusal costs about the same whatever its reason;
+//! and the sender is told one thing for all of them.
+
+mod mac;
+mod message;
+
+use jiff::Timestamp;
+use semel_flow::release::{Sent, SentAt, Signature, WebhookAuth};
+use semel_model::{SecretText, json};
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use message::Message;
+
+/// The most signatures that are looked at in one header.
+const SIGNATURES_MAX: usize = 16;
+
+/// The most digits of a time of sending: milliseconds until the year 5138.
+const TIME_DIGITS_MAX: usize = 14;
+
+/// What is tried where no secret is set. It fits nothing: the outcome is settled before.
+const STAND_IN: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+/// A request to a hook, as far as a signature can cover it.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    /// The headers, with lower-case names.
+    pub(super) headers: &'a [(String, String)],
+    /// The public address of the hook, query included.
+    pub(super) url: &'a str,
+    /// The query parameters, unescaped.
+    pub(super) query: &'a [(String, String)],
+    /// The body as it came.
+    pub(super) body: &'a [u8],
+}
+
+/// What is wrong with a delivery, for whoever runs the hook. Senders are not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// No secret of that name can be used.
+    NoSecret,
+    /// A header that is needed is missing, stands twice or cannot be read.
+    Incomplete,
+    /// No signature or token fits.
+    Unfit,
+    /// It was sent too long ago, or will be.
+    Untimely,
+}
+
+impl Flaw {
+    /// The words for the record.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSecret => "the secret is not set, or not of the form that the scheme takes",
+            Self::Incomplete => "a header is missing, stands twice or cannot be read",
+            Self::Unfit => "no signature fits any version of the secret",
+            Self::Untimely => "the time of sending is too far from now",
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The value of a header; nothing where it is absent or stands twice.
+    pub(super) fn header(&self, name: &str) -> Option<&'a str> {
+        let mut values = self.headers.iter().filter(|(known, _)| known == name);
+        let first = values.next();
+        first
+            .filter(|_| values.next().is_none())
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the body says that it is a form.
+    pub(super) fn is_form(&self) -> bool {
+        let kind = self.header("content-type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    }
+}
+
+/// Judges a delivery by what its hook demands.
+pub(super) fn judge(
+    auth: &WebhookAuth,
+    secrets: &[SecretText],
+    call: &Call<'_>,
+    now: Timestamp,
+) -> Result<(), Flaw> {
+    match auth {
+        WebhookAuth::None => Ok(()),
+        WebhookAuth::Token { header, .. } => judge_token(header, secrets, call),
+        WebhookAuth::Signature { signature, .. } => judge_signature(signature, secrets, call, now),
+    }
+}
+
+fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<(), Flaw> {
+    let sent = call.header(header);
+    let given = match header {
+        "authorization" => sent.and_then(bearer),
+        _ => sent,
+    };
+    // Digests are of one length, so that comparing tells nothing of the secret's.
+    let digest = Sha256::digest(given.unwrap_or_default());
+    let mut fits = Choice::from(0);
+    for secret in or_stand_in(secrets).iter() {
+        fits |= Sha256::digest(secret.reveal())
+            .as_slice()
+            .ct_eq(digest.as_slice());
+    }
+    match (secrets.is_empty(), given, bool::from(fits)) {
+        (true, _, _) => Err(Flaw::NoSecret),
+        (false, None | Some(""), _) => Err(Flaw::Incomplete),
+        (false, Some(_), false) => Err(Flaw::Unfit),
+        (false, Some(_), true) => Ok(()),
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
+}
+
+fn judge_signature(
+    signature: &Signature,
+    secrets: &[SecretText],
+    call: &Call<'_>,
+    now: Timestamp,
+) -> Result<(), Flaw> {
+    let header = call.header(&signature.header);
+    let (entries, few) = entries(signature, header.unwrap_or_default());
+    let time = signature
+        .sent
+        .as_ref()
+        .and_then(|sent| stated_time(sent, &entries, call));
+    let message = Message::of(signature, call, time);
+    let (mut fits, mut usable) = (Choice::from(0), !secrets.is_empty());
+    let mut opened = false;
+    for secret in or_stand_in(secrets).iter() {
+        for scheme in &signature.schemes {
+            let tried = mac::try_scheme(scheme, secret.reveal(), &entries, &message);
+            fits |= tried.fits;
+            opened |= tried.usable;
+        }
+    }
+    usable &= opened;
+    if !usable {
+        return Err(Flaw::NoSecret);
+    }
+    if header.is_none() || !few || !message.is_whole {
+        return Err(Flaw::Incomplete);
+    }
+    if !bool::from(fits) {
+        return Err(Flaw::Unfit);
+    }
+    match &signature.sent {
+        Some(sent) if !is_timely(sent, time, call, now) => Err(Flaw::Untimely),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The signatures of a header, and whether there are not too many of them.
+fn entries<'a>(signature: &Signature, header: &'a str) -> (Vec<&'a str>, bool) {
+    let Some(separator) = signature.separator else {
+        return (vec![header], true);
+    };
+    let mut parts = header.split(separator).map(str::trim);
+    let entries = parts.by_ref().take(SIGNATURES_MAX).collect();
+    (entries, parts.next().is_none())
+}
+
+/// The time of sending as it is spelled; nothing where it is absent or stands twice. One in the
+/// payload is looked for once the payload is known to be genuine.
+fn stated_time<'a>(sent: &Sent, entries: &[&'a str], call: &Call<'a>) -> Option<&'a str> {
+    match &sent.at {
+        SentAt::Header(name) => call.header(name),
+        SentAt::Beside(prefix) => {
+            let mut times = entries
+                .iter()
+                .filter_map(|entry| entry.strip_prefix(prefix.as_str()));
+            let first = times.next();
+            first.filter(|_| times.next().is_none())
+        }
+        SentAt::Body(_) => None,
+    }
+}
+
+/// Whether a delivery whose signature fits was sent about now.
+fn is_timely(sent: &Sent, time: Option<&str>, call: &Call<'_>, now: Timestamp) -> bool {
+    let within = match &sent.at {
+        SentAt::Header(_) | SentAt::Beside(_) => time.and_then(|text| read_time(sent, text)),
+        SentAt::Body(field) => json::parse_strict(call.body)
+            .ok()
+            .and_then(|payload| read_time(sent, &payload.get(field)?.to_string())),
+    };
+    within.is_some_and(|at| {
+        now.duration_since(at).unsigned_abs().as_millis() <= u128::from(sent.tolerance.as_millis())
+    })
+}
+
+fn read_time(sent: &Sent, text: &str) -> Option<Timestamp> {
+    let is_plain = !text.is_empty()
+        && text.len() <= TIME_DIGITS_MAX
+        && text.bytes().all(|byte| byte.is_ascii_digit());
+    let count: i64 = is_plain.then(|| text.parse().ok()).flatten()?;
+    match sent.unit {
+        semel_flow::provider::Unit::Seconds => Timestamp::from_second(count).ok(),
+        semel_flow::provider::Unit::Millis => Timestamp::from_millisecond(count).ok(),
+    }
+}
+
+/// The secrets to try; where there is none, one that stands in for the work.
+fn or_stand_in(secrets: &[SecretText]) -> std::borrow::Cow<'_, [SecretText]> {
+    match secrets.is_empty() {
+        true => vec![SecretText::new(STAND_IN.to_owned())].into(),
+        false => secrets.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

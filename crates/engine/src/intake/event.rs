@@ -1,0 +1,74 @@
+//! Events that a flow emitted, taken in by another: the inbox.
+//!
+//! The event's own identity is the key, unless the trigger names another, so that an event that is
+//! spread twice meets its first run.
+
+use std::sync::Arc;
+
+use semel_flow::Scope;
+use semel_model::{Fingerprint, Key, TriggerKind};
+use semel_store::outbox::Event;
+use serde_json::Value;
+
+use super::reading::{read_payload, tell};
+use super::{Inbound, Intake, IntakeError, refuse};
+use crate::catalogue::Release;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Takes in an event, for a flow that takes it.
+    pub(crate) async fn receive_event(
+        &self,
+        release: Arc<Release>,
+        event: &Event,
+    ) -> Result<Intake, IntakeError> {
+        let Some(declared) = &release.flow.trigger.event else {
+            return Ok(Intake::Ignored);
+        };
+        let (input, text) = read_payload(event.data.clone().into_bytes())?;
+        let nothing = Value::Null;
+        let trigger = serde_json::json!({ "kind": TriggerKind::Event.as_str() });
+        let scope = Scope::new()
+            .with("input", &input)
+            .with("headers", &nothing)
+            .with("query", &nothing)
+            .with("trigger", &trigger)
+            .with("env", &release.flow.env);
+        let told = match (&declared.key, &declared.when) {
+            (Some(key), when) => tell(when.as_ref(), key, &scope),
+            (None, Some(when)) => match when.eval_bool(&scope) {
+                Ok(true) => own_key(event),
+                Ok(false) => Ok(None),
+                Err(error) => Err(format!("`when`: {error}")),
+            },
+            (None, None) => own_key(event),
+        };
+        let key = match told {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                self.inner.metrics.ignored.add_one();
+                return Ok(Intake::Ignored);
+            }
+            Err(reason) => return Err(refuse(&self.inner, &release, reason).await),
+        };
+        let mismatch = declared.mismatch;
+        self.accept(Inbound {
+            release,
+            trigger: TriggerKind::Event,
+            mismatch,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            input,
+            text,
+            headers: Value::Null,
+            query: Value::Null,
+        })
+        .await
+    }
+}
+
+/// The key that the event carries.
+fn own_key(event: &Event) -> Result<Option<Key>, String> {
+    let key = Key::new(event.id.to_string().into_bytes());
+    key.map(Some).map_err(|error| error.to_string())
+}

@@ -1,0 +1,211 @@
+//! Hooks: from a request to a delivery whose source is known, and on to its claim.
+
+use std::sync::Arc;
+
+use semel_flow::Scope;
+use semel_flow::release::{Webhook, WebhookAuth};
+use semel_model::{SecretText, TriggerKind};
+use semel_store::refusals;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::authentic::{self, Call, Flaw};
+use super::reading::{fingerprint, read_form, read_payload, tell, to_object};
+use super::{Inbound, Intake, IntakeError, refuse, replay};
+use crate::catalogue::Release;
+use crate::engine::{Engine, Inner};
+
+/// Headers that are never kept and that no expression can read.
+const UNSEEN_HEADERS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+];
+
+/// A request to a hook.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The namespace in its address.
+    pub namespace: String,
+    /// The last part of its address.
+    pub path: String,
+    /// Path and query as they came, which some sources sign.
+    pub target: String,
+    /// Its body, as it came.
+    pub body: Vec<u8>,
+    /// Its headers, with lower-case names.
+    pub headers: Vec<(String, String)>,
+    /// Its query parameters.
+    pub query: Vec<(String, String)>,
+}
+
+/// A request to a hook that comes from whom the hook trusts. Nothing else can be delivered.
+#[derive(Debug)]
+pub struct Authentic {
+    release: Arc<Release>,
+    arrival: Arrival,
+    is_form: bool,
+}
+
+impl Engine {
+    /// Finds the hook of a request, and judges whether it comes from whom the hook trusts.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such hook, or the request does not prove where it comes from. The latter
+    /// is one error whatever is wrong; what it was is counted, and now and then written down.
+    pub fn authenticate(&self, arrival: Arrival) -> Result<Authentic, IntakeError> {
+        let inner = &self.inner;
+        let release = inner
+            .catalogue
+            .find_hook(&arrival.namespace, &arrival.path)
+            .ok_or(IntakeError::UnknownHook)?;
+        let webhook = webhook_of(&release)?;
+        let (url, secrets) = match &webhook.auth {
+            WebhookAuth::None => (String::new(), Vec::new()),
+            WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => (
+                public_address(inner, &arrival),
+                signing_secrets(inner, release.namespace_id, secret),
+            ),
+        };
+        let call = Call {
+            headers: &arrival.headers,
+            url: &url,
+            query: &arrival.query,
+            body: &arrival.body,
+        };
+        let is_form = call.is_form();
+        match authentic::judge(&webhook.auth, &secrets, &call, inner.clock.now()) {
+            Ok(()) => Ok(Authentic {
+                release,
+                arrival,
+                is_form,
+            }),
+            Err(flaw) => {
+                note_flaw(inner, &release, flaw);
+                Err(IntakeError::Unproven)
+            }
+        }
+    }
+
+    /// Takes in a request whose source is known.
+    ///
+    /// # Errors
+    ///
+    /// Where it has no key, brings another payload for a known one, or cannot be written down.
+    pub async fn deliver(&self, delivery: Authentic) -> Result<Intake, IntakeError> {
+        let inner = &self.inner;
+        let Authentic {
+            release,
+            arrival,
+            is_form,
+        } = delivery;
+        let webhook = webhook_of(&release)?;
+        let digest: Option<[u8; 32]> = webhook
+            .holds_replays
+            .then(|| Sha256::digest(&arrival.body).into());
+        let (input, text) = match is_form {
+            true => read_form(&arrival.body)?,
+            false => read_payload(arrival.body)?,
+        };
+        let headers = match release.reads_headers {
+            true => to_object(arrival.headers, &unseen_headers(&webhook.auth)),
+            false => Value::Null,
+        };
+        let query = match release.reads_query {
+            true => to_object(arrival.query, &[]),
+            false => Value::Null,
+        };
+        let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
+        let scope = Scope::new()
+            .with("input", &input)
+            .with("headers", &headers)
+            .with("query", &query)
+            .with("trigger", &trigger)
+            .with("env", &release.flow.env);
+        let key = match tell(webhook.when.as_ref(), &webhook.key, &scope) {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                inner.metrics.ignored.add_one();
+                return Ok(Intake::Ignored);
+            }
+            Err(reason) => return Err(refuse(inner, &release, reason).await),
+        };
+        let earlier = match &digest {
+            Some(digest) => replay::earlier_key(inner, &release, digest, &key).await?,
+            None => None,
+        };
+        let inbound = Inbound {
+            fingerprint: fingerprint(&input, &webhook.clock_fields),
+            mismatch: webhook.mismatch,
+            trigger: TriggerKind::Webhook,
+            release,
+            key,
+            input,
+            text,
+            headers,
+            query,
+        };
+        match earlier {
+            None => self.accept(inbound).await,
+            Some(first) => replay::hold(inner, &inbound, first).await,
+        }
+    }
+
+    /// How many requests to each hook did not prove where they come from, by namespace and flow.
+    pub fn count_unproven(&self) -> Vec<(String, String, u64)> {
+        self.inner.unproven.list()
+    }
+}
+
+fn webhook_of(release: &Release) -> Result<&Webhook, IntakeError> {
+    let webhook = release.flow.trigger.webhook.as_ref();
+    webhook.ok_or(IntakeError::UnknownHook)
+}
+
+/// The address that the source was given, as far as the installation knows.
+fn public_address(inner: &Inner, arrival: &Arrival) -> String {
+    let base = inner.options.public_url.trim_end_matches('/');
+    format!("{base}{}", arrival.target)
+}
+
+/// The versions of a secret that deliveries may be signed with, the latest first.
+fn signing_secrets(inner: &Inner, namespace_id: i32, name: &str) -> Vec<SecretText> {
+    inner.vault.secrets(namespace_id, name, inner.clock.now())
+}
+
+/// A token is a secret, wherever it stands.
+fn unseen_headers(auth: &WebhookAuth) -> Vec<&str> {
+    let mut unseen = UNSEEN_HEADERS.to_vec();
+    if let WebhookAuth::Token { header, .. } = auth {
+        unseen.push(header);
+    }
+    unseen
+}
+
+/// Counts a request that proves nothing, and writes it down where the last such line is old. Not
+/// while the sender waits: how long an answer takes must not tell what was wrong.
+fn note_flaw(inner: &Arc<Inner>, release: &Arc<Release>, flaw: Flaw) {
+    let namespace = release.namespace.as_str();
+    let flow = release.flow.name.as_str();
+    if !inner.unproven.note(namespace, flow, inner.clock.now()) {
+        return;
+    }
+    tracing::warn!(
+        namespace,
+        flow,
+        reason = flaw.as_str(),
+        "a delivery does not prove where it comes from"
+    );
+    let (inner, release) = (inner.clone(), release.clone());
+    tokio::spawn(async move {
+        let flow = release.flow.name.as_str();
+        let code = IntakeError::Unproven.code();
+        let id = release.namespace_id;
+        let kept = refusals::append(&inner.cell, id, flow, code, flaw.as_str()).await;
+        if let Err(error) = kept {
+            tracing::debug!(%error, flow, "a refusal could not be written down");
+        }
+    });
+}

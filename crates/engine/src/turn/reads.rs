@@ -1,0 +1,199 @@
+//! Reads and probes: what may be asked again.
+
+use jiff::Timestamp;
+use semel_flow::release::Ask;
+use semel_model::event::{Event, Seen};
+use semel_model::kv::Operation;
+use semel_model::request::Call;
+use semel_model::{Fault, Outcome, Receipt};
+use serde_json::{Value, json};
+
+use super::{Stop, Turn};
+use crate::decide;
+use crate::engine::chance;
+use crate::fold::Current;
+use crate::settle;
+
+impl Turn {
+    pub(super) async fn read(&mut self, call: &Call) -> Result<(), Stop> {
+        self.commit_what_matters().await?;
+        let outcome = self.ask(call).await;
+        let name = self.step().id.to_string();
+        let event = match &outcome {
+            Outcome::Done(receipt) => {
+                let status = receipt.status;
+                match decide::read_result(self.step(), receipt) {
+                    Ok(result) => Event::Computed {
+                        step: name,
+                        result,
+                        status,
+                        usage: usage_of(call, receipt),
+                    },
+                    Err(fault) => Event::Broken {
+                        step: Some(name),
+                        fault,
+                    },
+                }
+            }
+            Outcome::Failed(fault) => self.read_failed(name, fault.clone()),
+            // Nothing can have happened: a read may simply be made again.
+            Outcome::InDoubt(doubt) => {
+                let fault = Fault {
+                    code: doubt.code.clone(),
+                    message: doubt.message.clone(),
+                    retryable: true,
+                    retry_after: doubt.retry_after,
+                };
+                self.read_failed(name, fault)
+            }
+        };
+        let event = self.settle_large(&outcome, event).await;
+        self.observe(event);
+        Ok(())
+    }
+
+    fn read_failed(&self, step: String, fault: Fault) -> Event {
+        let now = self.inner.clock.now();
+        let (attempts, since) = match &self.state.current {
+            Current::Reading(reading) => (reading.attempts, reading.since),
+            Current::Fresh | Current::Effect(_) | Current::Waiting { .. } | Current::Broken(_) => {
+                (0, now)
+            }
+        };
+        let bench = settle::Bench {
+            step: self.step(),
+            window: None,
+            since,
+            now,
+            chance: chance(),
+        };
+        let delay = bench
+            .delay(attempts + 1, fault.retry_after)
+            .filter(|_| fault.retryable);
+        Event::ReadFailed {
+            step,
+            fault,
+            retry_at: delay.map(|delay| now + delay.to_duration()),
+        }
+    }
+
+    pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), Stop> {
+        self.commit_what_matters().await?;
+        let namespace_id = self.release.namespace_id;
+        let result = semel_store::kv::get(&self.inner.cell, namespace_id, &operation.entry)
+            .await
+            .map_err(|error| Stop::Unsure(error.to_string()))?;
+        let step = self.step().id.to_string();
+        self.observe(Event::Computed {
+            step,
+            result,
+            status: None,
+            usage: Value::Null,
+        });
+        Ok(())
+    }
+
+    pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
+        self.commit_what_matters().await?;
+        let outcome = match (decide::probe_of(self.step()), &self.state.current) {
+            (Some(probe), Current::Effect(standing)) if probe.ask == Ask::Marker => {
+                let key = standing.entry.id();
+                match self.destination(call) {
+                    Ok(to) => {
+                        let route = self.route(to.as_deref());
+                        let executors = &self.tenure.executors;
+                        Box::pin(executors.find_marker(route, call, key)).await
+                    }
+                    Err(fault) => Outcome::Failed(fault),
+                }
+            }
+            _ => self.ask(call).await,
+        };
+        let event = self.read_probe(outcome);
+        self.observe(event);
+        Ok(())
+    }
+
+    fn read_probe(&self, outcome: Outcome) -> Event {
+        let step = self.step();
+        let name = step.id.to_string();
+        let absent = Event::Probed {
+            step: name.clone(),
+            seen: Seen::Absent,
+        };
+        let Some(probe) = decide::probe_of(step) else {
+            let fault = Fault::permanent("no-probe", "the step has no probe");
+            return unclear(name, fault, None);
+        };
+        let fault = match (outcome, &probe.ask) {
+            (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
+                let scope = semel_flow::Scope::new().with("probe", &receipt.response);
+                match found.eval_bool(&scope) {
+                    Ok(true) => return decide::found(step, probe, &receipt.response),
+                    Ok(false) => return absent,
+                    Err(error) => Fault::permanent(error.code(), error.to_string()),
+                }
+            }
+            (Outcome::Done(receipt), Ask::Marker) => {
+                return decide::found(step, probe, &receipt.response);
+            }
+            // "Not found" is an answer: the destination looked, and there is nothing.
+            (Outcome::Failed(fault), Ask::Http { .. }) if fault.code == "http-404" => {
+                return absent;
+            }
+            (Outcome::Failed(fault), Ask::Marker) if fault.code == "marker-absent" => {
+                return absent;
+            }
+            (Outcome::Failed(fault), _) => fault,
+            // It began, and nobody knows how it ended: asking again will not tell.
+            (Outcome::InDoubt(doubt), Ask::Marker) => Fault::permanent(doubt.code, doubt.message),
+            (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
+        };
+        let retry_at = match &self.state.current {
+            Current::Effect(standing) if fault.retryable => {
+                let now = self.inner.clock.now();
+                let bench = settle::Bench {
+                    step,
+                    window: None,
+                    since: standing.since,
+                    now,
+                    chance: chance(),
+                };
+                bench
+                    .delay(standing.probes + 1, fault.retry_after)
+                    .map(|d| now + d.to_duration())
+            }
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Broken(_) => None,
+        };
+        unclear(name, fault, retry_at)
+    }
+}
+
+fn unclear(step: String, fault: Fault, retry_at: Option<Timestamp>) -> Event {
+    Event::Probed {
+        step,
+        seen: Seen::Unclear { fault, retry_at },
+    }
+}
+
+/// What a language model read and wrote, and what that cost; null for any other read.
+fn usage_of(call: &Call, receipt: &Receipt) -> Value {
+    match call {
+        Call::Llm(_) => json!({
+            "model": receipt.response["model"],
+            "tokens": receipt.response["tokens"],
+            "cost": receipt.response["cost"],
+        }),
+        Call::Http(_)
+        | Call::Kv(_)
+        | Call::Db(_)
+        | Call::Ssh(_)
+        | Call::Notify(_)
+        | Call::Persist(_)
+        | Call::Emit(_) => Value::Null,
+    }
+}

@@ -1,0 +1,197 @@
+//! Questions to a language model: the same one is asked once, within its scope.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures_util::future::try_join_all;
+use semel_engine::llm::{Question, ask};
+use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
+use semel_model::request::{CacheScope, LlmRequest};
+use semel_model::{Connection, Outcome, RunId, SecretText, Span};
+use semel_steps::{Destination, HttpCaller, LlmCaller, Reach, SendGate};
+use semel_store::clock;
+use semel_testkit::Model;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::World;
+
+struct Open;
+
+impl SendGate for Open {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+struct Ground {
+    model: Model,
+    caller: LlmCaller,
+    to: Destination,
+    world: World,
+}
+
+impl Ground {
+    async fn start() -> Result<Self> {
+        let (world, model) = (World::start().await?, Model::start().await?);
+        let connection = Connection::to(Target::Llm(LlmTarget {
+            shape: LlmShape::Openai,
+            base_url: model.url(),
+            secret: "key".to_owned(),
+            model: Some("small".to_owned()),
+            price: Some(LlmPrice {
+                input: 3.0,
+                output: 15.0,
+            }),
+        }));
+        let secret = SecretText::new("hush-hush".to_owned());
+        let secrets = BTreeMap::from([("key".to_owned(), secret)]);
+        Ok(Self {
+            caller: LlmCaller::new(HttpCaller::new(Arc::new(Open), &Reach::open())?),
+            to: Destination::new(
+                "model".to_owned(),
+                world.namespace_id,
+                1,
+                connection,
+                secrets,
+            ),
+            model,
+            world,
+        })
+    }
+
+    async fn outcome(&self, run: u128, flow: &str, request: &LlmRequest) -> Result<Outcome> {
+        let question = Question {
+            request,
+            to: &self.to,
+            run: RunId::from_uuid(Uuid::from_u128(run)),
+            flow: &flow.parse()?,
+        };
+        let asking = self.caller.ask(request, &self.to);
+        Ok(ask(self.world.engine.cell(), &question, asking).await)
+    }
+
+    async fn answer(&self, run: u128, flow: &str, request: &LlmRequest) -> Result<Value> {
+        match self.outcome(run, flow, request).await? {
+            Outcome::Done(receipt) => Ok(receipt.response),
+            other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => bail!("{other:?}"),
+        }
+    }
+
+    async fn count(&self) -> Result<usize> {
+        Ok(self.model.asked().await?.len())
+    }
+}
+
+/// The model answers with the number of questions that it was asked by then.
+fn counting(cache: CacheScope) -> LlmRequest {
+    LlmRequest {
+        connection: "model".to_owned(),
+        model: None,
+        system: None,
+        prompt: json!({"text": "count"}).to_string(),
+        schema: None,
+        max_tokens: None,
+        cache,
+        timeout: Span::from_secs(20),
+    }
+}
+
+#[tokio::test]
+async fn a_run_asks_the_same_question_once_and_another_run_asks_again() -> Result<()> {
+    let ground = Ground::start().await?;
+    let request = counting(CacheScope::Run);
+
+    let first = ground.answer(1, "orders", &request).await?;
+    let again = ground.answer(1, "orders", &request).await?;
+    let other = ground.answer(2, "orders", &request).await?;
+
+    assert_eq!(
+        (&first["text"], &other["text"]),
+        (&json!("answer 1"), &json!("answer 2"))
+    );
+    assert_eq!(first, again);
+    assert_eq!(first["tokens"], json!({"input": 1000, "output": 200}));
+    assert_eq!(first["cost"], 0.006);
+    assert_eq!(ground.count().await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wider_scope_asks_once_in_every_run_of_the_flow_or_namespace() -> Result<()> {
+    let ground = Ground::start().await?;
+    let (flow, namespace) = (counting(CacheScope::Flow), counting(CacheScope::Namespace));
+
+    for run in 1..4 {
+        ground.answer(run, "orders", &flow).await?;
+    }
+    assert_eq!(ground.count().await?, 1);
+    ground.answer(4, "refunds", &flow).await?;
+    assert_eq!(ground.count().await?, 2, "another flow asks for itself");
+    ground.answer(5, "orders", &namespace).await?;
+    ground.answer(6, "refunds", &namespace).await?;
+    assert_eq!(ground.count().await?, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
+    let ground = Ground::start().await?;
+    let request = counting(CacheScope::Flow);
+
+    let answers = (0..8).map(|run| ground.answer(run, "orders", &request));
+    let answers = try_join_all(answers).await?;
+
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
+    let before = ground.count().await?;
+    assert_eq!(ground.answer(9, "orders", &request).await?, answers[0]);
+    assert_eq!(ground.count().await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_not_remembered() -> Result<()> {
+    let ground = Ground::start().await?;
+    let mut request = counting(CacheScope::Flow);
+    request.prompt = json!({"json": {"total": "three"}}).to_string();
+    request.schema = Some(json!({"type": "object", "properties": {"total": {"type": "integer"}}}));
+
+    for _ in 0..2 {
+        let outcome = ground.outcome(1, "orders", &request).await?;
+        let Outcome::Failed(fault) = outcome else {
+            bail!("{outcome:?}");
+        };
+        assert_eq!(
+            (fault.code.as_str(), fault.retryable),
+            ("answer-unfit", true)
+        );
+    }
+
+    assert_eq!(ground.count().await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_is_forgotten_in_time() -> Result<()> {
+    let ground = Ground::start().await?;
+    let (run, flow) = (counting(CacheScope::Run), counting(CacheScope::Flow));
+    let cell = ground.world.engine.cell();
+    ground.answer(1, "orders", &run).await?;
+    ground.answer(1, "orders", &flow).await?;
+
+    clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
+    ground.answer(1, "orders", &run).await?;
+    ground.answer(1, "orders", &flow).await?;
+    assert_eq!(ground.count().await?, 3, "within a run it holds for a week");
+    clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
+    semel_store::llm_answers::forget(cell).await?;
+    ground.answer(1, "orders", &flow).await?;
+
+    assert_eq!(ground.count().await?, 4, "within a flow for a month");
+    Ok(())
+}

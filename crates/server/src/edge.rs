@@ -1,0 +1,175 @@
+//! The edge: how much of what comes from outside is let in.
+//!
+//! Two things are counted. Genuine deliveries, by hook, so that one source cannot take what all of
+//! them share. And deliveries that prove nothing, by hook and by the address they come from, so
+//! that guessing makes no noise. Both are judged after the signature: a genuine delivery is never
+//! turned away for what strangers send.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use semel_api::Code;
+use semel_model::Span;
+
+use crate::refusal::Refusal;
+
+/// How many unproven deliveries a hook answers as such within a minute.
+const UNPROVEN_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
+
+/// How many unproven deliveries of one address are answered as such within a minute.
+const UNPROVEN_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
+/// How many addresses are told apart. Beyond it, new ones are counted by hook alone.
+const SOURCES_MAX: usize = 10_000;
+
+/// Who is at the other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// What was let in lately.
+pub(crate) struct Edge {
+    hooks: Option<DefaultKeyedRateLimiter<String>>,
+    unproven_by_hook: DefaultKeyedRateLimiter<String>,
+    unproven_by_source: DefaultKeyedRateLimiter<IpAddr>,
+    clock: DefaultClock,
+}
+
+impl Edge {
+    /// An edge that lets so many deliveries a second in at each hook, and twice as many at once;
+    /// nothing is no limit.
+    pub(crate) fn new(hook_rate: Option<NonZeroU32>) -> Self {
+        let quota = |rate: NonZeroU32| {
+            let burst = rate.saturating_add(rate.get());
+            Quota::per_second(rate).allow_burst(burst)
+        };
+        Self {
+            hooks: hook_rate.map(|rate| RateLimiter::keyed(quota(rate))),
+            unproven_by_hook: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_HOOK)),
+            unproven_by_source: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_SOURCE)),
+            clock: DefaultClock::default(),
+        }
+    }
+
+    /// Lets a genuine delivery in, or says when it may come again. The hook must exist: what is
+    /// kept of it is kept for ever.
+    pub(crate) fn admit(&self, hook: &str) -> Result<(), Refusal> {
+        let Some(hooks) = &self.hooks else {
+            return Ok(());
+        };
+        match hooks.check_key(&hook.to_owned()) {
+            Ok(()) => Ok(()),
+            Err(until) => Err(too_many(until.wait_time_from(self.clock.now()))),
+        }
+    }
+
+    /// The answer to a delivery that proves nothing. Past the limits it is told to stay away.
+    pub(crate) fn refuse_unproven(&self, hook: &str, peer: Peer) -> Refusal {
+        let now = || self.clock.now();
+        let by_hook = self.unproven_by_hook.check_key(&hook.to_owned());
+        let by_hook = by_hook.err().map(|until| until.wait_time_from(now()));
+        let by_source = self.source(peer).and_then(|source| {
+            let checked = self.unproven_by_source.check_key(&source);
+            checked.err().map(|until| until.wait_time_from(now()))
+        });
+        match by_hook.max(by_source) {
+            Some(wait) => too_many(wait),
+            None => Refusal::plain(Code::SignatureInvalid),
+        }
+    }
+
+    /// The address to count by, while there is room for it.
+    fn source(&self, peer: Peer) -> Option<IpAddr> {
+        if self.unproven_by_source.len() >= SOURCES_MAX {
+            self.unproven_by_source.retain_recent();
+        }
+        (self.unproven_by_source.len() < SOURCES_MAX).then(|| neighbourhood(peer.0.ip()))
+    }
+}
+
+fn too_many(wait: Duration) -> Refusal {
+    let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    Refusal::plain(Code::TooManyRequests).retry_in(Span::from_millis(wait))
+}
+
+/// One sender's addresses as one: whoever has an IPv6 address has the 2^64 beside it.
+fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str) -> Peer {
+        Peer(SocketAddr::new(address.parse().unwrap(), 1))
+    }
+
+    fn code(refusal: &Refusal) -> Option<Code> {
+        refusal.problem().code()
+    }
+
+    #[test]
+    fn a_hook_has_its_burst_and_the_others_have_theirs() {
+        let edge = Edge::new(NonZeroU32::new(1));
+
+        let answers = [(); 3].map(|()| edge.admit("main/orders").is_ok());
+
+        assert_eq!(answers, [true, true, false]);
+        assert!(edge.admit("main/others").is_ok());
+        let refusal = edge.admit("main/orders").unwrap_err();
+        assert_eq!(code(&refusal), Some(Code::TooManyRequests));
+        assert!(refusal.problem().retry_in.is_some());
+    }
+
+    #[test]
+    fn no_limit_is_no_limit() {
+        let edge = Edge::new(None);
+
+        assert!((0..10_000).all(|_| edge.admit("main/orders").is_ok()));
+    }
+
+    #[test]
+    fn one_address_runs_out_before_the_hook_does() {
+        let edge = Edge::new(None);
+        let ask = |from: &str| code(&edge.refuse_unproven("main/orders", peer(from)));
+
+        let own: Vec<_> = (0..11).map(|_| ask("192.0.2.1")).collect();
+
+        assert!(
+            own[..10]
+                .iter()
+                .all(|code| *code == Some(Code::SignatureInvalid))
+        );
+        assert_eq!(own[10], Some(Code::TooManyRequests));
+        assert_eq!(ask("192.0.2.2"), Some(Code::SignatureInvalid));
+    }
+
+    #[test]
+    fn a_hook_runs_out_however_many_addresses_ask() {
+        let edge = Edge::new(None);
+        let ask = |n: u8| code(&edge.refuse_unproven("main/orders", peer(&format!("192.0.2.{n}"))));
+
+        let asked: Vec<_> = (0..61).map(ask).collect();
+
+        assert_eq!(asked[59], Some(Code::SignatureInvalid));
+        assert_eq!(asked[60], Some(Code::TooManyRequests));
+    }
+
+    #[test]
+    fn addresses_of_one_neighbourhood_are_one() {
+        let (one, other) = (peer("2001:db8::1"), peer("2001:db8::ffff:2"));
+
+        assert_eq!(neighbourhood(one.0.ip()), neighbourhood(other.0.ip()));
+        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        assert_eq!(neighbourhood(mapped).to_string(), "192.0.2.1");
+    }
+}

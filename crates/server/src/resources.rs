@@ -1,0 +1,180 @@
+//! Resources: list, show, download.
+
+use std::str::FromStr;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::IntoResponse as _;
+use semel_api::Code;
+use semel_api::types::{Page, Resource, ResourceFilter};
+use semel_model::{Fault, ResourceRef};
+use semel_store::resources::{self, ResourceRow};
+use uuid::Uuid;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::cursor;
+use crate::query::{Named, Params, page_size};
+use crate::refusal::Refusal;
+
+/// The most characters of a file's name.
+const FILE_NAME_CHARS_MAX: usize = 120;
+
+/// A digest in an address.
+struct Digits(ResourceRef);
+
+impl FromStr for Digits {
+    type Err = semel_model::resource::ResourceRefError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        format!("res://{text}").parse().map(Self)
+    }
+}
+
+/// `GET /v1/resources`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<ResourceFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let found = resources::list(app.cell(), caller.namespace_id, before, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    answer::ok(&Page {
+        items: found.iter().map(view).collect(),
+        next: last.map(|last| cursor::write(last.created_at, &start_of(last))),
+    })
+}
+
+/// `GET /v1/resources/{digest}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, digest: Named) -> Answered {
+    answer::ok(&view(&find(&app, &caller, &digest).await?))
+}
+
+/// `GET /v1/resources/{digest}/content`: the bytes, for a file and never for a page.
+pub(crate) async fn download(State(app): State<App>, caller: Caller, digest: Named) -> Answered {
+    let row = find(&app, &caller, &digest).await?;
+    let opened = app
+        .engine
+        .resources()
+        .open(caller.namespace_id, row.resource.resource)
+        .await
+        .map_err(|fault| refuse(&fault))?;
+    let mut headers = file_headers(&row);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(opened.bytes));
+    Ok((headers, Body::from_stream(opened.stream)).into_response())
+}
+
+async fn find(app: &App, caller: &Caller, digest: &Named) -> Result<ResourceRow, Refusal> {
+    let Digits(resource) = digest.read(Code::ResourceNotFound)?;
+    resources::find(app.cell(), caller.namespace_id, resource)
+        .await?
+        .ok_or_else(|| Refusal::plain(Code::ResourceNotFound))
+}
+
+fn refuse(fault: &Fault) -> Refusal {
+    tracing::warn!(
+        code = fault.code,
+        cause = fault.message,
+        "a resource could not be opened"
+    );
+    Refusal::new(Code::ResourcesUnavailable, fault.message.clone())
+}
+
+/// Whatever the bytes are, a browser saves them: it neither guesses their type nor runs them.
+fn file_headers(row: &ResourceRow) -> HeaderMap {
+    let plain = HeaderValue::from_static("application/octet-stream");
+    let media_type = HeaderValue::from_str(&row.resource.media_type).unwrap_or(plain);
+    let saved = format!("attachment; filename=\"{}\"", file_name(row));
+    let saved = HeaderValue::from_str(&saved).unwrap_or(HeaderValue::from_static("attachment"));
+    HeaderMap::from_iter([
+        (CONTENT_TYPE, media_type),
+        (CONTENT_DISPOSITION, saved),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("default-src 'none'; sandbox"),
+        ),
+    ])
+}
+
+/// What people call it, in letters that no shell and no header trips over; or its digest.
+fn file_name(row: &ResourceRow) -> String {
+    let safe = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let name: String = row
+        .name
+        .iter()
+        .flat_map(|name| name.chars())
+        .map(|letter| if safe(letter) { letter } else { '_' })
+        .take(FILE_NAME_CHARS_MAX)
+        .collect();
+    match name.trim_start_matches('.') {
+        "" => hex::encode(row.resource.resource.digest()),
+        name => name.to_owned(),
+    }
+}
+
+/// The first bytes of a digest, which tell it from all others of the same instant.
+fn start_of(row: &ResourceRow) -> Uuid {
+    let mut start = [0; 16];
+    start.copy_from_slice(&row.resource.resource.digest()[..16]);
+    Uuid::from_bytes(start)
+}
+
+fn view(row: &ResourceRow) -> Resource {
+    Resource {
+        resource: row.resource.resource,
+        bytes: row.resource.bytes,
+        media_type: row.resource.media_type.clone(),
+        name: row.name.clone(),
+        run: row.run,
+        step: row.step.clone(),
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use semel_model::RunId;
+
+    use super::*;
+
+    fn named(name: &str) -> ResourceRow {
+        ResourceRow {
+            resource: semel_model::Resource {
+                resource: ResourceRef::from_digest([0xab; 32]),
+                bytes: 1,
+                media_type: "text/html\r\nx: y".to_owned(),
+            },
+            name: Some(name.to_owned()),
+            run: RunId::from_uuid(Uuid::nil()),
+            step: "render".to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_download_is_saved_and_never_shown() {
+        let headers = file_headers(&named("a\"b/../c é.html"));
+
+        let saved = "attachment; filename=\"a_b_.._c__.html\"";
+        assert_eq!(headers[CONTENT_DISPOSITION], saved);
+        assert_eq!(headers[CONTENT_TYPE], "application/octet-stream");
+        assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_called_by_its_digest() {
+        assert_eq!(file_name(&named("...")), "ab".repeat(32));
+    }
+}

@@ -1,0 +1,102 @@
+//! The edge: how much is let in, and how slowly.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_api::Problem;
+use semel_server::ServerOptions;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::authentic::SECRETS;
+use crate::signing::sign;
+use crate::world::World;
+
+const OPEN: &str = "trigger:\n  webhook: { auth: none, key: input.id }\n\
+    steps:\n  - id: note\n    kv: { add: seen }\n";
+
+#[tokio::test]
+async fn a_hook_takes_its_burst_and_says_when_to_come_again() -> Result<()> {
+    let world = World::start_with(ServerOptions {
+        hook_rate: NonZeroU32::new(1),
+        ..ServerOptions::default()
+    })
+    .await?;
+    world.publish("hook", OPEN).await?;
+    world.publish("other", OPEN).await?;
+
+    let mut statuses = Vec::new();
+    for n in 0..3 {
+        let body = format!(r#"{{"id":"{n}"}}"#);
+        let answer = world.bare.post("/hooks/main/hook", body).await?;
+        statuses.push(answer.status.as_u16());
+        if n == 2 {
+            assert_eq!(answer.json::<Problem>()?.code, "too-many-requests");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+        }
+    }
+    let other = world
+        .bare
+        .post("/hooks/main/other", r#"{"id":"1"}"#)
+        .await?;
+
+    assert_eq!(statuses, [202, 202, 429]);
+    assert_eq!(other.status, 202);
+    Ok(())
+}
+
+#[tokio::test]
+async fn strangers_are_told_to_stay_away_and_never_keep_a_genuine_delivery_out() -> Result<()> {
+    let world = World::start().await?;
+    world.publish_signed("hook", "github", SECRETS[0]).await?;
+    let now = world.now().await?;
+    let make = |secret: &str, id: u32| sign("github", secret, "/hooks/main/hook", id, now);
+
+    let mut statuses = Vec::new();
+    for id in 0..12 {
+        let answer = world.send(&make(SECRETS[1], id)).await?;
+        statuses.push(answer.status.as_u16());
+        let waits = answer.header("retry-after").is_some();
+        assert_eq!(waits, answer.status == 429);
+    }
+    let genuine = world.send(&make(SECRETS[0], 100)).await?;
+
+    assert_eq!(statuses[..10], [401; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    assert_eq!(genuine.status, 202);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_head_or_a_body_that_does_not_come_is_not_waited_for() -> Result<()> {
+    let world = World::start_with(ServerOptions {
+        header_patience: Duration::from_millis(200),
+        body_patience: Duration::from_millis(200),
+        ..ServerOptions::default()
+    })
+    .await?;
+    let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\n";
+    let announced = format!("{head}content-length: 100\r\n\r\n{{");
+
+    let slow_head = read_answer(&world, head).await?;
+    let slow_body = read_answer(&world, &announced).await?;
+
+    assert!(
+        slow_head.is_empty() || slow_head.starts_with("HTTP/1.1 408"),
+        "{slow_head}"
+    );
+    assert!(slow_body.starts_with("HTTP/1.1 408"), "{slow_body}");
+    assert!(slow_body.contains("body-incomplete"), "{slow_body}");
+    Ok(())
+}
+
+/// Sends the beginning of a request, and reads until the server hangs up.
+async fn read_answer(world: &World, text: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(world.address).await?;
+    stream.write_all(text.as_bytes()).await?;
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    tokio::time::timeout(Duration::from_secs(5), read).await??;
+    Ok(answer)
+}

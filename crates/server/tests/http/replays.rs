@@ -1,0 +1,151 @@
+//! Replays: a body that was signed once runs once, under however many ids it comes.
+
+use anyhow::Result;
+use semel_api::types::Started;
+use semel_model::{ClaimId, Key, Span};
+use semel_store::flows::ensure_namespace;
+use semel_store::seen_bodies::{self, Body};
+use semel_store::{clock, retain};
+use sha2::{Digest as _, Sha256};
+
+use crate::authentic::{SECRETS, STEPS};
+use crate::signing::{Signed, sign, webhook};
+use crate::world::World;
+
+const TARGET: &str = "/hooks/main/hook";
+const ID: &str = "x-github-delivery";
+
+/// A hook for GitHub, and a delivery to it.
+async fn world(rest: &str) -> Result<(World, Signed)> {
+    let world = World::start().await?;
+    world
+        .set_secret("hook", SECRETS[0], Span::from_secs(0))
+        .await?;
+    let webhook = webhook("github", "hook").replace(" }", rest);
+    let flow = format!("trigger:\n  webhook: {webhook}\n{STEPS}");
+    world.publish("hook", &flow).await?;
+    let signed = sign("github", SECRETS[0], TARGET, 1, world.now().await?);
+    Ok((world, signed))
+}
+
+async fn count_runs(world: &World) -> Result<i64> {
+    let client = world.database.connect().await?;
+    let row = client.query_one("SELECT count(*) FROM runs", &[]).await?;
+    Ok(row.get(0))
+}
+
+#[tokio::test]
+async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
+    let (world, signed) = world(" }").await?;
+
+    let first: Started = world.send(&signed).await?.json()?;
+    let mut held = Vec::new();
+    for id in ["forged-1", "forged-2"] {
+        let answer = world.send(&signed.clone().with(ID, id)).await?;
+        assert_eq!(answer.status, 202);
+        held.push(answer.json::<Started>()?);
+    }
+    let again: Started = world.send(&signed).await?.json()?;
+
+    assert!(!first.quarantined && !again.quarantined);
+    assert_eq!(first.run, again.run);
+    assert!(
+        held.iter()
+            .all(|one| one.quarantined && one.run == first.run)
+    );
+    assert_eq!(count_runs(&world).await?, 1);
+    let page = world.client.list_duplicates(Some(first.run)).await?;
+    let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
+    assert_eq!((replay.verdict.as_str(), replay.count), ("quarantined", 2));
+    assert_eq!(replay.payload.as_ref().unwrap()["issue"], 1);
+    let metrics = world.bare.get("/metrics").await?.text();
+    assert!(metrics.contains("semel_replays_total 2"), "{metrics}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_many_ids_at_once_one_runs() -> Result<()> {
+    let (world, signed) = world(" }").await?;
+
+    let ids = (0..16).map(|n| signed.clone().with(ID, &format!("id-{n}")));
+    let ids: Vec<Signed> = ids.collect();
+    let answers = futures_util::future::try_join_all(ids.iter().map(|one| world.send(one))).await?;
+
+    let mut free = 0;
+    for answer in answers {
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        free += usize::from(!answer.json::<Started>()?.quarantined);
+    }
+    assert_eq!(free, 1);
+    assert_eq!(count_runs(&world).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_again() -> Result<()> {
+    let (world, signed) = world(" }").await?;
+    let cell = world.engine.cell();
+    // What a crash between the two commits leaves behind.
+    let claim = ClaimId::derive(
+        &"main".parse()?,
+        &"hook".parse()?,
+        &Key::new(*b"delivery-1")?,
+    );
+    let body = Body {
+        namespace_id: ensure_namespace(cell, &"main".parse()?).await?,
+        flow: "hook",
+        digest: &Sha256::digest(&signed.body).into(),
+        claim,
+        keep: Span::from_secs(3_600),
+    };
+    assert_eq!(seen_bodies::remember(cell, body).await?, Some(claim));
+
+    let forged: Started = world
+        .send(&signed.clone().with(ID, "forged"))
+        .await?
+        .json()?;
+    let lost: Started = world.send(&signed).await?.json()?;
+
+    assert!(forged.quarantined);
+    assert!(!lost.quarantined);
+    assert_eq!(forged.run, lost.run, "it is held for the run to come");
+    assert_eq!(count_runs(&world).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_trigger_can_take_them_as_they_come() -> Result<()> {
+    let (world, signed) = world(", replay: accept }").await?;
+
+    world.send(&signed).await?;
+    let other: Started = world
+        .send(&signed.clone().with(ID, "other"))
+        .await?
+        .json()?;
+
+    assert!(!other.quarantined);
+    assert_eq!(count_runs(&world).await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_is_forgotten_with_its_key_and_not_before() -> Result<()> {
+    let (world, signed) = world(" }").await?;
+    let cell = world.engine.cell();
+    world.send(&signed).await?;
+    let month = std::time::Duration::from_secs(30 * 86_400);
+
+    clock::move_ahead(cell, month).await?;
+    retain::sweep(cell).await?;
+    let held: Started = world
+        .send(&signed.clone().with(ID, "early"))
+        .await?
+        .json()?;
+    clock::move_ahead(cell, std::time::Duration::from_secs(300)).await?;
+    retain::sweep(cell).await?;
+    let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;
+
+    assert!(held.quarantined);
+    assert!(!free.quarantined);
+    Ok(())
+}

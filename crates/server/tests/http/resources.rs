@@ -1,0 +1,132 @@
+//! Resources over HTTP: listed by pages, downloaded as files, unknown to strangers.
+
+use anyhow::{Context, Result, bail};
+use hyper::Method;
+use semel_api::Code;
+use semel_api::types::ResourceFilter;
+use semel_model::request::PersistRequest;
+use semel_model::{Outcome, Resource, RunId, Span};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{World, refused};
+
+async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resource> {
+    let request = PersistRequest {
+        value: json!(text),
+        name: name.map(str::to_owned),
+        media_type: "text/html".to_owned(),
+        keep: Span::from_secs(3_600),
+    };
+    let namespace = "main".parse()?;
+    let namespace_id =
+        semel_store::flows::ensure_namespace(world.engine.cell(), &namespace).await?;
+    let run = RunId::from_uuid(Uuid::from_u128(1));
+    let resources = world.engine.resources();
+    match resources
+        .persist(namespace_id, run, "render", &request)
+        .await
+    {
+        Outcome::Done(receipt) => receipt.kept.first().cloned().context("one is kept"),
+        other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => bail!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn resources_are_listed_by_pages_newest_first() -> Result<()> {
+    let world = World::start().await?;
+    let mut kept = Vec::new();
+    for number in 0..5 {
+        kept.push(
+            persist(&world, &format!("text {number}"), None)
+                .await?
+                .resource,
+        );
+    }
+    kept.reverse();
+
+    let mut listed = Vec::new();
+    let mut filter = ResourceFilter {
+        limit: Some(2),
+        cursor: None,
+    };
+    loop {
+        let page = world.client.list_resources(&filter).await?;
+        listed.extend(page.items.iter().map(|item| item.resource));
+        match page.next {
+            Some(cursor) => filter.cursor = Some(cursor),
+            None => break,
+        }
+    }
+
+    assert_eq!(listed, kept);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_is_downloaded_as_a_file() -> Result<()> {
+    let world = World::start().await?;
+    let page = format!("<script>alert(1)</script>{}", "x".repeat(300_000));
+    let kept = persist(&world, &page, Some("report of May.html")).await?;
+
+    let shown = world.client.get_resource(kept.resource).await?;
+    let mut content = world.client.open_resource(kept.resource).await?;
+    let mut read = Vec::new();
+    while let Some(piece) = content.next().await? {
+        read.extend_from_slice(&piece);
+    }
+    let digits = kept.resource.to_string().replace("res://", "");
+    let path = format!("/v1/resources/{digits}/content");
+    let bearer = format!("Bearer {}", world.token);
+    let headers = [("authorization", bearer.as_str())];
+    let answer = world
+        .bare
+        .send(Method::GET, &path, &headers, bytes::Bytes::new())
+        .await?;
+
+    assert_eq!(
+        (shown.bytes, shown.step.as_str()),
+        (page.len() as u64, "render")
+    );
+    assert!(read == page.as_bytes());
+    let header = |name: &str| {
+        answer
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    assert_eq!(
+        header("content-disposition"),
+        Some("attachment; filename=\"report_of_May.html\"")
+    );
+    assert_eq!(header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(header("cache-control"), Some("no-store"));
+    assert_eq!(
+        header("content-length"),
+        Some(page.len().to_string().as_str())
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stranger_and_a_wrong_name_find_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let kept = persist(&world, "mine", None).await?;
+    let stranger = world.stranger().await?;
+
+    let foreign = stranger.get_resource(kept.resource).await;
+    let foreign_bytes = stranger.open_resource(kept.resource).await;
+    let odd = world.bare.get("/v1/resources/..%2F..%2Fetc").await?;
+
+    assert_eq!(refused(foreign)?, Code::ResourceNotFound);
+    assert_eq!(refused(foreign_bytes)?, Code::ResourceNotFound);
+    assert_eq!(odd.status, 401, "nobody looks without a token");
+    assert!(
+        stranger
+            .list_resources(&ResourceFilter::default())
+            .await?
+            .items
+            .is_empty()
+    );
+    Ok(())
+}

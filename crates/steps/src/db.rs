@@ -1,0 +1,243 @@
+//! PostgreSQL as a destination: one statement and the marker of its effect, in one transaction.
+//!
+//! ```text
+//! BEGIN ─▶ marker ─┬─ is new ─▶ statement ─▶ its result into the marker ═▶ COMMIT ─▶ done
+//!                  └─ is there ─▶ the result that it holds ─▶ ROLLBACK ─▶ done, repeated
+//! ```
+//!
+//! Before `COMMIT` is sent nothing can have happened, whatever breaks: a transaction that nobody
+//! commits is rolled back. After it, only an answer of the server settles what became of it. A
+//! worker that lost its lease and one that took over meet at the marker's unique index: the second
+//! waits there for the first to end, and then reads its result or performs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_model::connection::{PostgresTarget, Target};
+use semel_model::request::DbRequest;
+use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::destination::Destination;
+use crate::executors::Reach;
+use crate::fault;
+use crate::gate::SendGate;
+
+mod bind;
+mod marker;
+mod pool;
+mod record;
+mod session;
+mod statement;
+mod trouble;
+
+use self::marker::Marked;
+use self::pool::Pools;
+use self::session::{Mode, Session};
+
+/// The most rows that a statement may answer.
+pub const ROWS_MAX: usize = 10_000;
+
+/// The most bytes that the rows of an answer may have, as JSON.
+pub const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// How long the answer to a `COMMIT` is awaited, even where the request's time is nearly up: giving
+/// up on it makes a doubt.
+const COMMIT_PATIENCE_MIN: Duration = Duration::from_secs(1);
+
+/// How long `test` and `prepare` may take.
+const CARE_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Runs statements in the databases of others.
+#[derive(Clone)]
+pub struct DbCaller {
+    gate: Arc<dyn SendGate>,
+    pools: Arc<Pools>,
+}
+
+/// Why an attempt ended without a receipt.
+enum Stop {
+    Failed(Fault),
+    InDoubt(Doubt),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
+}
+
+impl DbCaller {
+    /// A caller that sends only while the gate is open, to addresses within reach.
+    #[must_use]
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Self {
+        Self {
+            gate,
+            pools: Arc::new(Pools::new(reach.egress.clone())),
+        }
+    }
+
+    /// Runs the statement and leaves the effect's marker, in one transaction.
+    pub async fn perform(&self, request: &DbRequest, to: &Destination, key: EffectId) -> Outcome {
+        match self.attempt(request, to, key).await {
+            Ok(response) => Outcome::Done(Receipt::new(response, None)),
+            Err(Stop::Failed(fault)) => Outcome::Failed(fault),
+            Err(Stop::InDoubt(doubt)) => Outcome::InDoubt(doubt),
+        }
+    }
+
+    /// Runs a statement that changes nothing, in a transaction that cannot.
+    pub async fn read(&self, request: &DbRequest, to: &Destination) -> Outcome {
+        let deadline = Instant::now() + request.timeout.to_duration();
+        let reading = async {
+            let session = self.begin(request, to, Mode::ReadOnly).await?;
+            let result = statement::run(session.client(), request).await?;
+            session.roll_back().await;
+            Ok::<Value, Fault>(result)
+        };
+        match timeout_at(deadline, reading).await {
+            Ok(Ok(result)) => Outcome::Done(Receipt::new(result, None)),
+            Ok(Err(fault)) => Outcome::Failed(fault),
+            Err(_) => Outcome::Failed(too_slow()),
+        }
+    }
+
+    /// Makes the table of markers, where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Where the database cannot be reached, or the role may not make tables.
+    pub async fn prepare(&self, to: &Destination) -> Result<(), Fault> {
+        let making = async {
+            let client = self.pools.client(to, postgres(to)?).await?;
+            marker::make_table(&client).await
+        };
+        within(CARE_PATIENCE, making).await
+    }
+
+    /// Signs in and tells what is there, in one line.
+    ///
+    /// # Errors
+    ///
+    /// Where the database cannot be reached or refuses the role.
+    pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
+        let testing = async {
+            let client = self.pools.client(to, postgres(to)?).await?;
+            marker::describe_server(&client, &to.name).await
+        };
+        within(CARE_PATIENCE, testing).await
+    }
+
+    async fn attempt(
+        &self,
+        request: &DbRequest,
+        to: &Destination,
+        key: EffectId,
+    ) -> Result<Value, Stop> {
+        let deadline = Instant::now() + request.timeout.to_duration();
+        // Whatever breaks in here, no `COMMIT` was sent: the session is closed and rolled back.
+        let working = async {
+            let session = self.begin(request, to, Mode::Writing).await?;
+            match marker::leave(session.client(), key, &to.name).await? {
+                Marked::Before(result) => {
+                    session.roll_back().await;
+                    Ok((result, None))
+                }
+                Marked::Now => {
+                    fault::point("db.marked", &key.to_string()).await;
+                    let result = statement::run(session.client(), request).await?;
+                    expect_rows(request, &result)?;
+                    marker::keep_result(session.client(), key, &result).await?;
+                    Ok((result, Some(session)))
+                }
+            }
+        };
+        let worked = timeout_at(deadline, working).await;
+        match worked.unwrap_or_else(|_| Err(too_slow()))? {
+            (result, None) => Ok(with_repeated(result, true)),
+            (result, Some(session)) => {
+                self.commit(session, key, deadline).await?;
+                Ok(with_repeated(result, false))
+            }
+        }
+    }
+
+    /// A connection in a transaction that has done nothing yet.
+    async fn begin(
+        &self,
+        request: &DbRequest,
+        to: &Destination,
+        mode: Mode,
+    ) -> Result<Session, Fault> {
+        let target = postgres(to)?;
+        statement::admit(&request.statement)?;
+        self.ask_gate()?;
+        let client = self.pools.client(to, target).await?;
+        self.ask_gate()?;
+        Session::begin(client, mode, request.timeout).await
+    }
+
+    async fn commit(&self, session: Session, key: EffectId, deadline: Instant) -> Result<(), Stop> {
+        fault::point("db.commit", &key.to_string()).await;
+        self.ask_gate()?;
+        let patience = deadline.max(Instant::now() + COMMIT_PATIENCE_MIN);
+        let committed = session.commit(patience).await;
+        fault::point("db.committed", &key.to_string()).await;
+        committed
+    }
+
+    fn ask_gate(&self) -> Result<(), Fault> {
+        if self.gate.is_open() {
+            Ok(())
+        } else {
+            let message = "the lease ran out before anything was committed";
+            Err(Fault::passing("lease-lost", message))
+        }
+    }
+}
+
+fn postgres(to: &Destination) -> Result<&PostgresTarget, Fault> {
+    match &to.connection.to {
+        Target::Postgres(target) => Ok(target),
+        Target::Http(_)
+        | Target::Smtp(_)
+        | Target::Ssh(_)
+        | Target::Slack(_)
+        | Target::Webhook(_)
+        | Target::Llm(_) => Err(to.unfit("db")),
+    }
+}
+
+fn expect_rows(request: &DbRequest, result: &Value) -> Result<(), Fault> {
+    let met = result["rows"].as_u64().unwrap_or_default();
+    match request.rows {
+        Some(expected) if expected != met => {
+            let message = format!(
+                "the statement met {met} rows and was to meet {expected}: it was rolled back"
+            );
+            Err(Fault::permanent("rows-unexpected", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn with_repeated(mut result: Value, repeated: bool) -> Value {
+    if let Some(result) = result.as_object_mut() {
+        result.insert("repeated".to_owned(), json!(repeated));
+    }
+    result
+}
+
+async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let ended = timeout_at(Instant::now() + patience, work).await;
+    ended.unwrap_or_else(|_| Err(too_slow()))
+}
+
+fn too_slow() -> Fault {
+    let message = "the time was up before the transaction was committed: it is rolled back";
+    Fault::passing("timeout", message)
+}

@@ -1,0 +1,143 @@
+//! The marker of an effect: a row that commits together with what it marks.
+
+use semel_model::{EffectId, Fault};
+use serde_json::Value;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{Json, Type};
+use tokio_postgres::{Client, Error};
+
+use super::trouble;
+
+/// The table of markers. It lies in the schema that the role's search path names first.
+const TABLE: &str = r#"
+    CREATE TABLE IF NOT EXISTS semel_effects (
+        key    uuid PRIMARY KEY,
+        result json,
+        at     timestamptz NOT NULL DEFAULT now()
+    );
+    COMMENT ON TABLE semel_effects IS
+        'One row per effect that Semel has committed here, so that none is committed twice. Rows may be deleted once their runs are forgotten.'
+"#;
+
+/// Whether an effect was marked before.
+pub(super) enum Marked {
+    /// It happened: this was its result.
+    Before(Value),
+    /// The marker is new, and commits with what follows.
+    Now,
+}
+
+/// Leaves the marker, or reads the one that is there. Waits for whoever is leaving the same.
+pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<Marked, Fault> {
+    let left = client
+        .execute_typed(
+            "INSERT INTO semel_effects (key) VALUES ($1) ON CONFLICT (key) DO NOTHING",
+            &[(key.as_uuid(), Type::UUID)],
+        )
+        .await
+        .map_err(|error| explain(error, name))?;
+    if left == 1 {
+        return Ok(Marked::Now);
+    }
+    let rows = client
+        .query_typed(
+            "SELECT result FROM semel_effects WHERE key = $1",
+            &[(key.as_uuid(), Type::UUID)],
+        )
+        .await
+        .map_err(trouble::fault)?;
+    match rows
+        .first()
+        .map(|row| row.try_get::<_, Option<Json<Value>>>(0))
+    {
+        Some(Ok(Some(Json(result)))) => Ok(Marked::Before(result)),
+        Some(Ok(None) | Err(_)) => Err(Fault::permanent(
+            "marker-damaged",
+            format!("the marker of {key} in semel_effects holds no result: somebody changed it"),
+        )),
+        None => Err(Fault::passing(
+            "marker-moved",
+            format!("the marker of {key} was deleted from semel_effects a moment ago"),
+        )),
+    }
+}
+
+/// Writes the result into the marker. It must still be there: a statement that deletes its own
+/// marker would be performed again.
+pub(super) async fn keep_result(
+    client: &Client,
+    key: EffectId,
+    result: &Value,
+) -> Result<(), Fault> {
+    let kept = client
+        .execute_typed(
+            "UPDATE semel_effects SET result = $2 WHERE key = $1",
+            &[(key.as_uuid(), Type::UUID), (&Json(result), Type::JSON)],
+        )
+        .await
+        .map_err(trouble::fault)?;
+    match kept {
+        1 => Ok(()),
+        _ => Err(Fault::permanent(
+            "marker-damaged",
+            "the statement removed its own marker from semel_effects: it was rolled back",
+        )),
+    }
+}
+
+/// Makes the table where it is not there.
+pub(super) async fn make_table(client: &Client) -> Result<(), Fault> {
+    if has_table(client).await? {
+        return Ok(());
+    }
+    client.batch_execute(TABLE).await.map_err(|error| {
+        let message = format!(
+            "{}; a role that may make tables can run: {}",
+            trouble::describe(&error),
+            TABLE.split_whitespace().collect::<Vec<_>>().join(" ")
+        );
+        Fault {
+            message,
+            ..trouble::fault(error)
+        }
+    })
+}
+
+/// Who the server is, who we are there, and whether the markers' table is there.
+pub(super) async fn describe_server(client: &Client, name: &str) -> Result<String, Fault> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version'), current_user::text",
+            &[],
+        )
+        .await
+        .map_err(trouble::fault)?;
+    let (version, role): (String, String) = (row.get(0), row.get(1));
+    let markers = match has_table(client).await? {
+        true => "semel_effects is there".to_owned(),
+        false => format!("semel_effects is missing: semel connection prepare {name}"),
+    };
+    Ok(format!("PostgreSQL {version} as {role}; {markers}"))
+}
+
+async fn has_table(client: &Client) -> Result<bool, Fault> {
+    let row = client
+        .query_one("SELECT to_regclass('semel_effects') IS NOT NULL", &[])
+        .await
+        .map_err(trouble::fault)?;
+    Ok(row.get(0))
+}
+
+fn explain(error: Error, name: &str) -> Fault {
+    match error.code() {
+        Some(code) if *code == SqlState::UNDEFINED_TABLE => Fault::permanent(
+            "marker-missing",
+            format!("the table semel_effects is not there: semel connection prepare {name}"),
+        ),
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => Fault::permanent(
+            "marker-denied",
+            "the role may not use semel_effects: GRANT SELECT, INSERT, UPDATE ON semel_effects to it",
+        ),
+        Some(_) | None => trouble::fault(error),
+    }
+}

@@ -1,0 +1,105 @@
+//! A connection in the middle of a transaction.
+
+use deadpool_postgres::{ClientWrapper, Object};
+use semel_model::{Doubt, Fault, Span};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::Stop;
+use super::trouble::{self, Ended};
+
+/// What a transaction may do.
+#[derive(Clone, Copy)]
+pub(super) enum Mode {
+    Writing,
+    ReadOnly,
+}
+
+/// A connection in the middle of a transaction.
+///
+/// Dropped before the transaction's end, it closes the connection: the pool must never hand out
+/// one on which another effect is still open.
+pub(super) struct Session {
+    client: Option<Object>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+impl Session {
+    /// Opens a transaction whose statements end by themselves when the request's time is up.
+    pub(super) async fn begin(client: Object, mode: Mode, timeout: Span) -> Result<Self, Fault> {
+        let session = Self {
+            client: Some(client),
+        };
+        let begin = match mode {
+            Mode::Writing => "BEGIN READ WRITE",
+            Mode::ReadOnly => "BEGIN READ ONLY",
+        };
+        let client = session.client();
+        client.batch_execute(begin).await.map_err(trouble::fault)?;
+        let patience_ms = timeout.as_millis().clamp(1, 86_400_000);
+        // A statement that waits for a lock gives up first: what it says then is of more use.
+        let lock_ms = (patience_ms / 2).max(1).to_string();
+        let patience_ms = patience_ms.to_string();
+        client
+            .query_typed(
+                "SELECT set_config('statement_timeout', $1, true),
+                        set_config('idle_in_transaction_session_timeout', $1, true),
+                        set_config('lock_timeout', $2, true)",
+                &[(&patience_ms, Type::TEXT), (&lock_ms, Type::TEXT)],
+            )
+            .await
+            .map_err(trouble::fault)?;
+        Ok(session)
+    }
+
+    /// The connection.
+    pub(super) fn client(&self) -> &Client {
+        match &self.client {
+            Some(client) => {
+                let client: &ClientWrapper = client;
+                client
+            }
+            None => unreachable!("a session holds its connection until it ends"),
+        }
+    }
+
+    /// Ends the transaction without a change and gives the connection back.
+    pub(super) async fn roll_back(mut self) {
+        if self.client().batch_execute("ROLLBACK").await.is_ok() {
+            drop(self.client.take());
+        }
+    }
+
+    /// Commits. From here on, silence is doubt.
+    pub(super) async fn commit(mut self, patience: Instant) -> Result<(), Stop> {
+        if self.client().is_closed() {
+            let message = "the connection broke before the transaction was committed";
+            return Err(Fault::passing("no-connection", message).into());
+        }
+        let answer = timeout_at(patience, self.client().batch_execute("COMMIT")).await;
+        match answer {
+            Ok(Ok(())) => {
+                drop(self.client.take());
+                Ok(())
+            }
+            Ok(Err(error)) => match trouble::commit_ended(&error) {
+                Ended::RolledBack => Err(trouble::fault(error).into()),
+                Ended::Unknown => Err(no_answer(&trouble::describe(&error))),
+            },
+            Err(_) => Err(no_answer("the time was up")),
+        }
+    }
+}
+
+fn no_answer(seen: &str) -> Stop {
+    let message = format!("COMMIT was sent and not answered: {seen}");
+    Stop::InDoubt(Doubt::new("no-answer", message))
+}

@@ -1,0 +1,276 @@
+//! What a destination answered, and what that says about whether the effect happened.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
+use reqwest::{Response, StatusCode};
+use semel_model::{Doubt, Fault, Outcome, Receipt, Resource, Span};
+use serde_json::{Map, Value};
+
+use super::unzip::{Unpacked, Unread};
+use crate::fault;
+use crate::resources::{KeepError, ResourceStore};
+
+/// The most bytes of an answer that are kept by reference.
+const KEPT_BYTES_MAX: u64 = 1 << 30;
+
+/// What an answer without a type is.
+const UNTYPED: &str = "application/octet-stream";
+
+/// A destination's answer, read to its end.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+}
+
+/// The body of an answer.
+pub(super) enum Body {
+    /// All of it.
+    Whole(Bytes),
+    /// Its beginning: the rest was too long, or unreadable.
+    Cut(Bytes),
+    /// Kept by reference.
+    Kept(Resource),
+}
+
+/// Where a body goes.
+#[derive(Clone, Copy)]
+pub(super) struct Room<'a> {
+    /// The most bytes in memory.
+    pub(super) memory_max: usize,
+    /// Who keeps longer ones, and whose they are.
+    pub(super) store: Option<(&'a dyn ResourceStore, i32)>,
+    /// Whether the request may be made again: an answer that could not be kept is then asked for
+    /// again instead of being cut.
+    pub(super) may_repeat: bool,
+}
+
+impl Answer {
+    /// Reads an answer. Where that tells of no answer, it tells of an outcome.
+    pub(super) async fn read(response: Response, room: Room<'_>) -> Result<Self, Outcome> {
+        let status = response.status();
+        let mut headers = response.headers().clone();
+        let is_gzip = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"gzip");
+        let gzip = headers.get(CONTENT_ENCODING).is_some_and(is_gzip);
+        if gzip {
+            headers.remove(CONTENT_ENCODING);
+            headers.remove(CONTENT_LENGTH);
+        }
+        let bytes = Unpacked::new(response, gzip);
+        let body = match Meaning::of(status) {
+            Meaning::Done => read_body(bytes, &headers, room).await,
+            // Only its first words are told.
+            Meaning::Refused { .. } | Meaning::Unclear => Ok(read_some(bytes, room).await),
+        };
+        fault::point("answer.read", "").await;
+        match body {
+            Ok(body) => Ok(Self {
+                status,
+                headers,
+                body,
+            }),
+            Err(Lost::Wire(why)) => {
+                let message = format!("{status}, but the answer broke off: {why}");
+                Err(Outcome::InDoubt(Doubt::new("answer-broken", message)))
+            }
+            Err(Lost::Unkept(fault)) => Err(Outcome::Failed(fault)),
+        }
+    }
+
+    /// What the answer says about the effect.
+    pub(super) fn outcome(self) -> Outcome {
+        let code = format!("http-{}", self.status.as_u16());
+        let retry_after = read_retry_after(&self.headers);
+        match Meaning::of(self.status) {
+            Meaning::Done => Outcome::Done(self.receipt()),
+            Meaning::Refused { retryable } => Outcome::Failed(Fault {
+                code,
+                message: self.excerpt(),
+                retryable,
+                retry_after,
+            }),
+            Meaning::Unclear => Outcome::InDoubt(Doubt {
+                code,
+                message: self.excerpt(),
+                retry_after,
+            }),
+        }
+    }
+
+    /// Whether it says that the request was carried out.
+    pub(super) fn is_done(&self) -> bool {
+        Meaning::of(self.status) == Meaning::Done
+    }
+
+    /// The answer as expressions see it.
+    pub(super) fn describe(&self, json: Value, text: &str) -> Map<String, Value> {
+        let mut response = Map::new();
+        response.insert("status".to_owned(), self.status.as_u16().into());
+        response.insert("headers".to_owned(), describe_headers(&self.headers));
+        response.insert("json".to_owned(), json);
+        response.insert("text".to_owned(), text.into());
+        response
+    }
+
+    fn receipt(self) -> Receipt {
+        let status = Some(self.status.as_u16());
+        let mut kept = Vec::new();
+        let response = match &self.body {
+            Body::Whole(bytes) => {
+                let json = serde_json::from_slice(bytes).unwrap_or_default();
+                self.describe(json, &String::from_utf8_lossy(bytes))
+            }
+            Body::Cut(bytes) => {
+                let mut cut = self.describe(Value::Null, &String::from_utf8_lossy(bytes));
+                cut.insert("truncated".to_owned(), true.into());
+                cut
+            }
+            Body::Kept(resource) => {
+                let mut by_reference = self.describe(Value::Null, "");
+                let described = serde_json::to_value(resource).unwrap_or_default();
+                by_reference.insert("resource".to_owned(), described);
+                kept.push(resource.clone());
+                by_reference
+            }
+        };
+        Receipt {
+            response: Value::Object(response),
+            status,
+            kept,
+        }
+    }
+
+    fn excerpt(&self) -> String {
+        let body: &[u8] = match &self.body {
+            Body::Whole(bytes) | Body::Cut(bytes) => bytes,
+            Body::Kept(_) => &[],
+        };
+        let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
+        match text.trim() {
+            "" => self.status.to_string(),
+            text => format!("{}: {text}", self.status),
+        }
+    }
+}
+
+/// What a status says about whether the effect happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Done,
+    Refused { retryable: bool },
+    Unclear,
+}
+
+impl Meaning {
+    fn of(status: StatusCode) -> Self {
+        match status.as_u16() {
+            // "See other" answers a request that was carried out; "not modified" one that need not be.
+            200..=299 | 303 | 304 => Self::Done,
+            301 | 307 | 308 => Self::Refused { retryable: false },
+            408 | 425 | 429 => Self::Refused { retryable: true },
+            400..=499 => Self::Refused { retryable: false },
+            _ => Self::Unclear,
+        }
+    }
+}
+
+/// Why there is no body.
+enum Lost {
+    /// The exchange broke off.
+    Wire(String),
+    /// It could not be kept, and may be asked for again.
+    Unkept(Fault),
+}
+
+async fn read_body(mut bytes: Unpacked, headers: &HeaderMap, room: Room<'_>) -> Result<Body, Lost> {
+    let mut begun = Vec::new();
+    loop {
+        match bytes.next().await {
+            Ok(None) => return Ok(Body::Whole(begun.into())),
+            Ok(Some(piece)) if begun.len() + piece.len() <= room.memory_max => {
+                begun.extend_from_slice(&piece);
+            }
+            Ok(Some(piece)) => return keep((begun.into(), piece), bytes, headers, room).await,
+            Err(Unread::Useless(_)) => return Ok(Body::Cut(begun.into())),
+            Err(Unread::Wire(error)) => return Err(Lost::Wire(super::trouble::describe(&error))),
+        }
+    }
+}
+
+/// Keeps a long body by reference, never holding more of it than what was read before.
+async fn keep(
+    (begun, piece): (Bytes, Bytes),
+    rest: Unpacked,
+    headers: &HeaderMap,
+    room: Room<'_>,
+) -> Result<Body, Lost> {
+    let Some((store, namespace_id)) = room.store else {
+        return Ok(Body::Cut(begun));
+    };
+    let media_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or(UNTYPED);
+    let stream = stream::iter([Ok(begun.clone()), Ok(piece)]).chain(into_stream(rest));
+    let kept = store
+        .keep(namespace_id, media_type, stream.boxed(), KEPT_BYTES_MAX)
+        .await;
+    match kept {
+        Ok(resource) => Ok(Body::Kept(resource)),
+        Err(KeepError::TooLarge { .. } | KeepError::Off) => Ok(Body::Cut(begun)),
+        Err(KeepError::Source(error)) => match find_unread(&error) {
+            Some(Unread::Useless(_)) => Ok(Body::Cut(begun)),
+            Some(Unread::Wire(_)) | None => Err(Lost::Wire(error.to_string())),
+        },
+        Err(error @ KeepError::Store(_)) if room.may_repeat => Err(Lost::Unkept(error.fault())),
+        // It happened, and the destination said so: what is lost is the end of its answer.
+        Err(KeepError::Store(_)) => Ok(Body::Cut(begun)),
+    }
+}
+
+fn into_stream(bytes: Unpacked) -> BoxStream<'static, io::Result<Bytes>> {
+    let next = async |mut bytes: Unpacked| match bytes.next().await {
+        Ok(piece) => Ok(piece.map(|piece| (piece, bytes))),
+        Err(unread) => Err(io::Error::other(unread)),
+    };
+    stream::try_unfold(bytes, next).boxed()
+}
+
+fn find_unread(error: &io::Error) -> Option<&Unread> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+async fn read_some(mut bytes: Unpacked, room: Room<'_>) -> Body {
+    let mut begun = Vec::new();
+    while let Ok(Some(piece)) = bytes.next().await {
+        let left = room.memory_max.saturating_sub(begun.len());
+        begun.extend_from_slice(&piece[..piece.len().min(left)]);
+        if piece.len() > left {
+            break;
+        }
+    }
+    Body::Cut(begun.into())
+}
+
+fn read_retry_after(headers: &HeaderMap) -> Option<Span> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Span::from_secs)
+}
+
+fn describe_headers(headers: &HeaderMap) -> Value {
+    let mut map = Map::new();
+    for (name, value) in headers {
+        if name != "set-cookie"
+            && let Ok(text) = value.to_str()
+        {
+            map.insert(name.as_str().to_owned(), Value::String(text.to_owned()));
+        }
+    }
+    Value::Object(map)
+}

@@ -1,0 +1,70 @@
+//! The course of one request: whether anything of it may have left.
+//!
+//! A request that runs out of time while its connection is being made has failed: nothing of it
+//! left. One that runs out of time later is in doubt. The two are told apart by one word that both
+//! sides change at once, so that a request which was called off cannot leave after all.
+//!
+//! ```text
+//! Here ──the first byte is let go──▶ Out
+//!   └────the exchange is given up──▶ Off
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::Pooling;
+
+const HERE: u8 = 0;
+const OUT: u8 = 1;
+const OFF: u8 = 2;
+
+tokio::task_local! {
+    /// The request that this task is sending. The HTTP client does not hand it to those who
+    /// resolve names and make connections, so it travels with the task.
+    pub(super) static COURSE: Arc<Course>;
+}
+
+/// The course of one request.
+pub(super) struct Course {
+    /// The port that it goes to.
+    pub(super) port: u16,
+    /// Whether a connection that stands is already more than nothing.
+    at_connection: bool,
+    state: AtomicU8,
+}
+
+impl Course {
+    /// A request that has not left. The first byte of one with a body is let go by its body: half
+    /// a request is none. One without a body is its head, and may leave as soon as a connection
+    /// stands; on a connection that stood before, nobody sees it leave.
+    pub(super) fn new(port: u16, has_body: bool, pooling: Pooling) -> Self {
+        let unseen = !has_body && pooling == Pooling::Shared;
+        Self {
+            port,
+            at_connection: !has_body,
+            state: AtomicU8::new(if unseen { OUT } else { HERE }),
+        }
+    }
+
+    /// Asks to let the first byte go. False where the request was called off.
+    pub(super) fn let_out(&self) -> bool {
+        let state = &self.state;
+        let before = state.compare_exchange(HERE, OUT, Ordering::AcqRel, Ordering::Acquire);
+        before.is_ok() || before == Err(OUT)
+    }
+
+    /// Tells that a connection stands. False where the request was called off.
+    pub(super) fn connected(&self) -> bool {
+        match self.at_connection {
+            true => self.let_out(),
+            false => self.state.load(Ordering::Acquire) != OFF,
+        }
+    }
+
+    /// Calls the request off. True where nothing of it left, and nothing will.
+    pub(super) fn call_off(&self) -> bool {
+        let state = &self.state;
+        let before = state.compare_exchange(HERE, OFF, Ordering::AcqRel, Ordering::Acquire);
+        before.is_ok() || before == Err(OFF)
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads in pages: the items of all of them, as one answer.
+
+use reqwest::header::{HeaderMap, LINK};
+use semel_model::request::{NextPage, Pages};
+use semel_model::{Fault, Outcome, Receipt};
+use serde_json::Value;
+use url::Url;
+
+use super::answer::{Answer, Body};
+use super::{HttpCaller, Sending};
+
+/// The most bytes of all pages together.
+const PAGES_BYTES_MAX: usize = 10 << 20;
+
+/// Reads page after page.
+pub(super) async fn gather(caller: &HttpCaller, sending: &Sending<'_>, pages: &Pages) -> Outcome {
+    let mut url = sending.url.clone();
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    let mut page_count: u32 = 0;
+    loop {
+        let left = PAGES_BYTES_MAX.saturating_sub(bytes);
+        let answer = match caller.follow(sending, &url, left, None).await {
+            Ok(answer) if answer.is_done() => answer,
+            Ok(answer) => return answer.outcome(),
+            Err(outcome) => return outcome,
+        };
+        page_count += 1;
+        let page = match read_page(&answer, pages, page_count) {
+            Ok(page) => page,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        bytes += page.bytes;
+        items.extend(page.items);
+        let next = match find_next(sending, &url, &answer.headers, &page.json, pages) {
+            Ok(next) => next,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        match next {
+            Some(next) if page_count < pages.most => url = next,
+            more => return Outcome::Done(receipt(&answer, items, page_count, more.is_some())),
+        }
+    }
+}
+
+struct Page {
+    items: Vec<Value>,
+    /// The page without its items.
+    json: Value,
+    bytes: usize,
+}
+
+fn read_page(answer: &Answer, pages: &Pages, page_count: u32) -> Result<Page, Fault> {
+    let bytes = match &answer.body {
+        Body::Whole(bytes) => bytes,
+        Body::Cut(_) | Body::Kept(_) => return Err(too_large()),
+    };
+    let unreadable = |what: &str| {
+        let message = format!("page {page_count} of the answer {what}");
+        Fault::permanent("page-unreadable", message)
+    };
+    let mut json: Value = serde_json::from_slice(bytes).map_err(|_| unreadable("is not JSON"))?;
+    let items = find_mut(&mut json, &pages.items).map(Value::take);
+    let Some(Value::Array(items)) = items else {
+        return Err(unreadable(&format!("has no list at `{}`", pages.items)));
+    };
+    Ok(Page {
+        items,
+        json,
+        bytes: bytes.len(),
+    })
+}
+
+/// Where the next page is, where there is one: at the same origin, or nowhere.
+fn find_next(
+    sending: &Sending<'_>,
+    current: &Url,
+    headers: &HeaderMap,
+    page: &Value,
+    pages: &Pages,
+) -> Result<Option<Url>, Fault> {
+    let next = match &pages.next {
+        NextPage::Link => {
+            let links = headers.get_all(LINK).iter();
+            let links = links.filter_map(|value| value.to_str().ok());
+            match links.filter_map(find_link).next() {
+                Some(link) => current.join(link).map_err(|_| elsewhere())?,
+                None => return Ok(None),
+            }
+        }
+        NextPage::Cursor { path, query } => match read_cursor(page, path) {
+            Some(cursor) => with_query(&sending.url, query, &cursor),
+            None => return Ok(None),
+        },
+    };
+    match next.origin() == sending.url.origin() && next.username().is_empty() {
+        true => Ok(Some(next)),
+        false => Err(elsewhere()),
+    }
+}
+
+/// The address of `rel="next"` in a `Link` header.
+fn find_link(header: &str) -> Option<&str> {
+    let mut rest = header;
+    while let Some((_, opened)) = rest.split_once('<') {
+        let (address, after) = opened.split_once('>')?;
+        let parameters = after.split('<').next().unwrap_or_default();
+        let is_next = parameters.split([';', ',']).any(|parameter| {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            name.trim().eq_ignore_ascii_case("rel")
+                && value
+                    .trim()
+                    .trim_matches('"')
+                    .split_ascii_whitespace()
+                    .any(|rel| rel.eq_ignore_ascii_case("next"))
+        });
+        if is_next {
+            return Some(address);
+        }
+        rest = after;
+    }
+    None
+}
+
+fn read_cursor(page: &Value, path: &str) -> Option<String> {
+    let found = path.split('.').try_fold(page, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        Value::Object(fields) => fields.get(name),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    });
+    match found? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+fn with_query(url: &Url, name: &str, value: &str) -> Url {
+    let others: Vec<(String, String)> = url
+        .query_pairs()
+        .filter(|(found, _)| found != name)
+        .map(|(found, value)| (found.into_owned(), value.into_owned()))
+        .collect();
+    let mut next = url.clone();
+    next.query_pairs_mut()
+        .clear()
+        .extend_pairs(others)
+        .append_pair(name, value);
+    next
+}
+
+fn find_mut<'a>(json: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    if path.is_empty() {
+        return Some(json);
+    }
+    path.split('.').try_fold(json, |value, name| match value {
+        Value::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
+        Value::Object(fields) => fields.get_mut(name),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
+fn receipt(answer: &Answer, items: Vec<Value>, page_count: u32, more: bool) -> Receipt {
+    let mut response = answer.describe(Value::Array(items), "");
+    response.insert("pages".to_owned(), page_count.into());
+    if more {
+        response.insert("truncated".to_owned(), true.into());
+    }
+    Receipt::new(Value::Object(response), Some(answer.status.as_u16()))
+}
+
+fn too_large() -> Fault {
+    let message = "all pages together exceed 10 MiB: ask for fewer pages (`most`) or fewer items";
+    Fault::permanent("answer-too-large", message)
+}
+
+fn elsewhere() -> Fault {
+    let message = "the next page is at another place than the first, so it was not read";
+    Fault::permanent("page-refused", message)
+}

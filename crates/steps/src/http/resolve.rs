@@ -1,0 +1,46 @@
+//! Names are resolved by [`Egress`], and connections go to the addresses that it checked.
+//!
+//! The HTTP client asks for a name's addresses only where it needs a new connection, and connects
+//! to what it is given: there is no second lookup that could answer otherwise.
+
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use semel_model::Fault;
+
+use super::course::COURSE;
+use crate::egress::Egress;
+
+/// Resolves names for the HTTP client.
+pub(super) struct Checked {
+    egress: Arc<Egress>,
+}
+
+/// An address must not be spoken to, or is not known. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub(super) struct Refusal(pub(super) Fault);
+
+impl Checked {
+    pub(super) fn new(egress: Arc<Egress>) -> Self {
+        Self { egress }
+    }
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let egress = self.egress.clone();
+        let port = COURSE.try_with(|course| course.port);
+        Box::pin(async move {
+            let host = name.as_str();
+            let proxy = egress.proxy();
+            if proxy.and_then(|proxy| proxy.host_str()) == Some(host) {
+                let found = tokio::net::lookup_host((host, 0)).await?;
+                return Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs);
+            }
+            let port = port.map_err(|_| "a connection that no request asked for")?;
+            let addresses = egress.resolve(host, port).await.map_err(Refusal)?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}

@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+
+use semel_model::connection::{HttpTarget, SignIn, Target};
+use semel_model::{Connection, Doubt, Receipt};
+use serde_json::Value;
+
+use super::*;
+
+fn destination(name: &str, version: i64, limits: connection::Limits) -> Destination {
+    let target = Target::Http(HttpTarget {
+        base_url: "https://books.example".to_owned(),
+        sign_in: SignIn::None,
+        headers: Vec::new(),
+        trust: None,
+        redirects: 0,
+    });
+    let mut connection = Connection::to(target);
+    connection.limits = limits;
+    Destination::new(name.to_owned(), 1, version, connection, BTreeMap::new())
+}
+
+fn limits(at_once: u32, per_second: Option<u32>, break_after: u32) -> connection::Limits {
+    connection::Limits {
+        at_once,
+        per_second,
+        break_after,
+        break_for: Span::from_secs(10),
+    }
+}
+
+fn well() -> Outcome {
+    Outcome::Done(Receipt::new(Value::Null, None))
+}
+
+fn ill() -> Outcome {
+    Outcome::InDoubt(Doubt::new("no-answer", ""))
+}
+
+fn code(entered: Result<Permit, Fault>) -> String {
+    entered
+        .map(|_| String::new())
+        .unwrap_or_else(|fault| fault.code)
+}
+
+#[tokio::test]
+async fn a_full_destination_is_busy_after_a_moment_and_others_are_not() {
+    let all = Limits::default();
+    let books = destination("books", 1, limits(2, None, 20));
+    let mail = destination("mail", 1, limits(2, None, 20));
+    let _held = (
+        all.enter(&books).await.unwrap(),
+        all.enter(&books).await.unwrap(),
+    );
+
+    let begun = Instant::now();
+    let fault = all.enter(&books).await.err().unwrap();
+
+    assert_eq!(
+        (fault.code.as_str(), fault.retryable),
+        ("destination-busy", true)
+    );
+    assert!(fault.retry_after.is_some());
+    assert!(begun.elapsed() >= ROOM_PATIENCE);
+    assert!(all.enter(&mail).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_same_name_in_another_namespace_is_another_destination() {
+    let all = Limits::default();
+    let ours = destination("books", 1, limits(1, None, 20));
+    let mut theirs = destination("books", 1, limits(1, None, 20));
+    theirs.namespace_id = 2;
+
+    let _held = all.enter(&ours).await.unwrap();
+
+    assert_eq!(code(all.enter(&ours).await), "destination-busy");
+    assert_eq!(code(all.enter(&theirs).await), "");
+}
+
+#[tokio::test]
+async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
+    let all = Arc::new(Limits::default());
+    let to = Arc::new(destination("books", 1, limits(1000, Some(50), 20)));
+    let begun = Instant::now();
+
+    let asked = (0..300).map(|_| {
+        let (all, to) = (all.clone(), to.clone());
+        tokio::spawn(async move { all.enter(&to).await.map(|_| ()).map_err(|fault| fault.code) })
+    });
+    let asked = futures_util::future::join_all(asked).await;
+
+    let passed = asked
+        .iter()
+        .filter(|asked| matches!(asked, Ok(Ok(()))))
+        .count();
+    let waited = begun.elapsed().as_secs_f64();
+    assert!(
+        passed as f64 <= 5.0 + 50.0 * waited + 1.0,
+        "{passed} in {waited} s"
+    );
+    assert!(passed >= 25, "{passed} of about 50");
+}
+
+#[tokio::test]
+async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
+    let all = Limits::default();
+    let mut settings = limits(8, None, 3);
+    settings.break_for = Span::from_millis(200);
+    let to = destination("books", 1, settings);
+    for outcome in [ill(), ill(), well(), ill(), ill(), ill()] {
+        all.enter(&to).await.unwrap().outcome(&outcome);
+    }
+
+    let fault = all.enter(&to).await.err().unwrap();
+    assert_eq!(fault.code, "destination-paused");
+    assert!(fault.retryable && fault.retry_after <= Some(Span::from_millis(200)));
+
+    tokio::time::sleep(Duration::from_millis(210)).await;
+    let trial = all.enter(&to).await.unwrap();
+    assert_eq!(
+        code(all.enter(&to).await),
+        "destination-paused",
+        "one trial at a time"
+    );
+    trial.outcome(&ill());
+    assert_eq!(code(all.enter(&to).await), "destination-paused");
+
+    tokio::time::sleep(Duration::from_millis(210)).await;
+    drop(all.enter(&to).await.unwrap());
+    all.enter(&to).await.unwrap().outcome(&well());
+    assert_eq!(code(all.enter(&to).await), "");
+}
+
+#[tokio::test]
+async fn what_is_our_own_fault_breaks_nothing() {
+    let all = Limits::default();
+    let to = destination("books", 1, limits(8, None, 1));
+
+    let ours = Outcome::Failed(Fault::passing("lease-lost", ""));
+    all.enter(&to).await.unwrap().outcome(&ours);
+    let refused = Outcome::Failed(Fault::permanent("http-404", ""));
+    all.enter(&to).await.unwrap().outcome(&refused);
+
+    assert_eq!(code(all.enter(&to).await), "");
+}
+
+#[tokio::test]
+async fn a_changed_connection_takes_its_new_settings() {
+    let all = Limits::default();
+    let old = destination("books", 1, limits(1, None, 1));
+    all.enter(&old).await.unwrap().outcome(&ill());
+    assert_eq!(code(all.enter(&old).await), "destination-paused");
+
+    let new = destination("books", 2, limits(2, None, 1));
+    let _held = (
+        all.enter(&new).await.unwrap(),
+        all.enter(&new).await.unwrap(),
+    );
+
+    assert_eq!(code(all.enter(&new).await), "destination-busy");
+    assert_eq!(
+        code(all.enter(&old).await),
+        "destination-busy",
+        "the old goes by the new"
+    );
+}

@@ -1,0 +1,304 @@
+//! SSH: one command on another machine.
+//!
+//! Before the request to run it has left, nothing can have happened. After that only the command's
+//! own exit status tells: zero is done, anything else is its own word that it failed. A command
+//! that was killed, or whose end was not heard of, is in doubt. With a marker, a script on the other
+//! machine (`ssh/marker.sh`) sees to it that a command runs once and can be asked about.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_model::connection::{SshTarget, Target};
+use semel_model::request::SshRequest;
+use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt};
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use crate::destination::Destination;
+use crate::egress::Egress;
+use crate::executors::Reach;
+use crate::fault;
+use crate::gate::SendGate;
+
+mod command;
+mod marker;
+mod wire;
+
+use self::marker::{Said, Want};
+use self::wire::{End, Wire};
+
+/// The most bytes of each of a command's two outputs that are kept.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection may take to stand and be signed in.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a question to a marker may take.
+const PROBE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most bytes of a failed command's words that are shown.
+const EXCERPT_CHARS: usize = 300;
+
+/// Runs commands on other machines.
+#[derive(Clone)]
+pub struct SshCaller {
+    gate: Arc<dyn SendGate>,
+    egress: Arc<Egress>,
+}
+
+impl SshCaller {
+    /// A caller that sends only while the gate is open, to addresses within reach.
+    #[must_use]
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Self {
+        Self {
+            gate,
+            egress: reach.egress.clone(),
+        }
+    }
+
+    /// Runs the command once, or starts it where it goes on by itself.
+    pub async fn perform(&self, request: &SshRequest, to: &Destination, key: EffectId) -> Outcome {
+        let deadline = Instant::now() + request.timeout.to_duration();
+        let want = match (&request.detach, request.marker) {
+            (Some(_), _) => Some(Want::Start),
+            (None, true) => Some(Want::Run),
+            (None, false) => None,
+        };
+        let prepared = ssh(to).and_then(|target| {
+            let text = match want {
+                Some(want) => marker::command(request, target, key, want)?,
+                None => command::plain(request, target)?,
+            };
+            Ok((target, text))
+        });
+        let (target, text) = match prepared {
+            Ok(prepared) => prepared,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        let wire = match self.connect(to, target, deadline).await {
+            Ok(wire) => wire,
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        fault::point("ssh.connected", &key.to_string()).await;
+        if let Err(fault) = self.ask_gate() {
+            return Outcome::Failed(fault);
+        }
+        let input = match want {
+            Some(_) => marker::input(request),
+            None => request.stdin.clone().unwrap_or_default(),
+        };
+        let end = wire.run(&text, input, deadline).await;
+        fault::point("ssh.ended", &key.to_string()).await;
+        match want {
+            Some(_) => read_marked(end),
+            None => read_plain(end),
+        }
+    }
+
+    /// Asks the marker what became of a command. Changes nothing.
+    ///
+    /// Done with its result; failed as `marker-absent` where it never began, as `still-running`
+    /// while its process lives; in doubt where it began and its process is gone without a word.
+    pub async fn probe(&self, request: &SshRequest, to: &Destination, key: EffectId) -> Outcome {
+        let deadline = Instant::now() + PROBE_PATIENCE;
+        let asking = async {
+            let target = ssh(to)?;
+            let text = marker::command(request, target, key, Want::Probe)?;
+            let wire = self.connect(to, target, deadline).await?;
+            self.ask_gate()?;
+            Ok(wire.run(&text, String::new(), deadline).await)
+        };
+        match asking.await {
+            Ok(end) => read_probe(end),
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// Signs in and tells who answered, in one line.
+    ///
+    /// # Errors
+    ///
+    /// Where the machine cannot be reached, shows another host key, or refuses the user.
+    pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
+        let target = ssh(to)?;
+        self.connect(to, target, Instant::now() + CONNECT_PATIENCE)
+            .await?;
+        let SshTarget {
+            user,
+            host,
+            host_key,
+            ..
+        } = target;
+        Ok(format!(
+            "signed in as {user} at {host}, whose key is {host_key}"
+        ))
+    }
+
+    async fn connect(
+        &self,
+        to: &Destination,
+        target: &SshTarget,
+        deadline: Instant,
+    ) -> Result<Wire, Fault> {
+        self.ask_gate()?;
+        let patience = deadline.min(Instant::now() + CONNECT_PATIENCE);
+        let connecting = async {
+            let secret = to.secret(&target.secret)?;
+            let addresses = self.egress.resolve(&target.host, target.port).await?;
+            Wire::connect(target, secret, &addresses).await
+        };
+        let connected = timeout_at(patience, connecting).await;
+        connected.unwrap_or_else(|_| {
+            let message = format!("{} did not let us in in time", target.host);
+            Err(Fault::passing("timeout", message))
+        })
+    }
+
+    fn ask_gate(&self) -> Result<(), Fault> {
+        if self.gate.is_open() {
+            Ok(())
+        } else {
+            let message = "the lease ran out before the command was sent";
+            Err(Fault::passing("lease-lost", message))
+        }
+    }
+}
+
+fn ssh(to: &Destination) -> Result<&SshTarget, Fault> {
+    match &to.connection.to {
+        Target::Ssh(target) => Ok(target),
+        Target::Http(_)
+        | Target::Postgres(_)
+        | Target::Smtp(_)
+        | Target::Slack(_)
+        | Target::Webhook(_)
+        | Target::Llm(_) => Err(to.unfit("ssh")),
+    }
+}
+
+fn read_plain(end: End) -> Outcome {
+    match end {
+        End::NotSent(fault) => Outcome::Failed(fault),
+        End::Lost(seen) => Outcome::InDoubt(Doubt::new("no-answer", seen)),
+        End::Killed(signal) => killed(&format!("SIG{signal}")),
+        End::Exited(mut heard) => {
+            let stdout_cut = heard.stdout.len() > OUTPUT_BYTES_MAX;
+            heard.stdout.truncate(OUTPUT_BYTES_MAX);
+            let finished = Finished {
+                exit: heard.exit,
+                truncated: stdout_cut || heard.stderr_cut,
+                stdout: heard.stdout,
+                stderr: heard.stderr,
+                repeated: false,
+            };
+            finished.outcome()
+        }
+    }
+}
+
+fn read_marked(end: End) -> Outcome {
+    match end {
+        End::NotSent(fault) => Outcome::Failed(fault),
+        End::Lost(seen) => Outcome::InDoubt(Doubt::new("no-answer", seen)),
+        End::Killed(signal) => killed(&format!("SIG{signal}")),
+        End::Exited(heard) => match marker::read(&heard) {
+            Said::Done(finished) => finished.outcome(),
+            Said::Started(pid) => {
+                Outcome::Done(Receipt::new(json!({ "started": true, "pid": pid }), None))
+            }
+            Said::Broken(why) => Outcome::Failed(Fault::passing("marker-unwritable", why)),
+            Said::Running => Outcome::InDoubt(Doubt::new(
+                "still-running",
+                "the command was begun before and is still running",
+            )),
+            Said::Lost | Said::Absent => lost(),
+            Said::Nothing => Outcome::InDoubt(Doubt::new(
+                "marker-silent",
+                format!(
+                    "the marker's script said nothing; exit status {}: {}",
+                    heard.exit,
+                    excerpt(&heard.stderr)
+                ),
+            )),
+        },
+    }
+}
+
+fn read_probe(end: End) -> Outcome {
+    let unheard = |seen: String| Outcome::Failed(Fault::passing("probe-unanswered", seen));
+    match end {
+        End::NotSent(fault) => Outcome::Failed(fault),
+        End::Lost(seen) => unheard(seen),
+        End::Killed(signal) => unheard(format!("the probe was ended by SIG{signal}")),
+        End::Exited(heard) => match marker::read(&heard) {
+            Said::Done(finished) => finished.outcome(),
+            Said::Absent => Outcome::Failed(Fault::permanent(
+                "marker-absent",
+                "the command was never begun there",
+            )),
+            Said::Running => Outcome::Failed(Fault::passing(
+                "still-running",
+                "the command was begun and is still running",
+            )),
+            Said::Lost => lost(),
+            Said::Broken(why) => unheard(why),
+            Said::Started(_) | Said::Nothing => unheard(format!(
+                "the marker's script said nothing: {}",
+                excerpt(&heard.stderr)
+            )),
+        },
+    }
+}
+
+fn lost() -> Outcome {
+    Outcome::InDoubt(Doubt::new(
+        "process-gone",
+        "the command was begun, and its process is gone without an exit status",
+    ))
+}
+
+fn killed(by: &str) -> Outcome {
+    let message = format!("the command was ended by {by}: nobody can say how far it came");
+    Outcome::InDoubt(Doubt::new("killed", message))
+}
+
+/// A command that ran to its end.
+struct Finished {
+    exit: u32,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    truncated: bool,
+    repeated: bool,
+}
+
+impl Finished {
+    fn outcome(self) -> Outcome {
+        match self.exit {
+            0 => Outcome::Done(Receipt::new(
+                json!({
+                    "exit": 0,
+                    "stdout": String::from_utf8_lossy(&self.stdout),
+                    "stderr": String::from_utf8_lossy(&self.stderr),
+                    "truncated": self.truncated,
+                    "repeated": self.repeated,
+                }),
+                None,
+            )),
+            // How shells tell of a command that a signal ended.
+            129..=159 => killed(&format!("signal {}", self.exit - 128)),
+            exit => {
+                let words = match excerpt(&self.stderr) {
+                    words if words.is_empty() => excerpt(&self.stdout),
+                    words => words,
+                };
+                let message = format!("the command ended with exit status {exit}: {words}");
+                Outcome::Failed(Fault::permanent(format!("exit-{exit}"), message))
+            }
+        }
+    }
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim().chars().take(EXCERPT_CHARS).collect()
+}

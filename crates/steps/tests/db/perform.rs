@@ -1,0 +1,194 @@
+//! What is performed is performed once, whoever asks how often.
+
+use anyhow::Result;
+use futures_util::future::join_all;
+use semel_model::Outcome;
+use serde_json::json;
+
+use crate::world::{World, done, failed, key, order, request};
+
+#[tokio::test]
+async fn a_statement_is_committed_with_its_result() -> Result<()> {
+    let world = World::new().await?;
+
+    let response = done(world.perform(&order(42), key("a")).await);
+
+    let expected = json!({"rows": 1, "records": [{"id": 42, "note": "paid"}], "repeated": false});
+    assert_eq!(response, expected);
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_gets_the_first_result_and_changes_nothing() -> Result<()> {
+    let world = World::new().await?;
+    done(world.perform(&order(42), key("a")).await);
+
+    let again = done(world.perform(&order(42), key("a")).await);
+
+    let expected = json!({"rows": 1, "records": [{"id": 42, "note": "paid"}], "repeated": true});
+    assert_eq!(again, expected);
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_key_is_another_effect() -> Result<()> {
+    let world = World::new().await?;
+
+    done(world.perform(&order(42), key("a")).await);
+    done(world.perform(&order(42), key("b")).await);
+
+    assert_eq!(world.orders().await?, 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_at_once_under_one_key_are_one_effect() -> Result<()> {
+    let world = World::new().await?;
+    let slow = request(
+        "INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.2) RETURNING id",
+        &[],
+    );
+
+    let outcomes = join_all((0..20).map(|_| world.perform(&slow, key("a")))).await;
+
+    let responses: Vec<_> = outcomes.into_iter().map(done).collect();
+    let repeated = responses
+        .iter()
+        .filter(|one| one["repeated"] == json!(true));
+    assert_eq!(
+        repeated.count(),
+        19,
+        "one performed and the others read its result"
+    );
+    assert!(
+        responses
+            .iter()
+            .all(|one| one["records"] == json!([{"id": 1}]))
+    );
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_statement_leaves_no_marker() -> Result<()> {
+    let world = World::new().await?;
+    let admin = world.database.connect().await?;
+    admin
+        .batch_execute("ALTER TABLE orders ADD UNIQUE (id)")
+        .await?;
+    admin
+        .batch_execute("INSERT INTO orders VALUES (42)")
+        .await?;
+
+    let fault = failed(world.perform(&order(42), key("a")).await);
+    admin.batch_execute("DELETE FROM orders").await?;
+    let later = world.perform(&order(42), key("a")).await;
+
+    assert_eq!((fault.code.as_str(), fault.retryable), ("sql-23505", false));
+    assert_eq!(done(later)["repeated"], json!(false), "it is performed now");
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_that_meets_other_rows_than_it_should_is_rolled_back() -> Result<()> {
+    let world = World::new().await?;
+    done(world.perform(&order(1), key("a")).await);
+    done(world.perform(&order(2), key("b")).await);
+    let mut delete = request("DELETE FROM orders", &[]);
+    delete.rows = Some(1);
+
+    let fault = failed(world.perform(&delete, key("c")).await);
+
+    assert_eq!(
+        (fault.code.as_str(), fault.retryable),
+        ("rows-unexpected", false)
+    );
+    assert!(fault.message.contains("met 2 rows") && fault.message.contains("meet 1"));
+    assert_eq!(world.orders().await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_constraint_that_is_checked_at_the_commit_is_a_failure() -> Result<()> {
+    let world = World::new().await?;
+    let admin = world.database.connect().await?;
+    admin
+        .batch_execute("ALTER TABLE orders ADD UNIQUE (id) DEFERRABLE INITIALLY DEFERRED")
+        .await?;
+    admin
+        .batch_execute("INSERT INTO orders VALUES (42)")
+        .await?;
+
+    let fault = failed(world.perform(&order(42), key("a")).await);
+
+    assert_eq!((fault.code.as_str(), fault.retryable), ("sql-23505", false));
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_read_changes_nothing_and_cannot() -> Result<()> {
+    let world = World::new().await?;
+    done(world.perform(&order(42), key("a")).await);
+
+    let read = request("SELECT id FROM orders WHERE id = $1", &[json!(42)]);
+    let rows = done(world.caller.read(&read, &world.destination()).await);
+    let write = world.caller.read(&order(43), &world.destination()).await;
+
+    assert_eq!(rows, json!({"rows": 1, "records": [{"id": 42}]}));
+    assert_eq!(failed(write).code, "sql-25006");
+    assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_database_tells_who_it_is_and_what_it_lacks() -> Result<()> {
+    let world = World::unprepared().await?;
+
+    let unmarked = world.perform(&order(1), key("a")).await;
+    let before = world.caller.test(&world.destination()).await.unwrap();
+    world.caller.prepare(&world.destination()).await.unwrap();
+    world.caller.prepare(&world.destination()).await.unwrap();
+    let after = world.caller.test(&world.destination()).await.unwrap();
+
+    let fault = failed(unmarked);
+    assert_eq!(
+        (fault.code.as_str(), fault.retryable),
+        ("marker-missing", false)
+    );
+    assert!(fault.message.contains("semel connection prepare books"));
+    assert!(
+        before.starts_with("PostgreSQL 1") && before.contains("semel connection prepare books")
+    );
+    assert!(
+        after.ends_with("as postgres; semel_effects is there"),
+        "{after}"
+    );
+    assert_eq!(world.orders().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_sent_and_nothing_committed_once_the_lease_is_lost() -> Result<()> {
+    let world = World::new().await?;
+    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.5)", &[]);
+
+    let closing = async {
+        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        world.gate.close();
+    };
+    let (under_way, ()) = tokio::join!(world.perform(&slow, key("a")), closing);
+    let before = world.perform(&order(2), key("b")).await;
+
+    for outcome in [under_way, before] {
+        let Outcome::Failed(fault) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((fault.code.as_str(), fault.retryable), ("lease-lost", true));
+    }
+    assert_eq!(world.orders().await?, 0);
+    Ok(())
+}

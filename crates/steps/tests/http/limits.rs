@@ -1,0 +1,104 @@
+//! One destination's trouble is not another's.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use semel_model::connection::SignIn;
+use semel_model::request::Call;
+use semel_model::{Guard, Outcome, Span};
+use semel_steps::{Attempt, Destination, Executors, Reach};
+use semel_testkit::Peer;
+
+use super::stage::{Open, destination, key, request, target};
+
+async fn post(executors: &Executors, to: &Destination, path: &str) -> Outcome {
+    let semel_model::connection::Target::Http(goal) = &to.connection.to else {
+        panic!("not http");
+    };
+    let mut request = request("POST", &format!("{}{path}", goal.base_url));
+    request.timeout = Span::from_secs(60);
+    let attempt = Attempt {
+        namespace_id: 7,
+        call: &Call::Http(request),
+        to: Some(to),
+        key: key(),
+        guard: Guard::Review,
+    };
+    executors.perform(attempt).await
+}
+
+fn named(name: &str, peer: &Peer, at_once: u32) -> Arc<Destination> {
+    let mut to = destination(target(&peer.url(""), SignIn::None), &[]);
+    to.name = name.to_owned();
+    to.connection.limits.at_once = at_once;
+    Arc::new(to)
+}
+
+#[tokio::test]
+async fn a_destination_that_hangs_with_a_thousand_sockets_holds_nobody_else() {
+    let (stuck, well) = (Peer::start().await.unwrap(), Peer::start().await.unwrap());
+    let executors = Executors::new(Arc::new(Open), &Reach::open()).unwrap();
+    let to_stuck = named("stuck", &stuck, 1000);
+    let to_well = named("well", &well, 8);
+    let mut hanging = tokio::task::JoinSet::new();
+    for _ in 0..1000 {
+        let (executors, to) = (executors.clone(), to_stuck.clone());
+        hanging.spawn(async move { post(&executors, &to, "/hold/plain/x").await });
+    }
+    stuck
+        .until_held(1000, Duration::from_secs(60))
+        .await
+        .unwrap();
+
+    let begun = Instant::now();
+    let one_more = post(&executors, &to_stuck, "/hold/plain/x").await;
+    let waited = begun.elapsed();
+    let begun = Instant::now();
+    for _ in 0..50 {
+        let outcome = post(&executors, &to_well, "/plain/x").await;
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    }
+    let each = begun.elapsed() / 50;
+
+    assert!(matches!(&one_more, Outcome::Failed(fault) if fault.code == "destination-busy"));
+    assert!(
+        waited < Duration::from_secs(3),
+        "a turn is not held: {waited:?}"
+    );
+    println!("beside 1,000 held sockets a call takes {each:?}");
+    assert!(each < Duration::from_millis(200), "{each:?}");
+    assert_eq!(stuck.totals().await.unwrap().effects, 0);
+    stuck.let_go().await.unwrap();
+    let ended = hanging.join_all().await;
+    assert!(
+        ended
+            .iter()
+            .all(|outcome| matches!(outcome, Outcome::Done(_)))
+    );
+}
+
+#[tokio::test]
+async fn a_destination_that_only_fails_is_left_alone() {
+    let peer = Peer::start().await.unwrap();
+    let executors = Executors::new(Arc::new(Open), &Reach::open()).unwrap();
+    let to = named("books", &peer, 8);
+
+    let mut codes = Vec::new();
+    for _ in 0..25 {
+        codes.push(match post(&executors, &to, "/status/503/plain/x").await {
+            Outcome::InDoubt(doubt) => doubt.code,
+            Outcome::Failed(fault) => fault.code,
+            Outcome::Done(_) => "done".to_owned(),
+        });
+    }
+
+    assert!(
+        codes[..20].iter().all(|code| code == "http-503"),
+        "{codes:?}"
+    );
+    assert!(
+        codes[20..].iter().all(|code| code == "destination-paused"),
+        "{codes:?}"
+    );
+    assert_eq!(peer.totals().await.unwrap().calls, 20);
+}

@@ -1,0 +1,286 @@
+//! Who Semel shows itself to be, and to whom.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderName;
+use semel_model::connection::{LlmShape, LlmTarget, SignIn, Target};
+use semel_model::{Connection, Outcome, SecretText};
+use semel_steps::{Destination, HttpCaller, Pooling, Reach};
+use serde_json::Value;
+
+use super::papers::Papers;
+use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
+
+async fn ask(caller: &HttpCaller, to: &Destination, url: &str) -> Outcome {
+    let post = request("POST", url);
+    caller
+        .perform(&post, route(Some(to)), Some(key()), Pooling::Shared)
+        .await
+}
+
+#[tokio::test]
+async fn each_way_of_signing_in_is_what_the_destination_sees() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let secret = || "pass".to_owned();
+    let ways = [
+        (SignIn::None, Value::Null),
+        (
+            SignIn::Bearer { secret: secret() },
+            "Bearer open sesame".into(),
+        ),
+        (
+            SignIn::Basic {
+                user: "ann".to_owned(),
+                secret: secret(),
+            },
+            "Basic YW5uOm9wZW4gc2VzYW1l".into(),
+        ),
+        (
+            SignIn::Header {
+                name: "Authorization".to_owned(),
+                prefix: "Key ".to_owned(),
+                secret: secret(),
+            },
+            "Key open sesame".into(),
+        ),
+    ];
+
+    for (sign_in, expected) in ways {
+        let mut to = stage.destination(sign_in, &[("pass", "open sesame")]);
+        if let Target::Http(goal) = &mut to.connection.to {
+            goal.headers = vec![("x-tenant".to_owned(), "blue".to_owned())];
+        }
+        let mut post = request("POST", &stage.url("/echo"));
+        // A step cannot take the place of its connection.
+        post.headers = vec![("X-Tenant".to_owned(), "red".to_owned())];
+        let sent = caller.perform(&post, route(Some(&to)), Some(key()), Pooling::Shared);
+        let seen = done(sent.await).response["json"]["headers"].clone();
+        assert_eq!(seen["authorization"], expected);
+        assert_eq!(seen["x-tenant"], "blue");
+    }
+}
+
+#[tokio::test]
+async fn credentials_go_to_the_connections_own_origin_and_nowhere_else() {
+    let stage = Stage::start().await.unwrap();
+    let other = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let bearer = SignIn::Bearer {
+        secret: "pass".to_owned(),
+    };
+    let to = stage.destination(bearer, &[("pass", "open sesame")]);
+    let missing = stage.destination(
+        SignIn::Bearer {
+            secret: "gone".to_owned(),
+        },
+        &[],
+    );
+    let broken = SignIn::Bearer {
+        secret: "pass".to_owned(),
+    };
+    let broken = stage.destination(broken, &[("pass", "two\nlines")]);
+
+    let elsewhere = failed(ask(&caller, &to, &other.url("/echo")).await);
+    let https = failed(ask(&caller, &to, &stage.url("/echo").replace("http:", "https:")).await);
+    let unset = failed(ask(&caller, &missing, &stage.url("/echo")).await);
+    let unfit = failed(ask(&caller, &broken, &stage.url("/echo")).await);
+
+    assert_eq!(
+        (elsewhere.code.as_str(), elsewhere.retryable),
+        ("connection-changed", false)
+    );
+    assert_eq!(https.code, "connection-changed");
+    assert_eq!(
+        (unset.code.as_str(), unset.retryable),
+        ("secret-missing", true)
+    );
+    assert_eq!(unfit.code, "secret-unfit");
+    assert!(!unfit.message.contains("two"), "{}", unfit.message);
+    assert_eq!(stage.counts().await["connections"], 0);
+    assert_eq!(other.counts().await["connections"], 0);
+}
+
+#[tokio::test]
+async fn headers_of_another_executor_go_to_its_destination_alone() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let model = Target::Llm(LlmTarget {
+        shape: LlmShape::Anthropic,
+        base_url: stage.url("/v1"),
+        secret: "key".to_owned(),
+        model: None,
+        price: None,
+    });
+    let to = Destination::new("model".to_owned(), 7, 1, Connection::to(model), [].into());
+    let headers = [(
+        HeaderName::from_static("x-api-key"),
+        SecretText::new("open sesame".to_owned()),
+    )];
+
+    let here = request("POST", &stage.url("/v1/messages"));
+    let here = caller
+        .perform_signed(&here, &to, &headers, None, Pooling::Shared)
+        .await;
+    let away = request("POST", "http://127.0.0.9/v1/messages");
+    let away = caller
+        .perform_signed(&away, &to, &headers, None, Pooling::Shared)
+        .await;
+
+    assert_eq!(
+        done(here).response["json"]["headers"]["x-api-key"],
+        "open sesame"
+    );
+    assert_eq!(failed(away).code, "connection-changed");
+}
+
+fn oauth2(stage: &Stage, query: &str) -> SignIn {
+    SignIn::Oauth2 {
+        token_url: stage.url(&format!("/token{query}")),
+        client_id: "semel:1".to_owned(),
+        secret: "client".to_owned(),
+        scope: Some("books".to_owned()),
+    }
+}
+
+const CLIENT: (&str, &str) = ("client", "s3cret & more");
+
+#[tokio::test]
+async fn one_token_serves_many_requests_and_sessions() {
+    let stage = Stage::start().await.unwrap();
+    let reach = Reach::open();
+    let (caller, other) = (caller(&reach), caller(&reach));
+    let to = stage.destination(oauth2(&stage, ""), &[CLIENT]);
+    let url = stage.url("/guarded");
+
+    let asked = (0..20).map(|index| ask(if index % 2 == 0 { &caller } else { &other }, &to, &url));
+    let asked = futures_util::future::join_all(asked).await;
+
+    for outcome in asked {
+        assert_eq!(
+            done(outcome).response["json"]["token"],
+            "Bearer token-1-books"
+        );
+    }
+    assert_eq!(stage.counts().await["tokens"], 1);
+}
+
+#[tokio::test]
+async fn a_token_that_was_taken_back_is_fetched_anew_by_the_next_attempt() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let to = stage.destination(oauth2(&stage, ""), &[CLIENT]);
+    let url = stage.url("/guarded");
+    done(ask(&caller, &to, &url).await);
+    let take_back = get(&stage.url("/take-back?token=token-1-books"));
+    done(
+        caller
+            .perform(&take_back, route(None), None, Pooling::Shared)
+            .await,
+    );
+
+    let refused = failed(ask(&caller, &to, &url).await);
+    let next = done(ask(&caller, &to, &url).await);
+
+    assert_eq!(
+        (refused.code.as_str(), refused.retryable),
+        ("http-401", true)
+    );
+    assert_eq!(next.response["json"]["token"], "Bearer token-2-books");
+    assert_eq!(
+        stage.counts().await["paths"]["/guarded"],
+        3,
+        "nothing is tried twice"
+    );
+
+    // A token fresh from its server that is refused will not get better.
+    let mut always = stage.destination(oauth2(&stage, ""), &[CLIENT]);
+
+    always.version = 2;
+    let fault = failed(ask(&caller, &always, &stage.url("/status/401")).await);
+    assert_eq!((fault.code.as_str(), fault.retryable), ("http-401", false));
+}
+
+#[tokio::test]
+async fn a_token_is_fetched_anew_before_it_expires() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let to = stage.destination(oauth2(&stage, "?life=2"), &[CLIENT]);
+
+    done(ask(&caller, &to, &stage.url("/guarded")).await);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let later = done(ask(&caller, &to, &stage.url("/guarded")).await);
+
+    assert_eq!(later.response["json"]["token"], "Bearer token-2-books");
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_sent() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+    let wrong = stage.destination(oauth2(&stage, ""), &[("client", "wrong")]);
+    let mut down = stage.destination(oauth2(&stage, "?down=1"), &[CLIENT]);
+    down.version = 2;
+    let private = stage.destination(oauth2(&stage, ""), &[CLIENT]);
+    let closed = super::stage::caller(&Reach::default());
+
+    let wrong = failed(ask(&caller, &wrong, &stage.url("/guarded")).await);
+    let down = failed(ask(&caller, &down, &stage.url("/guarded")).await);
+    let private = failed(ask(&closed, &private, &stage.url("/guarded")).await);
+
+    assert_eq!(
+        (wrong.code.as_str(), wrong.retryable),
+        ("sign-in-refused", false)
+    );
+    assert_eq!(
+        (down.code.as_str(), down.retryable),
+        ("sign-in-unavailable", true)
+    );
+    assert_eq!(private.code, "address-refused");
+    assert_eq!(stage.counts().await["paths"]["/guarded"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_client_certificate_opens_the_door_that_asks_for_one() {
+    let papers = Papers::issue().await;
+    let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| papers.path(name));
+    let arguments = ["--cert", &cert, "--key", &key, "--client-ca", &ca];
+    let stage = Stage::with(&arguments).await.unwrap();
+    let caller = caller(&Reach::open());
+    let url = format!("https://localhost:{}/echo", stage.port);
+    let mtls = || SignIn::Mtls {
+        certificate: papers.read("client.pem"),
+        secret: "key".to_owned(),
+    };
+    let to = |version, sign_in, trust: Option<String>, secret: &str| {
+        let mut goal = target(&url, sign_in);
+        goal.trust = trust;
+        let mut to = destination(goal, &[("key", secret)]);
+        to.version = version;
+        to
+    };
+    let (root, secret) = (papers.read("ca.pem"), papers.read("client.key"));
+
+    let known = to(1, mtls(), Some(root.clone()), &secret);
+    let seen = done(ask(&caller, &known, &url).await).response["json"].clone();
+    assert!(seen["client"].as_str().unwrap().contains("semel"), "{seen}");
+
+    let nobody = to(2, SignIn::None, Some(root.clone()), "");
+    let nobody = ask(&caller, &nobody, &url).await;
+    assert!(
+        matches!(&nobody, Outcome::Failed(fault) if fault.code == "sign-in-refused"),
+        "{nobody:?}"
+    );
+
+    let untrusting = to(3, mtls(), None, &secret);
+    assert_eq!(
+        failed(ask(&caller, &untrusting, &url).await).code,
+        "no-connection"
+    );
+
+    let unreadable = to(4, mtls(), Some(root), "no key at all");
+    assert_eq!(
+        failed(ask(&caller, &unreadable, &url).await).code,
+        "connection-invalid"
+    );
+}

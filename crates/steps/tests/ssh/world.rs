@@ -1,0 +1,180 @@
+//! An SSH server of the test's own, and an executor that may reach it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use semel_model::connection::{SshTarget, Target};
+use semel_model::request::SshRequest;
+use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, SecretText, Span};
+use semel_steps::{Destination, Egress, Reach, SendGate, SshCaller};
+use semel_testkit::Sshd;
+use serde_json::Value;
+
+/// How long a request of these tests may take, where nothing else is said.
+const TIMEOUT: Span = Span::from_const_secs(30);
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A lease that a test can end.
+pub(crate) struct Gate(AtomicBool);
+
+impl Gate {
+    pub(crate) fn close(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl SendGate for Gate {
+    fn is_open(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A machine with an SSH server.
+pub(crate) struct World {
+    pub(crate) server: Sshd,
+    pub(crate) caller: SshCaller,
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Result<Self> {
+        Self::on(Sshd::start().await?)
+    }
+
+    pub(crate) fn on(server: Sshd) -> Result<Self> {
+        let gate = Arc::new(Gate(AtomicBool::new(true)));
+        let loopback = ["127.0.0.0/8", "::1/128"];
+        let allowed = loopback.iter().flat_map(|net| net.parse()).collect();
+        let reach = Reach {
+            egress: Arc::new(Egress::new(allowed)),
+            ..Reach::default()
+        };
+        let caller = SshCaller::new(gate.clone(), &reach);
+        Ok(Self {
+            server,
+            caller,
+            gate,
+        })
+    }
+
+    pub(crate) fn destination(&self) -> Result<Destination> {
+        self.destination_at(self.server.address())
+    }
+
+    /// The server behind another address, such as a proxy's.
+    pub(crate) fn destination_at(&self, address: SocketAddr) -> Result<Destination> {
+        let target = SshTarget {
+            host: address.ip().to_string(),
+            port: address.port(),
+            user: self.server.user().to_owned(),
+            secret: "machine_key".to_owned(),
+            host_key: self.server.host_key()?,
+            env: vec!["GREETING".to_owned()],
+        };
+        let key = SecretText::new(self.server.private_key()?);
+        let secrets = BTreeMap::from([("machine_key".to_owned(), key)]);
+        let connection = Connection::to(Target::Ssh(target));
+        Ok(Destination::new(
+            "machine".to_owned(),
+            1,
+            1,
+            connection,
+            secrets,
+        ))
+    }
+
+    pub(crate) async fn perform(&self, request: &SshRequest, key: EffectId) -> Result<Outcome> {
+        Ok(self
+            .caller
+            .perform(request, &self.destination()?, key)
+            .await)
+    }
+
+    pub(crate) async fn probe(&self, request: &SshRequest, key: EffectId) -> Result<Outcome> {
+        Ok(self.caller.probe(request, &self.destination()?, key).await)
+    }
+
+    /// A command that adds a line to a file of the server's, then does something more.
+    pub(crate) fn append(&self, then: &str) -> SshRequest {
+        let file = self.server.file("effects");
+        let script = format!("echo x >>{}; {then}", file.display());
+        request(&["sh", "-c", &script])
+    }
+
+    /// How often the command of `append` ran.
+    pub(crate) fn effects(&self) -> usize {
+        self.server.lines("effects")
+    }
+
+    /// Waits until the command of `append` ran so often.
+    pub(crate) async fn until_effects(&self, count: usize) -> Result<()> {
+        let reached = until(|| self.effects() >= count).await;
+        ensure!(reached, "{} of {count} effects", self.effects());
+        Ok(())
+    }
+}
+
+/// Waits for a condition; tells whether it came.
+pub(crate) async fn until(reached: impl Fn() -> bool) -> bool {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !reached() {
+        if tokio::time::Instant::now() > deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    true
+}
+
+pub(crate) fn request(command: &[&str]) -> SshRequest {
+    SshRequest {
+        connection: "machine".to_owned(),
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        stdin: None,
+        env: Vec::new(),
+        marker: false,
+        detach: None,
+        timeout: TIMEOUT,
+    }
+}
+
+/// The same with a marker.
+pub(crate) fn marked(mut request: SshRequest) -> SshRequest {
+    request.marker = true;
+    request
+}
+
+pub(crate) fn key(name: &str) -> EffectId {
+    let run = RunId::from_uuid(uuid::Uuid::from_u128(7));
+    EffectId::derive(run, name, "", 0)
+}
+
+#[track_caller]
+pub(crate) fn done(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Done(receipt) => receipt.response,
+        Outcome::Failed(_) | Outcome::InDoubt(_) => panic!("not done: {outcome:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn failed(outcome: Outcome) -> Fault {
+    match outcome {
+        Outcome::Failed(fault) => fault,
+        Outcome::Done(_) | Outcome::InDoubt(_) => panic!("not failed: {outcome:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn in_doubt(outcome: Outcome) -> Doubt {
+    match outcome {
+        Outcome::InDoubt(doubt) => doubt,
+        Outcome::Done(_) | Outcome::Failed(_) => panic!("not in doubt: {outcome:?}"),
+    }
+}

@@ -1,0 +1,72 @@
+//! The `seen_bodies` table: signed bodies, and the key under which each came first.
+//!
+//! A body is remembered before its delivery is accepted, in a commit of its own. So of two
+//! deliveries of one body under two keys only one goes on, whichever order their commits take; and
+//! one that was remembered and then lost is recognised by its key when it comes again.
+
+use semel_model::{ClaimId, Span};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+/// The first key stays. Its own repeats move the expiry on, so that a body is never forgotten
+/// before its key.
+const REMEMBER: &str = "
+    WITH made AS (
+        INSERT INTO seen_bodies AS s (namespace_id, flow, digest, claim_id, expires_at)
+        VALUES ($1, $2, $3, $4,
+                date_trunc('minute', moment() + make_interval(secs => $5::float8 + 120)))
+            ON CONFLICT (namespace_id, flow, digest) DO UPDATE
+           SET expires_at = EXCLUDED.expires_at
+         WHERE s.claim_id = EXCLUDED.claim_id AND s.expires_at < EXCLUDED.expires_at
+     RETURNING claim_id)
+    SELECT claim_id FROM made
+     UNION ALL
+    SELECT claim_id FROM seen_bodies WHERE namespace_id = $1 AND flow = $2 AND digest = $3
+     LIMIT 1";
+
+const FORGET: &str = "
+    DELETE FROM seen_bodies
+     WHERE (namespace_id, flow, digest) IN
+           (SELECT namespace_id, flow, digest FROM seen_bodies WHERE expires_at < moment()
+             ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+
+pub(crate) const STATEMENTS: &[&str] = &[REMEMBER, FORGET];
+
+/// A signed body on its way to a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The flow.
+    pub flow: &'a str,
+    /// SHA-256 of its bytes.
+    pub digest: &'a [u8; 32],
+    /// The key under which it comes now.
+    pub claim: ClaimId,
+    /// How long the flow remembers keys.
+    pub keep: Span,
+}
+
+/// Remembers a body, unless it came before, and says under which key it came first. Nothing when
+/// another delivery of it was remembered in the same moment: ask again.
+pub async fn remember(cell: &Cell, body: Body<'_>) -> Result<Option<ClaimId>, ReadError> {
+    let keep_secs = body.keep.as_millis() as f64 / 1e3;
+    let digest = body.digest.as_slice();
+    let claim = body.claim.as_uuid();
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(REMEMBER).await?;
+    let row = client
+        .query_opt(
+            &statement,
+            &[&body.namespace_id, &body.flow, &digest, claim, &keep_secs],
+        )
+        .await?;
+    Ok(row.map(|row| ClaimId::from_uuid(row.get::<_, Uuid>(0))))
+}
+
+/// Forgets some bodies whose time is over, and says how many.
+pub async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.execute(FORGET, &[&most]).await?)
+}
