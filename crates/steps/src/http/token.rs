@@ -83,6 +83,7 @@ impl Tokens {
         if let Some((text, until)) = &*token
             && Instant::now() < *until
         {
+            to.learn("token", text);
             return Ok(Held {
                 text: text.clone(),
                 kept: true,
@@ -90,6 +91,7 @@ impl Tokens {
         }
         let begun = Instant::now();
         let (text, lasts) = fetch(asking, client).await?;
+        to.learn("token", &text);
         // At least half of a short life is used.
         let used_for = lasts.saturating_sub(MARGIN).max(lasts / 2);
         *token = Some((text.clone(), begun + used_for));

@@ -31,6 +31,10 @@ fn a_secret_is_found_in_every_form() {
         hex::encode(SECRET),
         hex::encode_upper(SECRET),
         json!(SECRET).to_string(),
+        json!(SECRET)
+            .to_string()
+            .replace('/', "\\/")
+            .replace('é', "\\u00e9"),
     ];
     for before in ["", "u", "us", "use", "user:"] {
         for after in ["", "x", "xy"] {
