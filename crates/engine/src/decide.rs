@@ -198,7 +198,7 @@ fn call(
         licence: None,
         guard: step.guard.decided_by(connection),
         window: step.guard.window(connection).filter(|it| said != Some(*it)),
-        call: Some(call),
+        call: Some(Box::new(call)),
     }))
 }
 

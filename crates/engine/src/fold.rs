@@ -170,7 +170,7 @@ impl RunState {
                 window,
                 ..
             } => {
-                self.intended(*effect, call.as_ref(), *licence, decided.or(guard), at);
+                self.intended(*effect, call.as_deref(), *licence, decided.or(guard), at);
                 if let (Current::Effect(standing), Some(window)) = (&mut self.current, window) {
                     standing.window = Some(*window);
                 }
