@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{Fault, Outcome, RetryPolicy, Span};
+use semel_model::{Outcome, RetryPolicy, Span};
 use semel_steps::Parcel;
 use semel_store::ReadError;
 use semel_store::outgoing::{self, Due, Room, Settled};
@@ -124,8 +124,8 @@ async fn deliver(inner: &Inner, delivery: &Due) {
 async fn attempt(inner: &Inner, delivery: &Due) -> Settled {
     let linked = inner.vault.linked(delivery.namespace_id);
     let Some(to) = linked.find(&delivery.connection) else {
-        let fault = Fault::passing("connection-missing", "its connection is not there");
-        return again(delivery, inner.clock.now(), fault.message, None);
+        let note = format!("there is no connection `{}`", delivery.connection);
+        return again(delivery, inner.clock.now(), note, None);
     };
     let parcel = Parcel {
         body: &delivery.body,

@@ -1,11 +1,12 @@
 //! An engine on a database of its own, beside a peer in a process of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use semel_engine::{Accepted, Arrival, Engine, Intake, Options, Secret};
-use semel_model::Span;
+use semel_engine::{Accepted, Arrival, By, Engine, Intake, Options, Place, Secret, Shelf};
 use semel_model::run::State;
+use semel_model::{SecretText, Span};
 use semel_store::runs::Standing;
 use semel_store::{Cell, CellOptions, flows, migrate};
 use semel_testkit::{Database, Peer};
@@ -19,7 +20,9 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) peer: Peer,
     pub(crate) namespace_id: i32,
-    _database: Database,
+    options: Options,
+    database: Database,
+    _outputs: tempfile::TempDir,
 }
 
 impl World {
@@ -36,13 +39,51 @@ impl World {
         options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         options.settle_margin = Span::from_secs(60);
-        let engine = Engine::start(cell, options).await?;
+        let outputs = tempfile::tempdir()?;
+        let place = Place::Folder(outputs.path().to_owned());
+        options.resources = Arc::new(Shelf::open(&place)?);
+        let engine = Engine::start(cell, options.clone()).await?;
         Ok(Self {
             engine,
             peer: Peer::start().await?,
             namespace_id,
-            _database: database,
+            options,
+            database,
+            _outputs: outputs,
         })
+    }
+
+    /// Another engine on the same database.
+    pub(crate) async fn start_another(&self) -> Result<Engine> {
+        let cell = Cell::connect(&self.database.url(), CellOptions::default()).await?;
+        Ok(Engine::start(cell, self.options.clone()).await?)
+    }
+
+    /// Keeps a connection.
+    pub(crate) async fn connect(&self, name: &str, connection: Value) -> Result<()> {
+        let connection = serde_json::from_value(connection)?;
+        self.engine
+            .put_connection(self.by(), name, &connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Sets a secret.
+    pub(crate) async fn set_secret(&self, name: &str, text: &str) -> Result<()> {
+        let text = SecretText::new(text.to_owned());
+        let overlap = Span::from_secs(0);
+        self.engine
+            .set_secret(self.by(), name, &text, overlap)
+            .await?;
+        Ok(())
+    }
+
+    /// Who changes something in a story.
+    pub(crate) fn by(&self) -> By<'static> {
+        By {
+            namespace_id: self.namespace_id,
+            actor: "test",
+        }
     }
 
     /// Publishes a flow named `story`, triggered by the hook of that name, keyed by `input.id`.
@@ -121,4 +162,15 @@ impl World {
         let text = standing.result.unwrap_or_else(|| "null".to_owned());
         serde_json::from_str(&text).context("a result is JSON")
     }
+}
+
+/// Waits for something that has to come soon.
+pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..1_000 {
+        if let Some(seen) = look().await? {
+            return Ok(seen);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bail!("it did not come")
 }

@@ -16,4 +16,5 @@ mod resources;
 mod secrets;
 mod signing;
 mod starts;
+mod subscriptions;
 mod world;

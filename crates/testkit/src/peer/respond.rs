@@ -3,10 +3,12 @@
 //! The order is that of a real server: the head is read, the body is read, the effect happens, the
 //! answer leaves. Every behaviour is a hold or an end between two of these.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -44,6 +46,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Resul
         path,
         key,
         body,
+        signed: signed(&head.headers),
     };
 
     if route.hold || behaviour == Some(Behaviour::HoldBeforeEffect) {
@@ -61,6 +64,18 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Resul
         hold(shared, &call.path, call.key.as_deref()).await;
     }
     conclude(reply, route, behaviour)
+}
+
+/// The headers that a signed delivery has beside its body; nothing where there is no signature.
+fn signed(headers: &HeaderMap) -> BTreeMap<String, String> {
+    if !headers.contains_key("webhook-signature") {
+        return BTreeMap::new();
+    }
+    let kept = headers
+        .iter()
+        .filter(|(name, _)| *name == CONTENT_TYPE || name.as_str().starts_with("webhook-"));
+    kept.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+        .collect()
 }
 
 fn arrive(shared: &Shared, path: &str, key: Option<&str>) -> Option<Behaviour> {

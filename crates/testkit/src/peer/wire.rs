@@ -1,5 +1,7 @@
 //! What the peer and its handle tell each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One thing that the peer was made to do.
@@ -19,6 +21,9 @@ pub struct Effect {
     pub body: String,
     /// When it happened, by the clock that counts from boot.
     pub at_ns: u64,
+    /// What a signed delivery says of itself: its `content-type` and its `webhook-` headers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub signed: BTreeMap<String, String>,
 }
 
 /// How often something was asked for, and how often it happened.

@@ -21,6 +21,7 @@ pub(super) struct Call {
     pub(super) path: String,
     pub(super) key: Option<String>,
     pub(super) body: bytes::Bytes,
+    pub(super) signed: BTreeMap<String, String>,
 }
 
 /// The answer that a key or a path got first.
@@ -83,6 +84,7 @@ impl World {
             body_sha256: digest(&call.body),
             body: short_text(&call.body),
             at_ns: boot_ns(),
+            signed: call.signed.clone(),
         };
         entry(&mut self.by_path, &call.path).effects += 1;
         if let Some(key) = &call.key {

@@ -1,0 +1,209 @@
+//! Events to subscribed webhooks: signed, under one id, tried until they are taken or given up.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use semel_engine::RetryError;
+use semel_store::outgoing::{self, DeliveryView};
+use semel_store::{clock, subscriptions};
+use semel_testkit::peer::{Behaviour, Effect};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::world::{World, soon};
+
+const EMIT: &str = "steps:\n  - id: tell\n    emit: { event: order.paid, data: '${{ input }}' }\n";
+
+const SECRET: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A world whose `story` emits, with a webhook at each path that is subscribed under its name.
+async fn world_with(hooks: &[(&str, &str)]) -> Result<World> {
+    let world = World::start().await?;
+    world.publish(EMIT).await?;
+    world
+        .set_secret("signing", &format!("whsec_{SECRET}"))
+        .await?;
+    for (name, path) in hooks {
+        let webhook = json!({"url": world.peer.url(path), "secret": "signing"});
+        world
+            .connect(name, json!({"to": {"webhook": webhook}}))
+            .await?;
+        let by = world.by();
+        world
+            .engine
+            .keep_subscription(by, name, "order.*", name)
+            .await?;
+    }
+    Ok(world)
+}
+
+async fn delivery(world: &World, name: &str, state: &str) -> Result<DeliveryView> {
+    soon(async || {
+        let (cell, id) = (world.engine.cell(), world.namespace_id);
+        let mut found = outgoing::list(cell, id, name, Some(state), None, 10).await?;
+        Ok(found.pop())
+    })
+    .await
+}
+
+async fn received(world: &World, path: &str) -> Result<Vec<Effect>> {
+    let effects = world.peer.effects().await?;
+    Ok(effects
+        .into_iter()
+        .filter(|effect| effect.path == path)
+        .collect())
+}
+
+/// What the rules of Standard Webhooks say that the signature must be.
+fn expected(effect: &Effect) -> Result<String> {
+    let (id, at) = (
+        &effect.signed["webhook-id"],
+        &effect.signed["webhook-timestamp"],
+    );
+    let key = STANDARD.decode(SECRET)?;
+    let mut code = Hmac::<Sha256>::new_from_slice(&key).ok().context("a key")?;
+    code.update(format!("{id}.{at}.{}", effect.body).as_bytes());
+    Ok(format!(
+        "v1,{}",
+        STANDARD.encode(code.finalize().into_bytes())
+    ))
+}
+
+#[tokio::test]
+async fn a_subscribed_webhook_is_told_once_and_can_tell_who_speaks() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+
+    world.result(r#"{"id":"1","total":7}"#).await?;
+    let delivered = delivery(&world, "erp", "delivered").await?;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+
+    let seen = received(&world, "/plain/erp").await?;
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!(
+        seen[0].signed["content-type"],
+        "application/cloudevents+json"
+    );
+    assert_eq!(seen[0].signed["webhook-id"], delivered.event.to_string());
+    assert_eq!(seen[0].signed["webhook-signature"], expected(&seen[0])?);
+    let body: Value = serde_json::from_str(&seen[0].body)?;
+    assert_eq!(body["specversion"], "1.0");
+    assert_eq!(body["type"], "order.paid");
+    assert_eq!(body["id"], delivered.event.to_string());
+    assert_eq!(body["data"], json!({"id": "1", "total": 7}));
+    assert_eq!(world.engine.metrics().deliveries_made.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_not_taken_comes_again_under_the_same_id_with_the_same_bytes() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+    world
+        .peer
+        .next("/plain/erp", Behaviour::AnswerStatus(500))
+        .await?;
+
+    world.result(r#"{"id":"1"}"#).await?;
+    let delivered = delivery(&world, "erp", "delivered").await?;
+
+    let seen = received(&world, "/plain/erp").await?;
+    assert_eq!((seen.len(), delivered.attempt), (2, 2), "{seen:?}");
+    assert_eq!(seen[0].body, seen[1].body);
+    assert_eq!(seen[0].signed["webhook-id"], seen[1].signed["webhook-id"]);
+    assert_eq!(seen[1].signed["webhook-signature"], expected(&seen[1])?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_given_up_until_a_person_says_so() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+    world
+        .peer
+        .next("/plain/erp", Behaviour::AnswerStatus(410))
+        .await?;
+
+    world.result(r#"{"id":"1"}"#).await?;
+    let given_up = delivery(&world, "erp", "given_up").await?;
+    let retried = world
+        .engine
+        .retry_delivery(world.by(), "erp", given_up.event)
+        .await;
+    let delivered = delivery(&world, "erp", "delivered").await?;
+    let again = world
+        .engine
+        .retry_delivery(world.by(), "erp", given_up.event)
+        .await;
+
+    assert!(retried.is_ok(), "{retried:?}");
+    assert!(given_up.note.context("a note")?.contains("410"));
+    assert_eq!(delivered.event, given_up.event);
+    assert!(matches!(again, Err(RetryError::NotGivenUp { .. })));
+    let seen = received(&world, "/plain/erp").await?;
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].body, seen[1].body);
+    assert_eq!(world.engine.metrics().deliveries_given_up.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slow_webhook_holds_up_no_other() -> Result<()> {
+    let world = world_with(&[("slow", "/hold/plain/slow"), ("quick", "/plain/quick")]).await?;
+
+    for id in 0..40 {
+        world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
+    }
+    let count = soon(async || {
+        let count = world.peer.count("/plain/quick").await?.effects;
+        Ok((count >= 40).then_some(count))
+    })
+    .await?;
+
+    assert_eq!(count, 40);
+    let held = world.peer.until_held(1, Duration::from_secs(5)).await?;
+    assert!(held.len() <= 4, "{} are under way to one", held.len());
+    assert_eq!(world.peer.count("/hold/").await?.effects, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_removed_subscription_is_told_nothing_more() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    world
+        .peer
+        .next("/plain/erp", Behaviour::AnswerStatus(503))
+        .await?;
+    world.result(r#"{"id":"1"}"#).await?;
+    soon(async || {
+        let due = outgoing::list(cell, id, "erp", Some("due"), None, 1).await?;
+        Ok(due.into_iter().find(|one| one.note.is_some()))
+    })
+    .await?;
+
+    let given_up = world.engine.delete_subscription(world.by(), "erp").await?;
+    world.result(r#"{"id":"2"}"#).await?;
+    clock::move_ahead(cell, Duration::from_secs(60)).await?;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+
+    assert_eq!(given_up, 1);
+    assert_eq!(received(&world, "/plain/erp").await?.len(), 1);
+    assert!(subscriptions::list(cell, id).await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_delivered_is_forgotten_after_a_month() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+    let cell = world.engine.cell();
+    world.result(r#"{"id":"1"}"#).await?;
+    delivery(&world, "erp", "delivered").await?;
+
+    let early = outgoing::forget(cell).await?;
+    clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
+    let late = outgoing::forget(cell).await?;
+
+    assert_eq!((early, late), (0, 1));
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Events between flows: they commit with the run, and each makes one run of each that takes it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_model::run::State;
+use semel_store::effects;
+use semel_store::runs::{self, Filter, RunView};
+use semel_testkit::peer::Behaviour;
+use serde_json::{Value, json};
+
+use crate::world::{World, soon};
+
+const EMIT: &str = "steps:\n  - id: tell\n    emit: { event: order.paid, data: '${{ input }}' }\n";
+
+/// A flow that takes the event, with more of its trigger.
+async fn listen(world: &World, more: &str) -> Result<()> {
+    let source = format!(
+        "flow: listener\ntrigger:\n  event: {{ name: order.paid{more} }}\nsteps:\n  - id: count\n    \
+         kv: {{ add: heard }}\nresult: input.id\n"
+    );
+    world.publish_source(&source).await
+}
+
+async fn heard(world: &World) -> Result<Vec<RunView>> {
+    let filter = Filter {
+        flow: Some("listener".to_owned()),
+        ..Filter::default()
+    };
+    Ok(runs::list(world.engine.cell(), world.namespace_id, &filter, 500).await?)
+}
+
+async fn until_heard(world: &World, count: usize) -> Result<Vec<RunView>> {
+    soon(async || {
+        let heard = heard(world).await?;
+        let over = heard.iter().all(|run| run.state == State::Succeeded);
+        Ok((heard.len() >= count && over).then_some(heard))
+    })
+    .await
+}
+
+async fn until_spread(world: &World) -> Result<()> {
+    soon(async || {
+        let client = world.engine.cell().reader().await?;
+        let row = client.query_one("SELECT count(*) FROM outbox", &[]).await?;
+        let left: i64 = row.get(0);
+        Ok((left == 0).then_some(()))
+    })
+    .await
+}
+
+fn results(heard: &[RunView]) -> Vec<String> {
+    let mut results: Vec<String> = heard.iter().filter_map(|run| run.result.clone()).collect();
+    results.sort();
+    results
+}
+
+#[tokio::test]
+async fn an_event_commits_with_its_run_and_makes_one_run_of_its_listener() -> Result<()> {
+    let world = World::start().await?;
+    listen(&world, "").await?;
+    let held = format!(
+        "steps:\n  - id: pay\n    http: {{ post: 'PEER/plain/pay' }}\n{}",
+        &EMIT[7..]
+    );
+    world.publish(&held).await?;
+    let behaviour = Behaviour::HoldBeforeAnswer;
+    world.peer.next("/plain/pay", behaviour).await?;
+
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = heard(&world).await?.len();
+    world.peer.let_go().await?;
+    let patience = Duration::from_secs(10);
+    world.engine.await_end(accepted.run, patience).await?;
+    until_heard(&world, 1).await?;
+    until_spread(&world).await?;
+    world.play(r#"{"id":"1"}"#).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    assert_eq!(before, 0, "nothing is told before it is so");
+    assert_eq!(results(&heard(&world).await?), ["\"1\""]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_fails_before_it_emits_tells_nobody() -> Result<()> {
+    let world = World::start().await?;
+    listen(&world, "").await?;
+    let steps = format!(
+        "steps:\n  - id: pay\n    http: {{ post: 'PEER/plain/pay' }}\n{}",
+        &EMIT[7..]
+    );
+    world.publish(&steps).await?;
+    world
+        .peer
+        .next("/plain/pay", Behaviour::RefuseWith(404))
+        .await?;
+
+    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+    world.result(r#"{"id":"2"}"#).await?;
+    let heard = until_heard(&world, 1).await?;
+
+    assert_eq!(end.state, State::Failed);
+    assert_eq!(results(&heard), ["\"2\""]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_is_spread_again_meets_its_first_run() -> Result<()> {
+    let world = World::start().await?;
+    listen(&world, "").await?;
+    world.publish(EMIT).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    until_heard(&world, 1).await?;
+    until_spread(&world).await?;
+    let cell = world.engine.cell();
+    let run = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = run.context("the run")?;
+    let told = effects::list_of_run(cell, world.namespace_id, run.born, run.id).await?;
+
+    // As it would be found by another server, had this one died before it removed the event.
+    let again = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
+                 VALUES ($1, $2, $3, 'order.paid', '{\"id\":\"1\"}', moment())";
+    let (id, of) = (told[0].id.as_uuid(), run.id.as_uuid());
+    let client = cell.reader().await?;
+    client
+        .execute(again, &[id, &world.namespace_id, of])
+        .await?;
+    until_spread(&world).await?;
+
+    assert_eq!(heard(&world).await?.len(), 1);
+    assert_eq!(world.engine.metrics().duplicates.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_servers_share_the_events_and_spread_none_of_them_twice() -> Result<()> {
+    let world = World::start().await?;
+    let other = world.start_another().await?;
+    listen(&world, "").await?;
+    world.publish(EMIT).await?;
+
+    for id in 0..60 {
+        world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
+    }
+    until_heard(&world, 60).await?;
+    until_spread(&world).await?;
+
+    assert_eq!(heard(&world).await?.len(), 60);
+    let metrics = [world.engine.metrics(), other.metrics()];
+    let spread: u64 = metrics.iter().map(|one| one.events_spread.get()).sum();
+    let duplicates: u64 = metrics.iter().map(|one| one.duplicates.get()).sum();
+    assert_eq!((spread, duplicates), (60, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_listener_chooses_its_events_and_their_key() -> Result<()> {
+    let world = World::start().await?;
+    let more = ", when: input.total > 10, key: input.order";
+    listen(&world, more).await?;
+    let data = "{ id: same, order: '${{ input.order }}', total: '${{ input.total }}' }";
+    world.publish(&EMIT.replace("'${{ input }}'", data)).await?;
+
+    for (id, order, total) in [
+        ("1", "a", 50),
+        ("2", "b", 5),
+        ("3", "a", 50),
+        ("4", "c", 11),
+    ] {
+        let payload = json!({"id": id, "order": order, "total": total});
+        world.result(&payload.to_string()).await?;
+    }
+    until_heard(&world, 2).await?;
+    until_spread(&world).await?;
+
+    let heard = heard(&world).await?;
+    let mut keys: Vec<String> = heard.iter().map(|run| run.key.text()).collect();
+    keys.sort();
+    assert_eq!(keys, ["a", "c"]);
+    assert_eq!(world.engine.metrics().ignored.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_is_refused_for_good_holds_up_nobody() -> Result<()> {
+    let world = World::start().await?;
+    listen(&world, ", key: input.order.id").await?;
+    world.publish(EMIT).await?;
+
+    world.result(r#"{"id":"1","order":null}"#).await?;
+    world.result(r#"{"id":"2","order":{"id":"o"}}"#).await?;
+    let heard = until_heard(&world, 1).await?;
+    until_spread(&world).await?;
+
+    assert_eq!(results(&heard), ["\"2\""]);
+    assert_eq!(world.engine.metrics().refused.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_an_event_carries_is_the_listeners_input() -> Result<()> {
+    let world = World::start().await?;
+    let source = "flow: listener\ntrigger: { event: { name: order.paid } }\nsteps:\n  \
+                  - id: keep\n    kv: { set: seen, value: '${{ input }}' }\nresult: input.id\n";
+    world.publish_source(source).await?;
+    world.publish(EMIT).await?;
+
+    world
+        .result(r#"{"id":"1","lines":[1,2.5,"ü"],"none":null}"#)
+        .await?;
+    until_heard(&world, 1).await?;
+
+    let seen: Value = semel_store::kv::get(world.engine.cell(), world.namespace_id, "seen").await?;
+    assert_eq!(
+        seen,
+        json!({"id": "1", "lines": [1, 2.5, "ü"], "none": null})
+    );
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Locks and compare-and-set: who may, who was first, and who is late.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_model::RunId;
+use semel_model::run::State;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Takes the lock, calls, and frees the lock.
+const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }\n    \
+    retry: { attempts: 90, first: 100ms, most: 200ms, within: 1h }\n\
+    \x20 - id: call\n    http: { post: 'PEER/hold/plain/x', json: { token: '${{ steps.alone.result.token }}' } }\n\
+    \x20 - id: free\n    kv: { unlock: door }\n\
+    result: '{\"token\": steps.alone.result.token, \"released\": steps.free.result.released}'\n";
+
+async fn end(world: &World, run: RunId) -> Result<Value> {
+    let standing = world.engine.await_end(run, PATIENCE).await?;
+    let standing = standing.context("a run")?;
+    assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+    Ok(serde_json::from_str(&standing.result.unwrap_or_default())?)
+}
+
+#[tokio::test]
+async fn of_two_runs_one_waits_and_gets_a_higher_token() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&ALONE.replace("LEASE", "10m")).await?;
+
+    let first = world.deliver(r#"{"id":"1"}"#).await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = world.deliver(r#"{"id":"2"}"#).await?;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let inside = world.peer.count("/hold/").await?.calls;
+    world.peer.let_go().await?;
+    let first = end(&world, first.run).await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.let_go().await?;
+    let second = end(&world, second.run).await?;
+
+    assert_eq!(inside, 1, "only one is behind the door");
+    assert_eq!(first, json!({"token": 1, "released": true}));
+    assert_eq!(second, json!({"token": 2, "released": true}));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_that_runs_out_lets_the_next_in_and_the_late_one_frees_nothing() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&ALONE.replace("LEASE", "1s")).await?;
+
+    let late = world.deliver(r#"{"id":"1"}"#).await?;
+    let held = world.peer.until_held(1, PATIENCE).await?;
+    let next = world.deliver(r#"{"id":"2"}"#).await?;
+    world.peer.until_held(2, PATIENCE).await?;
+    world.peer.let_one_go(&held[0]).await?;
+    let late = end(&world, late.run).await?;
+    world.peer.let_go().await?;
+    let next = end(&world, next.run).await?;
+
+    assert_eq!(late, json!({"token": 1, "released": false}));
+    assert_eq!(next, json!({"token": 2, "released": true}));
+    let sent = world.peer.effects().await?;
+    let bodies: Vec<&str> = sent.iter().map(|effect| effect.body.as_str()).collect();
+    assert_eq!(bodies, [r#"{"token":1}"#, r#"{"token":2}"#]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_frees_a_lock_that_another_run_has() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&ALONE.replace("LEASE", "10m")).await?;
+    let holder = world.deliver(r#"{"id":"1"}"#).await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let source = "flow: stranger\ntrigger:\n  webhook: { auth: none, key: input.id, path: story2 }\n\
+                  steps:\n  - id: free\n    kv: { unlock: door }\nresult: steps.free.result.released\n";
+    world.publish_source(source).await?;
+
+    let stranger = world
+        .engine
+        .deliver(world.engine.authenticate(semel_engine::Arrival {
+            namespace: "default".to_owned(),
+            path: "story2".to_owned(),
+            target: "/hooks/default/story2".to_owned(),
+            body: br#"{"id":"9"}"#.to_vec(),
+            headers: Vec::new(),
+            query: Vec::new(),
+        })?)
+        .await?;
+    let semel_engine::Intake::Accepted(stranger) = stranger else {
+        anyhow::bail!("not accepted: {stranger:?}");
+    };
+    let freed = end(&world, stranger.run).await?;
+    world.peer.let_go().await?;
+    let holder = end(&world, holder.run).await?;
+
+    assert_eq!(freed, json!(false));
+    assert_eq!(holder, json!({"token": 1, "released": true}));
+    Ok(())
+}
+
+#[tokio::test]
+async fn compare_and_set_lets_one_of_many_win() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: swap\n    kv: { set: leader, value: '${{ input.id }}', expect: '${{ input.before }}' }\n\
+             result: steps.swap.result\n",
+        )
+        .await?;
+
+    let mut runs = Vec::new();
+    for id in 0..8 {
+        let payload = json!({"id": id.to_string(), "before": null});
+        runs.push(world.deliver(&payload.to_string()).await?.run);
+    }
+    let mut won = Vec::new();
+    for (id, run) in runs.into_iter().enumerate() {
+        if end(&world, run).await?["set"] == json!(true) {
+            won.push(id.to_string());
+        }
+    }
+    assert_eq!(won.len(), 1, "{won:?}");
+
+    let stale = world.result(r#"{"id":"x","before":"nobody"}"#).await?;
+    let swap = json!({"id": "y", "before": won[0]});
+    let swapped = world.result(&swap.to_string()).await?;
+
+    assert_eq!(stale, json!({"set": false, "value": won[0]}));
+    assert_eq!(swapped, json!({"set": true, "value": "y"}));
+    Ok(())
+}
