@@ -5,7 +5,6 @@
 
 mod cell;
 mod inspect;
-mod kinds;
 mod lane;
 mod oracle;
 mod page;
