@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 4;
 const RATIO_MAX: f64 = 2.0;
 
 /// What the machine's own noise comes to: a time below it is taken for it.
-const NOISE_MS: f64 = 100.0;
+const NOISE_MS: f64 = 50.0;
 
 /// How long runs may take.
 const PATIENCE: Duration = Duration::from_secs(60);

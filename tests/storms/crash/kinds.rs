@@ -17,9 +17,10 @@ use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
 
 use self::inspect::Finding;
-use self::kind::{Cell, FAULTS};
+use self::kind::{Cell, FAULTS, Kind, Point};
 use self::places::Places;
 use self::play::Lane;
+use super::cell::Fault;
 
 /// The least cells that the table has.
 const CELLS_MIN: usize = 100;
@@ -36,24 +37,12 @@ async fn every_kind_of_step_ends_as_its_table_says() -> Result<()> {
             .copied()
             .filter(|cell| cell.fault == fault)
             .collect();
-        let places = &places;
-        async move {
-            let mut lane = Lane::start(fault, places).await?;
-            let mut findings = Vec::new();
-            for cells in play::deal(cells) {
-                findings.extend(lane.play(&cells).await?);
-            }
-            Ok::<_, anyhow::Error>(findings)
-        }
+        play(fault, cells, &places, None)
     });
 
     let findings: Vec<Finding> = try_join_all(lanes).await?.into_iter().flatten().collect();
 
-    let violations: Vec<String> = findings
-        .iter()
-        .filter(|finding| !finding.objections.is_empty())
-        .map(|finding| format!("{}: {}", finding.cell, finding.objections.join("; ")))
-        .collect();
+    let violations = describe(&findings);
     println!(
         "{} cells, {} violations, {:.0} s",
         findings.len(),
@@ -63,4 +52,75 @@ async fn every_kind_of_step_ends_as_its_table_says() -> Result<()> {
     ensure!(violations.is_empty(), "\n{}\n", violations.join("\n"));
     ensure!(findings.len() == cells.len(), "every cell was played");
     page::keep(&findings)
+}
+
+/// A mistake, and the cells that must turn red by it where the server is killed.
+type Watchful = (&'static str, &'static [(Kind, Point)]);
+
+const WATCHFUL: [Watchful; 2] = [
+    (
+        "new-key-on-retry",
+        &[
+            (Kind::Db, Point::DbCommitted),
+            (Kind::Db, Point::OutcomeBefore),
+            (Kind::Http, Point::Answered),
+        ],
+    ),
+    (
+        "outcome-before-send",
+        &[
+            (Kind::Db, Point::OutcomeAfter),
+            (Kind::SshMarked, Point::OutcomeAfter),
+            (Kind::Ssh, Point::OutcomeAfter),
+            (Kind::Mail, Point::OutcomeAfter),
+        ],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seeded_mistakes_turn_kinds_red() -> Result<()> {
+    let places = Places::start().await?;
+    for (mistake, watched) in WATCHFUL {
+        let fault = Fault::Kill;
+        let at = |(kind, point): &(Kind, Point)| Cell {
+            kind: *kind,
+            point: *point,
+            fault,
+        };
+        let cells = watched.iter().map(at).collect();
+
+        let violations = describe(&play(fault, cells, &places, Some(mistake)).await?);
+
+        println!("{mistake}:\n{}", violations.join("\n"));
+        ensure!(
+            violations.len() == watched.len(),
+            "{} of {} cells noticed {mistake}",
+            violations.len(),
+            watched.len()
+        );
+    }
+    Ok(())
+}
+
+/// Plays cells of one fault, a round at a time, on a database of their own.
+async fn play(
+    fault: Fault,
+    cells: Vec<Cell>,
+    places: &Places,
+    mistake: Option<&'static str>,
+) -> Result<Vec<Finding>> {
+    let mut lane = Lane::start(fault, places, mistake).await?;
+    let mut findings = Vec::new();
+    for cells in play::deal(cells) {
+        findings.extend(lane.play(&cells).await?);
+    }
+    Ok(findings)
+}
+
+fn describe(findings: &[Finding]) -> Vec<String> {
+    findings
+        .iter()
+        .filter(|finding| !finding.objections.is_empty())
+        .map(|finding| format!("{}: {}", finding.cell, finding.objections.join("; ")))
+        .collect()
 }

@@ -31,7 +31,8 @@ const CLOSING: &str = "
     cargo nextest run -p semel-tests --test storms every_kind
 
 The test works out what each cell must come to from the design (`tests/storms/crash/kinds/oracle.rs`),
-plays all of them, and writes this page.
+plays all of them, and writes this page. `seeded_mistakes_turn_kinds_red` shows that it can fail: a
+server that records before it sends, and one that leaves a new key with every attempt, turn cells red.
 ";
 
 /// Writes the page, and objects when it was not up to date.

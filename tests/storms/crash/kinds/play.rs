@@ -43,12 +43,15 @@ const SPREADS_MAX: usize = 5;
 const SETTINGS_MAX: u32 = 4;
 
 /// Deals cells into two rounds. A connection that is free again would be given to a run that is
-/// held while it connects, so requests that were answered stand apart.
+/// held while it connects, so requests that were answered stand apart. A server spreads one event
+/// at a time, so there is one of those in each.
 pub(super) fn deal(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
     let (early, late) = cells
         .into_iter()
-        .partition(|cell| cell.point < Point::Answered);
-    vec![early, late]
+        .partition(|cell| cell.point < Point::Answered || cell.point == Point::SpreadBefore);
+    let mut rounds: Vec<Vec<Cell>> = vec![early, late];
+    rounds.retain(|round| !round.is_empty());
+    rounds
 }
 
 /// A run at its point.
@@ -68,15 +71,25 @@ pub(super) struct Lane<'p> {
     resources: TempDir,
     _second: Served,
     rounds: u32,
+    mistake: Option<&'static str>,
 }
 
 impl<'p> Lane<'p> {
-    pub(super) async fn start(fault: Fault, places: &'p Places) -> Result<Self> {
+    pub(super) async fn start(
+        fault: Fault,
+        places: &'p Places,
+        mistake: Option<&'static str>,
+    ) -> Result<Self> {
         let cluster = Cluster::start(Options::quick()).await?;
         let proxy = Proxy::start(cluster.server().address()).await?;
         let home = Home::found(cluster.server()).await?;
         let resources = tempfile::tempdir()?;
-        let program = equip(Program::semel()?, &resources);
+        // Where nothing is wrong on purpose, what takes over is the product as it is shipped.
+        let program = match mistake {
+            Some(mistake) => faults()?.env("SEMEL_MISTAKE", mistake),
+            None => Program::semel()?,
+        };
+        let program = equip(program, &resources);
         let second = serve(program, &home.url(), lease(fault)).await?;
         places.introduce(&home, &second).await?;
         Ok(Self {
@@ -88,6 +101,7 @@ impl<'p> Lane<'p> {
             resources,
             _second: second,
             rounds: 0,
+            mistake,
         })
     }
 
@@ -96,7 +110,9 @@ impl<'p> Lane<'p> {
         for _ in 0..SETTINGS_MAX {
             self.rounds += 1;
             let harness = Harness::start()?;
-            let program = equip(faults()?, &self.resources).env("SEMEL_FAULTS", harness.socket());
+            let program = equip(faults()?, &self.resources)
+                .env("SEMEL_FAULTS", harness.socket())
+                .env("SEMEL_MISTAKE", self.mistake.unwrap_or_default());
             let database = self.home.url_at(self.proxy.address());
             let mut first = serve(program, &database, lease(self.fault)).await?;
             let mut placed = Vec::new();
