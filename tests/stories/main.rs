@@ -1,3 +1,4 @@
 //! What users see, told through the real binary.
 
 mod first_minutes;
+mod steps;
