@@ -5,6 +5,7 @@
 
 mod cell;
 mod inspect;
+mod kinds;
 mod lane;
 mod oracle;
 mod page;

@@ -91,7 +91,8 @@ impl Home {
         Ok(())
     }
 
-    async fn command(
+    /// Sends one command to the API of one server.
+    pub(crate) async fn command(
         &self,
         server: &Served,
         method: Method,

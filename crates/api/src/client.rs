@@ -10,6 +10,7 @@ mod flows;
 mod resources;
 mod runs;
 mod secrets;
+mod subscriptions;
 mod transfer;
 mod waits;
 

@@ -159,9 +159,24 @@ codes! {
     /// Another connection has the name.
     ConnectionDiffers "connection-differs" 409 "There is another connection of this name"
         "Give it another name, or say that the other one is to be replaced.";
-    /// A live flow goes over the connection.
-    ConnectionInUse "connection-in-use" 409 "A live flow goes over the connection"
-        "Promote a release of that flow that does not name the connection, then delete it.";
+    /// A live flow or a subscription goes over the connection.
+    ConnectionInUse "connection-in-use" 409 "A live flow or a subscription goes over the connection"
+        "Promote a release of that flow that does not name it, or delete the subscription, then delete it.";
+    /// No such subscription.
+    SubscriptionNotFound "subscription-not-found" 404 "There is no such subscription"
+        "List the subscriptions of the namespace; create the one that is missing.";
+    /// What a subscription says cannot be.
+    SubscriptionInvalid "subscription-invalid" 422 "The subscription cannot be kept"
+        "Mend what the detail names: the event, or the connection, which is of kind webhook.";
+    /// Another subscription has the name.
+    SubscriptionDiffers "subscription-differs" 409 "There is another subscription of this name"
+        "Give it another name, or say that the other one is to be replaced.";
+    /// No such delivery.
+    DeliveryNotFound "delivery-not-found" 404 "There is no such delivery"
+        "List the deliveries of the subscription; settled ones are kept for 30 days.";
+    /// The delivery was not given up.
+    DeliveryNotGivenUp "delivery-not-given-up" 409 "The delivery was not given up"
+        "Nothing has to be done: it was delivered, or is tried again by itself.";
     /// No such secret.
     SecretNotFound "secret-not-found" 404 "There is no such secret"
         "List the secrets of the namespace; nothing was removed.";

@@ -13,13 +13,14 @@ mod resource;
 mod run;
 mod secret;
 mod standing;
+mod subscription;
 mod wait;
 
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
-pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Verdict};
+pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Source, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
@@ -29,6 +30,10 @@ pub use run::{
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};
+pub use subscription::{
+    DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
+    PutSubscription, RetriedDelivery, Subscription,
+};
 pub use wait::{Called, CompleteWait, Wait};
 
 use jiff::Timestamp;

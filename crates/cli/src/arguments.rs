@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow, init, key,
-    migrate, resource, run, secret, serve, wait,
+    migrate, resource, run, secret, serve, subscription, wait,
 };
 use crate::output::Reader;
 
@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Connection(connection::Command),
     #[command(subcommand)]
     Secret(secret::Command),
+    #[command(subcommand)]
+    Subscription(subscription::Command),
     Serve(serve::Arguments),
     Migrate(migrate::Arguments),
     Doctor(doctor::Arguments),

@@ -20,6 +20,7 @@ pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod subscription;
 pub(crate) mod wait;
 
 use std::io::ErrorKind;
@@ -46,6 +47,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Wait(command) => wait::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
+        Command::Subscription(command) => subscription::run(ctx, &command).await,
         Command::Serve(arguments) => serve::run(ctx, &arguments).await,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
         Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,

@@ -1,11 +1,13 @@
 //! How things look to people: tables of runs and effects, and a run's timeline.
 
+pub(crate) mod delivery;
 pub(crate) mod effect;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod timeline;
 
 use jiff::Timestamp;
+use semel_model::Resource;
 use serde_json::Value;
 
 use crate::text::{ago, printable, shortened};
@@ -13,9 +15,17 @@ use crate::text::{ago, printable, shortened};
 /// The most characters of a value that a line shows.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// A value on one line.
+/// A value on one line. One that is kept elsewhere is told by its name, size and type.
 pub(crate) fn value(value: &Value) -> String {
-    printable(&shortened(&value.to_string(), VALUE_CHARS_MAX))
+    match serde_json::from_value::<Resource>(value.clone()) {
+        Ok(kept) => format!(
+            "{} ({} bytes of {})",
+            kept.resource,
+            kept.bytes,
+            printable(&kept.media_type)
+        ),
+        Err(_) => printable(&shortened(&value.to_string(), VALUE_CHARS_MAX)),
+    }
 }
 
 /// An instant that may not have come.

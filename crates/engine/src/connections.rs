@@ -8,7 +8,7 @@ use semel_model::connection::Target;
 use semel_model::{Connection, SecretText, Span};
 use semel_store::audit::{self, Act};
 use semel_store::connections::{self, ConnectionRow};
-use semel_store::{ReadError, flows};
+use semel_store::{ReadError, flows, subscriptions};
 use url::Url;
 
 use crate::engine::Engine;
@@ -25,6 +25,12 @@ pub enum ConnectionError {
     InUse {
         /// The flow.
         flow: String,
+    },
+    /// A subscription goes over it.
+    #[error("the subscription {subscription} goes over it")]
+    Subscribed {
+        /// The subscription.
+        subscription: String,
     },
     /// There is none of this name.
     #[error("there is no connection of this name")]
@@ -43,7 +49,7 @@ impl ConnectionError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "connection-invalid",
-            Self::InUse { .. } => "connection-in-use",
+            Self::InUse { .. } | Self::Subscribed { .. } => "connection-in-use",
             Self::Unknown => "connection-not-found",
             Self::Differs => "connection-differs",
             Self::Unavailable(_) => "database-unavailable",
@@ -79,11 +85,11 @@ impl Engine {
         Ok(version)
     }
 
-    /// Removes a connection that no live flow goes over.
+    /// Removes a connection that neither a live flow nor a subscription goes over.
     ///
     /// # Errors
     ///
-    /// Where there is none, or a live flow names it.
+    /// Where there is none, or a live flow or a subscription names it.
     pub async fn delete_connection(&self, by: By<'_>, name: &str) -> Result<(), ConnectionError> {
         for release in flows::list_live(self.cell()).await? {
             if release.namespace_id == by.namespace_id
@@ -91,6 +97,10 @@ impl Engine {
             {
                 return Err(ConnectionError::InUse { flow: release.flow });
             }
+        }
+        let (cell, namespace_id) = (self.cell(), by.namespace_id);
+        if let Some(subscription) = subscriptions::find_over(cell, namespace_id, name).await? {
+            return Err(ConnectionError::Subscribed { subscription });
         }
         if !connections::delete(self.cell(), by.namespace_id, name).await? {
             return Err(ConnectionError::Unknown);
@@ -164,7 +174,12 @@ impl Engine {
         Ok(count)
     }
 
-    async fn write_down(&self, by: By<'_>, action: &str, subject: &str) -> Result<(), ReadError> {
+    pub(crate) async fn write_down(
+        &self,
+        by: By<'_>,
+        action: &str,
+        subject: &str,
+    ) -> Result<(), ReadError> {
         let act = Act {
             namespace_id: by.namespace_id,
             actor: by.actor,

@@ -198,7 +198,7 @@ fn call(
         licence: None,
         guard: step.guard.decided_by(connection),
         window: step.guard.window(connection).filter(|it| said != Some(*it)),
-        call: Some(call),
+        call: Some(Box::new(call)),
     }))
 }
 
@@ -220,7 +220,8 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         Entry::Pending(effect) => {
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))
         }
-        Entry::Retrying(_) if sight.cancel => Next::Event(give_up(step)),
+        // An attempt before this one may have happened: that is found out first.
+        Entry::Retrying(effect) if sight.cancel && !effect.doubted() => Next::Event(give_up(step)),
         Entry::Retrying(effect) => match standing.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
             Some(_) => again(None),
@@ -363,6 +364,7 @@ pub fn bench<'a>(sight: &Sight<'a>, step: &'a Step, standing: &Standing) -> Benc
     Bench {
         step,
         window: standing.window,
+        held_back: standing.held_back,
         since: standing.since,
         now: sight.now,
         chance: sight.chance,

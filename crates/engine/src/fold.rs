@@ -85,6 +85,8 @@ pub struct Standing {
     pub plan: Option<Plan>,
     /// How many probes were made since the doubt began.
     pub probes: u32,
+    /// How many attempts the destination's limits held back: they do not count.
+    pub held_back: u32,
     /// What allows the next attempt, where something does already.
     pub licence: Option<Licence>,
 }
@@ -170,7 +172,7 @@ impl RunState {
                 window,
                 ..
             } => {
-                self.intended(*effect, call.as_ref(), *licence, decided.or(guard), at);
+                self.intended(*effect, call.as_deref(), *licence, decided.or(guard), at);
                 if let (Current::Effect(standing), Some(window)) = (&mut self.current, window) {
                     standing.window = Some(*window);
                 }
@@ -237,7 +239,7 @@ impl RunState {
         };
         let fault = fault.clone();
         self.current = Current::Reading(Reading {
-            attempts: attempts + 1,
+            attempts: attempts + u32::from(!fault.is_held_back()),
             since,
             retry_at,
             fault,
@@ -270,6 +272,7 @@ impl RunState {
                     retry_at: None,
                     plan: None,
                     probes: 0,
+                    held_back: 0,
                     licence: None,
                 }));
             }
@@ -292,6 +295,7 @@ impl RunState {
             settled @ (Entry::Done(_) | Entry::Failed(_)) => settled,
         };
         standing.retry_at = retry_at;
+        standing.held_back += u32::from(fault.is_held_back());
         self.parked = false;
     }
 

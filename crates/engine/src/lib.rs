@@ -10,7 +10,8 @@
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`vault`] keeps secrets and the connections that name them.
-//! - [`events`] spreads what flows emit to the flows and webhooks that take it.
+//! - [`events`] spreads what flows emit to the flows and webhooks that take it; [`subscriptions`]
+//!   says which webhooks do.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
@@ -35,6 +36,7 @@ pub mod recover;
 pub mod resources;
 pub mod retain;
 pub mod settle;
+pub mod subscriptions;
 pub mod turn;
 pub mod vault;
 pub mod waits;
@@ -47,5 +49,6 @@ pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
 pub use resources::Resources;
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
+pub use subscriptions::{RetryError, SubscriptionError};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -66,4 +66,10 @@ pub struct Metrics {
     pub effects_doubted: Counter,
     /// Keys that were forgotten.
     pub keys_forgotten: Counter,
+    /// Events that everybody has who takes them.
+    pub events_spread: Counter,
+    /// Deliveries of events that a webhook took.
+    pub deliveries_made: Counter,
+    /// Deliveries of events that are not tried again.
+    pub deliveries_given_up: Counter,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, llm_answers, retain};
+use semel_store::{ReadError, llm_answers, outgoing, retain};
 use tokio::time::Instant;
 
 use crate::engine::Inner;
@@ -42,6 +42,9 @@ pub async fn forget(inner: &Inner) -> Result<(), ReadError> {
     retain::make_partitions(&inner.cell).await?;
     retain::sweep(&inner.cell).await?;
     llm_answers::forget(&inner.cell).await?;
+    while outgoing::forget(&inner.cell).await? > 0 {
+        tokio::time::sleep(BATCH_PAUSE).await;
+    }
     loop {
         let (forgotten, more) = retain::forget_keys(&inner.cell).await?;
         inner.metrics.keys_forgotten.add(forgotten);

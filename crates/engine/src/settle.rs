@@ -22,6 +22,9 @@ use semel_model::{Doubt, Fault, Guard, Outcome, RetryPolicy, Span};
 /// may be under way for as long as the longest timeout.
 const KEY_WINDOW_MARGIN: Span = Span::from_const_secs(600);
 
+/// How long to rest where a destination has no room and does not say for how long.
+const ROOM_PAUSE: Span = Span::from_const_secs(1);
+
 /// What an attempt is judged by, besides its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench<'a> {
@@ -29,6 +32,8 @@ pub struct Bench<'a> {
     pub step: &'a Step,
     /// How long the destination remembers the key, where its connection said so at the intent.
     pub window: Option<Span>,
+    /// How many attempts the destination's limits held back.
+    pub held_back: u32,
     /// When the effect's first intent was written.
     pub since: Timestamp,
     /// Now.
@@ -95,10 +100,9 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
                 return Some(settle_doubt(bench, effect, doubt));
             }
             // Inside the transaction the marker was looked for first: the earlier attempt had not
-            // committed. Any other refusal says nothing about it.
-            (Guard::Transaction, code) if code.starts_with("sql-") || code == "rows-unexpected" => {
-            }
-            (Guard::Natural | Guard::Repeat | Guard::Transaction, _) if !fault.retryable => {
+            // committed. A destination that honours keys would have given its first answer.
+            (Guard::Transaction | Guard::Key, _) if fault.is_answer() => {}
+            _ if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
                 let doubt = Doubt::new(fault.code.clone(), message);
                 return Some(doubted(bench.step, doubt, Plan::Review));
@@ -106,10 +110,13 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
             _ => {}
         }
     }
-    let delay = fault
-        .retryable
-        .then(|| bench.delay(effect.attempt(), fault.retry_after))
-        .flatten();
+    let delay = match fault.is_held_back() {
+        true => bench.wait_for_room(fault.retry_after),
+        false => fault
+            .retryable
+            .then(|| bench.delay(effect.attempt(), fault.retry_after))
+            .flatten(),
+    };
     if delay.is_none() && fault.retryable && effect.doubted() {
         let doubt = Doubt::new(fault.code.clone(), fault.message.clone());
         return Some(doubted(bench.step, doubt, Plan::Review));
@@ -162,11 +169,20 @@ impl Bench<'_> {
     pub fn delay(&self, attempt: u32, asked: Option<Span>) -> Option<Span> {
         let policy: RetryPolicy = self.step.retry;
         policy.delay(
-            attempt,
+            attempt.saturating_sub(self.held_back).max(1),
             span_between(self.since, self.now),
             self.chance,
             asked,
         )
+    }
+
+    /// How long to rest before the destination is asked for room again: what it said, and up to as
+    /// much again, so that not all come back together. Only time puts an end to that.
+    pub fn wait_for_room(&self, asked: Option<Span>) -> Option<Span> {
+        let least = asked.unwrap_or(ROOM_PAUSE).as_millis().max(1);
+        let spread = (least as f64 * self.chance.clamp(0.0, 1.0)) as u64;
+        let waited = span_between(self.since, self.now);
+        (waited < self.step.retry.within).then(|| Span::from_millis(least + spread))
     }
 
     fn of_transaction(&self) -> Licence {
@@ -209,3 +225,6 @@ pub(crate) fn span_between(earlier: Timestamp, later: Timestamp) -> Span {
     let millis = later.as_millisecond() - earlier.as_millisecond();
     Span::from_millis(u64::try_from(millis).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ pub enum Event {
         attempt: u32,
         /// What goes out; kept with the first attempt, and the same for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        call: Option<Call>,
+        call: Option<Box<Call>>,
         /// What allows a doubtful effect to be performed again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         licence: Option<Licence>,

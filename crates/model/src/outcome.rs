@@ -87,6 +87,27 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether the destination's own limits held it back: nothing was tried, and no attempt is used
+    /// up.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        matches!(
+            self.code.as_str(),
+            "destination-busy" | "destination-paused"
+        )
+    }
+
+    /// Whether it is what the destination answered, and not something that was found out before
+    /// anything was sent.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        self.code.starts_with("http-")
+            || self.code.starts_with("sql-")
+            || self.code == "rows-unexpected"
+    }
+}
+
 impl Doubt {
     /// A doubt of this kind.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {

@@ -184,6 +184,10 @@ impl From<ConnectionError> for Refusal {
                 let detail = format!("the flow `{flow}` goes over it");
                 Self::new(Code::ConnectionInUse, detail)
             }
+            ConnectionError::Subscribed { subscription } => {
+                let detail = format!("the subscription `{subscription}` goes over it");
+                Self::new(Code::ConnectionInUse, detail)
+            }
             ConnectionError::Unknown => Self::plain(Code::ConnectionNotFound),
             ConnectionError::Differs => Self::plain(Code::ConnectionDiffers),
             ConnectionError::Unavailable(error) => error.into(),

@@ -1,5 +1,7 @@
 //! Effects and doubts: list, show, settle.
 
+mod sources;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
@@ -27,10 +29,26 @@ pub(crate) async fn list(
     caller: Caller,
     Params(filter): Params<EffectFilter>,
 ) -> Answered {
-    match filter.run {
-        Some(run) => answer::ok(&of_run(&app, &caller, run, &filter).await?),
-        None => answer::ok(&page(&app, &caller, &filter).await?),
-    }
+    let EffectFilter {
+        run,
+        external_id,
+        flow,
+        key,
+        ..
+    } = &filter;
+    let page = match (run, external_id, flow, key) {
+        (None, None, None, None) => page(&app, &caller, &filter).await?,
+        (Some(run), None, None, None) => of_run(&app, &caller, *run, &filter).await?,
+        (None, Some(id), None, None) => sources::of_external_id(&app, &caller, id, &filter).await?,
+        (None, None, Some(flow), Some(key)) => {
+            sources::of_key(&app, &caller, flow, key, &filter).await?
+        }
+        (_, _, _, _) => {
+            let detail = "effects are asked for by `run`, by `external_id`, or by `flow` and `key`";
+            return Err(Refusal::new(Code::QueryInvalid, detail));
+        }
+    };
+    answer::ok(&page)
 }
 
 async fn of_run(
@@ -162,6 +180,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         settled_at: effect.settled_at,
         external_id: effect.external_id.clone(),
         note: effect.note.clone(),
+        source: None,
     }
 }
 

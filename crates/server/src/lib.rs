@@ -6,8 +6,8 @@
 //! - `serve` accepts connections and `routes` sends each request to its module.
 //! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
 //! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
-//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `flows`, `connections` and `secrets` are the
-//!   API's nouns.
+//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `flows`, `connections`, `secrets` and
+//!   `subscriptions` are the API's nouns.
 //! - `refusal` is every answer that is no.
 
 mod access;
@@ -35,6 +35,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod starts;
+mod subscriptions;
 mod waits;
 
 pub mod token;

@@ -102,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 20] = [
+    let counters: [(&str, &str, &Counter); 23] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -186,6 +186,21 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "keys_forgotten",
             "Keys that were forgotten",
             &metrics.keys_forgotten,
+        ),
+        (
+            "events_spread",
+            "Events that their takers have",
+            &metrics.events_spread,
+        ),
+        (
+            "deliveries_made",
+            "Deliveries of events that a webhook took",
+            &metrics.deliveries_made,
+        ),
+        (
+            "deliveries_given_up",
+            "Deliveries of events that are not tried again",
+            &metrics.deliveries_given_up,
         ),
     ];
     for (name, help, counter) in counters {

@@ -64,6 +64,20 @@ impl Named {
     }
 }
 
+/// The two parts of the path that vary.
+pub(crate) struct Pair(pub(crate) Named, pub(crate) Named);
+
+impl FromRequestParts<App> for Pair {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path((first, second))) => Ok(Self(Named(first), Named(second))),
+            Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+        }
+    }
+}
+
 /// `?key=`, for routes that are about one key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

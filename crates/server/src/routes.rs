@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
     access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters,
-    resources, runs, secrets, starts, waits,
+    resources, runs, secrets, starts, subscriptions, waits,
 };
 
 /// Every route.
@@ -70,7 +70,27 @@ fn api() -> Router<App> {
         .route("/secrets", get(secrets::list))
         .route("/secrets/rotate", post(secrets::rotate))
         .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
+        .merge(subscribing())
         .layer(map_response(keep_out_of_caches))
+}
+
+fn subscribing() -> Router<App> {
+    Router::new()
+        .route("/subscriptions", get(subscriptions::list))
+        .route(
+            "/subscriptions/{name}",
+            get(subscriptions::show)
+                .put(subscriptions::put)
+                .delete(subscriptions::delete),
+        )
+        .route(
+            "/subscriptions/{name}/deliveries",
+            get(subscriptions::list_deliveries),
+        )
+        .route(
+            "/subscriptions/{name}/deliveries/{event}/retry",
+            post(subscriptions::retry),
+        )
 }
 
 /// What the API tells is for whoever holds the token.

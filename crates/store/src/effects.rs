@@ -63,6 +63,15 @@ const FIND: &str = "
       FROM effects e
      WHERE e.namespace_id = $1 AND e.id = $2";
 
+const LIST_OF_EXTERNAL_ID: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.born
+      FROM effects e
+     WHERE e.namespace_id = $1 AND e.external_id = $2
+       AND ($3::text IS NULL OR e.state::text = $3)
+     ORDER BY e.intended_at DESC, e.id DESC
+     LIMIT $4";
+
 const DOUBTS: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.born
@@ -73,7 +82,14 @@ const DOUBTS: &str = "
 
 const COUNT_DOUBTS: &str = "SELECT count(*) FROM effects WHERE state = 'in_doubt'";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, LIST_OF_RUN, FIND, DOUBTS, COUNT_DOUBTS];
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST,
+    LIST_OF_RUN,
+    LIST_OF_EXTERNAL_ID,
+    FIND,
+    DOUBTS,
+    COUNT_DOUBTS,
+];
 
 /// Effects of a batch, one array per column.
 #[derive(Default)]
@@ -218,6 +234,21 @@ pub async fn list_of_run(
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &born, &low, &high, run.as_uuid()];
     let rows = client.query(LIST_OF_RUN, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Lists the effects that their destination knows by an identity, newest first.
+pub async fn list_of_external_id(
+    cell: &Cell,
+    namespace_id: i32,
+    external_id: &str,
+    state: Option<State>,
+    limit: u16,
+) -> Result<Vec<EffectView>, ReadError> {
+    let (state, limit) = (state.map(State::as_str), i64::from(limit));
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &external_id, &state, &limit];
+    let rows = client.query(LIST_OF_EXTERNAL_ID, &values).await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -28,6 +28,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0003_destinations",
         text: include_str!("../../../migrations/0003_destinations.sql"),
     },
+    Migration {
+        name: "0004_deliveries",
+        text: include_str!("../../../migrations/0004_deliveries.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

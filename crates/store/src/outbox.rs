@@ -1,8 +1,10 @@
 //! The `outbox` table: events that committed with their run and are not spread yet.
 
+use deadpool_postgres::{Object, Transaction};
 use jiff::Timestamp;
 use semel_model::request::Emission;
 use semel_model::{EffectId, RunId};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -17,13 +19,16 @@ pub(crate) const EMIT: &str = "
         AS t (id, namespace_id, run_id, event, data)
         ON CONFLICT (id) DO NOTHING";
 
-const OLDEST: &str = "
+/// Events that another server spreads at this moment are passed over.
+const TAKE: &str = "
     SELECT id, namespace_id, run_id, event, data::text, emitted_at
-      FROM outbox ORDER BY emitted_at LIMIT $1";
+      FROM outbox
+     WHERE ($2::timestamptz IS NULL OR (emitted_at, id) > ($2, $3::uuid))
+     ORDER BY emitted_at, id LIMIT $1 FOR UPDATE SKIP LOCKED";
 
 const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[EMIT, OLDEST, REMOVE];
+pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, REMOVE];
 
 /// An event that a transition carries.
 #[derive(Clone, Debug)]
@@ -83,26 +88,57 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The oldest events that nobody has spread yet.
-pub async fn list_oldest(cell: &Cell, most: i64) -> Result<Vec<Event>, ReadError> {
-    let client = cell.reader().await?;
-    let rows = client.query(OLDEST, &[&most]).await?;
-    Ok(rows
-        .iter()
-        .map(|row| Event {
-            id: EffectId::from_uuid(row.get(0)),
-            namespace_id: row.get(1),
-            run: RunId::from_uuid(row.get(2)),
-            event: row.get(3),
-            data: row.get(4),
-            emitted_at: row.get(5),
-        })
-        .collect())
+/// A connection for spreading events.
+pub struct Spreading {
+    client: Object,
 }
 
-/// Removes events whose receivers all have them.
-pub async fn remove(cell: &Cell, events: &[EffectId]) -> Result<(), ReadError> {
-    let ids: Vec<Uuid> = events.iter().map(|id| *id.as_uuid()).collect();
-    cell.reader().await?.execute(REMOVE, &[&ids]).await?;
-    Ok(())
+/// Events that nobody else spreads until they are removed or this is dropped.
+///
+/// They stay locked in an open transaction: where the process dies, the database gives them back
+/// to the others by itself.
+pub struct Batch<'a> {
+    tx: Transaction<'a>,
+    /// The events, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// A connection on which events can be taken.
+pub async fn start_spreading(cell: &Cell) -> Result<Spreading, ReadError> {
+    let client = cell.reader().await?;
+    Ok(Spreading { client })
+}
+
+impl Spreading {
+    /// Takes the oldest events, or the oldest behind one of them.
+    pub async fn take(&mut self, after: Option<&Event>, most: i64) -> Result<Batch<'_>, ReadError> {
+        let (at, id) = match after {
+            Some(event) => (Some(event.emitted_at), Some(*event.id.as_uuid())),
+            None => (None, None),
+        };
+        let tx = self.client.transaction().await?;
+        let rows = tx.query(TAKE, &[&most, &at, &id]).await?;
+        let events = rows.iter().map(read_event).collect();
+        Ok(Batch { tx, events })
+    }
+}
+
+impl Batch<'_> {
+    /// Removes the events whose receivers all have them, and gives the others back.
+    pub async fn remove(self, through: &[EffectId]) -> Result<(), ReadError> {
+        let ids: Vec<Uuid> = through.iter().map(|id| *id.as_uuid()).collect();
+        self.tx.execute(REMOVE, &[&ids]).await?;
+        Ok(self.tx.commit().await?)
+    }
+}
+
+fn read_event(row: &Row) -> Event {
+    Event {
+        id: EffectId::from_uuid(row.get(0)),
+        namespace_id: row.get(1),
+        run: RunId::from_uuid(row.get(2)),
+        event: row.get(3),
+        data: row.get(4),
+        emitted_at: row.get(5),
+    }
 }

@@ -3,23 +3,33 @@
 use jiff::Timestamp;
 
 use crate::cell::{Cell, ReadError};
+use crate::outgoing;
 
 const PUT: &str = "
     INSERT INTO subscriptions (namespace_id, name, event, connection) VALUES ($1, $2, $3, $4)
         ON CONFLICT (namespace_id, name) DO UPDATE
        SET event = EXCLUDED.event, connection = EXCLUDED.connection";
 
+const MAKE: &str = "
+    INSERT INTO subscriptions (namespace_id, name, event, connection) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (namespace_id, name) DO NOTHING";
+
 const DELETE: &str = "DELETE FROM subscriptions WHERE namespace_id = $1 AND name = $2";
+
+const FIND_OVER: &str = "
+    SELECT name FROM subscriptions
+     WHERE namespace_id = $1 AND connection = $2
+     ORDER BY name LIMIT 1";
 
 const LIST: &str = "
     SELECT s.name, s.event, s.connection, s.created_at,
            (SELECT count(*) FROM outgoing o
              WHERE o.namespace_id = s.namespace_id AND o.subscription = s.name AND o.state = 'due')
       FROM subscriptions s
-     WHERE s.namespace_id = $1
+     WHERE s.namespace_id = $1 AND ($2::text IS NULL OR s.name = $2)
      ORDER BY s.name";
 
-pub(crate) const STATEMENTS: &[&str] = &[PUT, DELETE, LIST];
+pub(crate) const STATEMENTS: &[&str] = &[PUT, MAKE, DELETE, FIND_OVER, LIST];
 
 /// Somebody outside who is told of events.
 #[derive(Clone, Debug)]
@@ -51,16 +61,72 @@ pub async fn put(
     Ok(())
 }
 
-/// Removes a subscription; false when there is none of that name.
-pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
+/// Keeps a subscription, unless there is one of that name.
+pub async fn make(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    event: &str,
+    connection: &str,
+) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
-    Ok(client.execute(DELETE, &[&namespace_id, &name]).await? > 0)
+    let made = client
+        .execute(MAKE, &[&namespace_id, &name, &event, &connection])
+        .await?;
+    Ok(made > 0)
+}
+
+/// Removes a subscription and gives up what is due to it; says how much that is. Nothing when
+/// there is none of that name.
+pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<Option<u64>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    if tx.execute(DELETE, &[&namespace_id, &name]).await? == 0 {
+        return Ok(None);
+    }
+    // After the subscription, in a statement of its own: what was being made due meanwhile is
+    // committed by now, and seen.
+    let given_up = tx
+        .execute(outgoing::GIVE_UP, &[&namespace_id, &name])
+        .await?;
+    tx.commit().await?;
+    Ok(Some(given_up))
+}
+
+/// A subscription that goes over a connection.
+pub async fn find_over(
+    cell: &Cell,
+    namespace_id: i32,
+    connection: &str,
+) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(FIND_OVER, &[&namespace_id, &connection])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 /// The subscriptions of a namespace, sorted by name.
 pub async fn list(cell: &Cell, namespace_id: i32) -> Result<Vec<Subscription>, ReadError> {
+    read(cell, namespace_id, None).await
+}
+
+/// The subscription of that name.
+pub async fn find(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+) -> Result<Option<Subscription>, ReadError> {
+    Ok(read(cell, namespace_id, Some(name)).await?.pop())
+}
+
+async fn read(
+    cell: &Cell,
+    namespace_id: i32,
+    name: Option<&str>,
+) -> Result<Vec<Subscription>, ReadError> {
     let client = cell.reader().await?;
-    let rows = client.query(LIST, &[&namespace_id]).await?;
+    let rows = client.query(LIST, &[&namespace_id, &name]).await?;
     Ok(rows
         .iter()
         .map(|row| Subscription {

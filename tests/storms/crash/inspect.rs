@@ -1,6 +1,7 @@
 //! Looking at a cell after everything has come to rest: record, journal, ledger and destination.
 
 use anyhow::Result;
+use semel_testkit::Connection;
 use serde_json::Value;
 
 use super::cell::{Cell, Guard};
@@ -21,10 +22,10 @@ pub(crate) struct Finding {
 
 /// Collects what is not as it must be.
 #[derive(Default)]
-struct Objections(Vec<String>);
+pub(crate) struct Objections(pub(crate) Vec<String>);
 
 impl Objections {
-    fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    pub(crate) fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.0.push(what());
         }
@@ -32,13 +33,34 @@ impl Objections {
 }
 
 /// A run's journal.
-struct Journal {
+pub(crate) struct Journal {
     rows: Vec<(i32, i64)>,
-    events: Vec<Value>,
+    pub(crate) events: Vec<Value>,
 }
 
 impl Journal {
-    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    /// Reads the journal of a run.
+    pub(crate) async fn read(client: &Connection, run: &str) -> Result<Self> {
+        let rows = client
+            .query(
+                "SELECT seq, epoch, events::text FROM journal
+                  WHERE run_id = $1::text::uuid ORDER BY seq",
+                &[&run],
+            )
+            .await?;
+        let mut journal = Self {
+            rows: Vec::new(),
+            events: Vec::new(),
+        };
+        for row in &rows {
+            journal.rows.push((row.get(0), row.get(1)));
+            let events: Vec<Value> = serde_json::from_str(row.get(2))?;
+            journal.events.extend(events);
+        }
+        Ok(journal)
+    }
+
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
         self.events
             .iter()
             .filter(move |event| event["event"] == name)
@@ -71,7 +93,7 @@ impl Lane {
             format!("{state} instead of {}", expected.end.as_str())
         });
 
-        let journal = self.read_journal(&run).await?;
+        let journal = Journal::read(&client, &run).await?;
         check_journal(&journal, expected.by, &mut objections);
         self.check_ledger(&run, &state, &journal, &mut objections)
             .await?;
@@ -94,27 +116,6 @@ impl Lane {
             calls,
             objections: objections.0,
         })
-    }
-
-    async fn read_journal(&self, run: &str) -> Result<Journal> {
-        let client = self.home.connect().await?;
-        let rows = client
-            .query(
-                "SELECT seq, epoch, events::text FROM journal
-                  WHERE run_id = $1::text::uuid ORDER BY seq",
-                &[&run],
-            )
-            .await?;
-        let mut journal = Journal {
-            rows: Vec::new(),
-            events: Vec::new(),
-        };
-        for row in &rows {
-            journal.rows.push((row.get(0), row.get(1)));
-            let events: Vec<Value> = serde_json::from_str(row.get(2))?;
-            journal.events.extend(events);
-        }
-        Ok(journal)
     }
 
     /// The ledger has one entry, and it says what the journal says.
@@ -218,7 +219,7 @@ impl Lane {
 
 /// Rows follow on each other without a gap, under leases that only grow; the effect is done once,
 /// on the word of whom it must be.
-fn check_journal(journal: &Journal, by: Option<&str>, objections: &mut Objections) {
+pub(crate) fn check_journal(journal: &Journal, by: Option<&str>, objections: &mut Objections) {
     let gapless = journal
         .rows
         .iter()

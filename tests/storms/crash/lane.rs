@@ -66,7 +66,7 @@ impl Lane {
 
 /// A server that dies or sleeps is followed once its lease is over, so that lease is short. One
 /// that only loses its database for a moment must not lose its lease with it.
-fn lease(fault: Fault) -> &'static str {
+pub(crate) fn lease(fault: Fault) -> &'static str {
     match fault {
         Fault::Kill | Fault::Pause => "2s",
         Fault::Cut | Fault::Postgres => "10s",

@@ -37,6 +37,9 @@ held back, and then lost with the wire, or let through after the pause.
 In every cell there is one run for the key, all answers to the sender name it, a further delivery
 names it again, the journal has no gap and its leases only grow, the ledger says what the journal
 says, and all requests of an effect carry the same `Idempotency-Key`.
+
+What the kinds of steps make of it (`db`, `ssh`, mail, events, resources) has
+[a table of its own](crash-kinds.md).
 ";
 
 const CLOSING: &str = "

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::effect::State;
-use semel_model::{EffectId, RunId};
+use semel_model::{EffectId, FlowName, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,6 +34,18 @@ pub struct Effect {
     /// What was seen, where it did not simply succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Its flow and the key that its run came with, where effects were asked for by either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// Where an effect comes from, as its sender named it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The flow.
+    pub flow: String,
+    /// The run's key.
+    pub key: String,
 }
 
 /// Which effects to list.
@@ -46,6 +58,15 @@ pub struct EffectFilter {
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// Only those that the destination knows by this identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// Only of the run that this flow has for `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowName>,
+    /// The key, with `flow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The most effects of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,

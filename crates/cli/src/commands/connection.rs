@@ -23,7 +23,7 @@ use crate::text::printable;
   semel secret set stripe_key
   semel connection test stripe")]
 pub(crate) enum Command {
-    Create(create::Arguments),
+    Create(Box<create::Arguments>),
     List(list::Arguments),
     Show(show::Arguments),
     Test(test::Arguments),

@@ -37,6 +37,26 @@ pub(crate) fn table(effects: &[Effect], style: Style) -> String {
     render(&table)
 }
 
+/// From a source's keys to a destination's identities, or the other way.
+pub(crate) fn map(effects: &[Effect], style: Style) -> String {
+    let mut table = style.table(&["FLOW", "KEY", "STEP", "EXTERNAL ID", "STATE", "EFFECT"]);
+    for effect in effects {
+        let (flow, key) = match &effect.source {
+            Some(source) => (source.flow.as_str(), source.key.as_str()),
+            None => ("-", "-"),
+        };
+        table.add_row([
+            cell(flow),
+            cell(key),
+            cell(&effect.step),
+            cell(effect.external_id.as_deref().unwrap_or("-")),
+            toned_cell(tone(effect.state), effect.state.as_str()),
+            cell(effect.id.to_string()),
+        ]);
+    }
+    render(&table)
+}
+
 /// The effects of one run. An effect's identity is the key that the destination is sent.
 pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
     let header = [

@@ -64,7 +64,12 @@ fn tell(event: &Event) -> String {
         Event::Accepted { trigger, input, .. } => {
             format!("accepted by {trigger}: {}", value(input))
         }
-        Event::Computed { step, result, .. } => format!("{step}: gave {}", value(result)),
+        Event::Computed {
+            step,
+            result,
+            usage,
+            ..
+        } => format!("{step}: gave {}{}", value(result), used(usage)),
         Event::Skipped { step } => format!("{step}: skipped, its condition is false"),
         Event::Resumed { reason } => format!("let go on by a person: {reason}"),
         Event::Parked { fault } => format!("kept for a person: {}", fault.message),
@@ -127,6 +132,22 @@ fn tell(event: &Event) -> String {
         Event::Licensed { step, reason } => {
             format!("{step}: a person says that it did not happen: {reason}")
         }
+    }
+}
+
+/// What a language model read and wrote, and what that cost.
+fn used(usage: &Value) -> String {
+    let (tokens, cost) = (&usage["tokens"], &usage["cost"]);
+    let mut parts = Vec::new();
+    if let (Some(input), Some(output)) = (tokens["input"].as_u64(), tokens["output"].as_u64()) {
+        parts.push(format!("{input} tokens in, {output} out"));
+    }
+    if let Some(cost) = cost.as_f64() {
+        parts.push(format!("cost {cost:.6}"));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", parts.join(", ")),
     }
 }
 
@@ -220,6 +241,22 @@ mod tests {
         assert_eq!(
             line,
             "    +0.012s  invoice: done with 201, as inv_1, says the answer"
+        );
+    }
+
+    #[test]
+    fn what_a_model_used_and_what_is_kept_elsewhere_are_told() {
+        let digest = "ab".repeat(32);
+        let line = told(json!({"event": "computed", "step": "ask",
+            "result": {"resource": format!("res://{digest}"), "bytes": 70_000, "type": "text/csv"},
+            "usage": {"tokens": {"input": 12, "output": 3}, "cost": 0.00042}}));
+
+        assert_eq!(
+            line,
+            format!(
+                "    +0.012s  ask: gave res://{digest} (70000 bytes of text/csv) \
+                 (12 tokens in, 3 out, cost 0.000420)"
+            )
         );
     }
 

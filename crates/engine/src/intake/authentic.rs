@@ -73,8 +73,13 @@ impl<'a> Call<'a> {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether the body says that it is a form.
+    /// Whether the body is a form. What says so and yet begins as JSON does was sent by a program
+    /// that calls everything a form, as curl does.
     pub(super) fn is_form(&self) -> bool {
+        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        if matches!(first, Some(b'{' | b'[')) {
+            return false;
+        }
         let kind = self.header("content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")

@@ -63,13 +63,17 @@ impl Turn {
         let bench = settle::Bench {
             step: self.step(),
             window: None,
+            held_back: 0,
             since,
             now,
             chance: chance(),
         };
-        let delay = bench
-            .delay(attempts + 1, fault.retry_after)
-            .filter(|_| fault.retryable);
+        let delay = match fault.is_held_back() {
+            true => bench.wait_for_room(fault.retry_after),
+            false => bench
+                .delay(attempts + 1, fault.retry_after)
+                .filter(|_| fault.retryable),
+        };
         Event::ReadFailed {
             step,
             fault,
@@ -155,13 +159,18 @@ impl Turn {
                 let bench = settle::Bench {
                     step,
                     window: None,
+                    held_back: 0,
                     since: standing.since,
                     now,
                     chance: chance(),
                 };
-                bench
-                    .delay(standing.probes + 1, fault.retry_after)
-                    .map(|d| now + d.to_duration())
+                // What still runs, and a destination without room, only take time.
+                let takes_time = fault.is_held_back() || fault.code == "still-running";
+                let delay = match takes_time {
+                    true => bench.wait_for_room(fault.retry_after),
+                    false => bench.delay(standing.probes + 1, fault.retry_after),
+                };
+                delay.map(|delay| now + delay.to_duration())
             }
             Current::Fresh
             | Current::Reading(_)

@@ -34,7 +34,7 @@ impl Turn {
         let Entry::Pending(effect) = standing.entry.clone() else {
             return Ok(());
         };
-        let (since, window) = (standing.since, standing.window);
+        let (since, window, held_back) = (standing.since, standing.window, standing.held_back);
         match call {
             Call::Kv(operation) => return self.perform_kv(operation).await,
             Call::Emit(emission) => {
@@ -54,6 +54,7 @@ impl Turn {
         let bench = settle::Bench {
             step: self.step(),
             window,
+            held_back,
             since,
             now: self.inner.clock.now(),
             chance: chance(),
@@ -203,6 +204,7 @@ impl Turn {
         let bench = settle::Bench {
             step: self.step(),
             window: None,
+            held_back: 0,
             since: standing.since,
             now,
             chance: chance(),

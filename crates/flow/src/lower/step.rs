@@ -98,10 +98,10 @@ fn parts(body: &Record) -> Option<TextMap<PartTemplate>> {
     };
     let mut parts = TextMap::new();
     for entry in entries {
-        let part = match &entry.value {
-            Value::Holes(text, _) => PartTemplate::Text(text.clone()),
-            value => {
-                let file = value.as_map()?;
+        let part = match entry.value.as_holes() {
+            Some(text) => PartTemplate::Text(text.clone()),
+            None => {
+                let file = entry.value.as_map()?;
                 PartTemplate::File {
                     file: text(file, "file")?,
                     name: text(file, "name"),
@@ -221,10 +221,8 @@ fn kv(body: &Record) -> Option<KvStep> {
 
 fn db(body: &Record) -> Option<DbStep> {
     let statement = body.text("query").or_else(|| body.text("execute"))?;
-    let values = body.list("values").iter().map(|item| match &item.value {
-        Value::Template(template, _) => Some(template.clone()),
-        _ => None,
-    });
+    let values = body.list("values").iter();
+    let values = values.map(|item| item.value.as_template().cloned());
     Some(DbStep {
         connection: body.text("connection")?.to_owned(),
         statement: statement.to_owned(),
@@ -251,10 +249,9 @@ fn ssh(body: &Record) -> Option<SshStep> {
 }
 
 fn notify(body: &Record) -> Option<NotifyStep> {
-    let to = match body.value("to")? {
-        Value::Holes(to, _) => vec![to.clone()],
-        Value::List(items) => list_of_texts(items)?,
-        _ => return None,
+    let to = match text(body, "to") {
+        Some(to) => vec![to],
+        None => list_of_texts(body.list("to"))?,
     };
     Some(NotifyStep {
         connection: body.text("connection")?.to_owned(),
@@ -298,10 +295,7 @@ fn persist(body: &Record) -> Option<PersistStep> {
 }
 
 fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {
-    let texts = items.iter().map(|item| match &item.value {
-        Value::Holes(text, _) => Some(text.clone()),
-        _ => None,
-    });
+    let texts = items.iter().map(|item| item.value.as_holes().cloned());
     texts.collect()
 }
 
@@ -315,19 +309,11 @@ fn wait(body: &Record) -> Option<Wait> {
 }
 
 fn text(record: &Record, field: &str) -> Option<TextTemplate> {
-    if let Some(Value::Holes(text, _)) = record.value(field) {
-        Some(text.clone())
-    } else {
-        None
-    }
+    record.value(field).and_then(Value::as_holes).cloned()
 }
 
 fn template(record: &Record, field: &str) -> Option<Template> {
-    if let Some(Value::Template(template, _)) = record.value(field) {
-        Some(template.clone())
-    } else {
-        None
-    }
+    record.value(field).and_then(Value::as_template).cloned()
 }
 
 fn texts(

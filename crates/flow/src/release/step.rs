@@ -4,7 +4,7 @@ use semel_model::connection::Connection;
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, RetryPolicy, Span, StepId};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::db::DbStep;
 use super::guard::StepGuard;
@@ -214,8 +214,9 @@ impl Step {
                 .or_else(|| part("resource"))
                 .or_else(|| part("text"))
                 .unwrap_or_default(),
-            Action::Db(_)
-            | Action::Ssh(_)
+            // Whether the marker was met is for the journal: a repeat gives what the first gave.
+            Action::Db(_) => json!({ "rows": part("rows"), "records": part("records") }),
+            Action::Ssh(_)
             | Action::Notify(_)
             | Action::Persist(_)
             | Action::Kv(_)

@@ -5,6 +5,7 @@ use std::ops::Range;
 use semel_model::Span;
 
 use super::{Entry, Item, Placed, Record, Value};
+use crate::template::{Template, TextTemplate};
 
 impl Record {
     /// The field of that name, readable or not.
@@ -129,6 +130,22 @@ impl Value {
     pub(crate) const fn as_expr(&self) -> Option<&Placed> {
         if let Self::Expr(placed) = self {
             Some(placed)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) const fn as_holes(&self) -> Option<&TextTemplate> {
+        if let Self::Holes(text, _) = self {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) const fn as_template(&self) -> Option<&Template> {
+        if let Self::Template(template, _) = self {
+            Some(template)
         } else {
             None
         }

@@ -61,7 +61,7 @@ async fn a_value_is_in_no_answer_and_not_in_the_database() -> Result<()> {
         good.replace("value", "valeu"),
         format!("\"{VALUE}\""),
         format!("{{\"value\":\"{VALUE}\",\"overlap\":\"{VALUE}\"}}"),
-        format!("{VALUE}"),
+        VALUE.to_owned(),
     ];
 
     let mut said = String::new();

@@ -114,7 +114,7 @@ pub(crate) fn sign(source: &str, secret: &str, target: &str, id: u32, at: Timest
             let body = format!(
                 r#"[{{"eventId":{id},"subscriptionId":1,"portalId":2,"objectId":3,"occurredAt":4,"attemptNumber":0}}]"#
             );
-            let text = format!("POST{url}{body}{millis}");
+            let text = format!("POST{}{body}{millis}", url.replace("%40", "@"));
             let time = ("x-hubspot-request-timestamp", millis.to_string());
             let proof = ("x-hubspot-signature-v3", STANDARD.encode(sha256(&text)));
             (vec![json, time, proof], body)

@@ -1,8 +1,8 @@
 //! `semel effect list`.
 
 use semel_api::types::EffectFilter;
-use semel_model::RunId;
 use semel_model::effect::State;
+use semel_model::{FlowName, RunId};
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -11,7 +11,10 @@ use crate::views;
 
 /// List effects, newest first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel effect list --state in_doubt")]
+#[command(after_help = "Examples:
+  semel effect list --state in_doubt
+  semel effect list --external-id ch_3Nq8      which order made this charge
+  semel effect list --flow charge --key o-42   which charge this order made")]
 pub(crate) struct Arguments {
     /// Only of this run.
     #[arg(long)]
@@ -19,6 +22,15 @@ pub(crate) struct Arguments {
     /// Only in this state: pending, retrying, done, failed or in_doubt.
     #[arg(long)]
     state: Option<State>,
+    /// Only those that the destination knows by this identity.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["run", "flow"])]
+    external_id: Option<String>,
+    /// Only of the run that this flow has for --key.
+    #[arg(long, requires = "key", conflicts_with = "run")]
+    flow: Option<FlowName>,
+    /// The key, with --flow.
+    #[arg(long, requires = "flow")]
+    key: Option<String>,
     /// The most effects to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -31,11 +43,19 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let filter = EffectFilter {
         state: arguments.state,
         run: arguments.run,
+        external_id: arguments.external_id.clone(),
+        flow: arguments.flow.clone(),
+        key: arguments.key.clone(),
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };
     let page = remote::client(ctx)?.list_effects(&filter).await?;
-    let answer = Answer::done(&page, views::effect::table(&page.items, ctx.style));
+    let mapped = page.items.iter().any(|effect| effect.source.is_some());
+    let table = match mapped {
+        true => views::effect::map(&page.items, ctx.style),
+        false => views::effect::table(&page.items, ctx.style),
+    };
+    let answer = Answer::done(&page, table);
     let answer = match page.items.first() {
         Some(newest) => answer.next(format!("semel effect show {}", newest.id)),
         None => answer.note("no effect is like that"),

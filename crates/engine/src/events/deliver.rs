@@ -1,0 +1,209 @@
+//! Deliveries of events to subscribed webhooks, each tried until it is taken or given up.
+//!
+//! Attempts are tasks of their own, a few for each subscription: whoever answers late is waited for
+//! by the attempts at its own deliveries and by nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_model::{Fault, Outcome, RetryPolicy, Span};
+use semel_steps::Parcel;
+use semel_store::ReadError;
+use semel_store::outgoing::{self, Due, Room, Settled};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::LOOK_EVERY;
+use crate::engine::{Inner, chance};
+use crate::settle::span_between;
+
+/// How many deliveries a process has under way together.
+const DELIVERIES_MAX: usize = 128;
+
+/// How many of them may go to one subscription.
+const DELIVERIES_EACH_MAX: i64 = 4;
+
+/// How long a server may take over one delivery before another tries it.
+const DELIVERY_LEASE: Span = Span::from_const_secs(120);
+
+/// How long one attempt at a delivery may take.
+const DELIVERY_TIMEOUT: Span = Span::from_const_secs(30);
+
+/// How a delivery that was not taken is tried again: for three days, as the sources that people
+/// know do. The time ends it, and not the count.
+const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
+    attempts: 100,
+    first: Span::from_const_secs(5),
+    most: Span::from_const_secs(8 * 3_600),
+    within: Span::from_const_secs(3 * 86_400),
+};
+
+/// The namespace and the name of a subscription.
+type Line = (i32, String);
+
+/// Makes deliveries for as long as the process lives.
+pub(super) async fn deliver_on(inner: &Arc<Inner>, due: &Notify) {
+    let mut busy = BTreeMap::<Line, i64>::new();
+    let mut under_way = JoinSet::<Line>::new();
+    loop {
+        tokio::select! {
+            () = inner.stop.cancelled() => break,
+            () = due.notified() => {}
+            Some(over) = under_way.join_next() => leave(&mut busy, over.ok()),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if let Err(error) = begin_due(inner, &mut busy, &mut under_way).await {
+            tracing::debug!(%error, "deliveries could not be made yet");
+        }
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+fn leave(busy: &mut BTreeMap<Line, i64>, line: Option<Line>) {
+    // A task that broke off does not say whose it was: the lines are counted anew as they empty.
+    let Some(line) = line else {
+        return busy.clear();
+    };
+    if let Some(count) = busy.get_mut(&line) {
+        *count -= 1;
+        if *count <= 0 {
+            busy.remove(&line);
+        }
+    }
+}
+
+/// Begins as many deliveries as there is room for.
+async fn begin_due(
+    inner: &Arc<Inner>,
+    busy: &mut BTreeMap<Line, i64>,
+    under_way: &mut JoinSet<Line>,
+) -> Result<(), ReadError> {
+    let left = DELIVERIES_MAX.saturating_sub(under_way.len());
+    if left == 0 {
+        return Ok(());
+    }
+    let counts = busy.iter();
+    let room = Room {
+        total: i64::try_from(left).unwrap_or(i64::MAX),
+        each: DELIVERIES_EACH_MAX,
+        busy: counts
+            .map(|((id, name), count)| (*id, name.clone(), *count))
+            .collect(),
+    };
+    for delivery in outgoing::take_due(&inner.cell, &room, DELIVERY_LEASE).await? {
+        let line = (delivery.namespace_id, delivery.subscription.clone());
+        *busy.entry(line.clone()).or_default() += 1;
+        let inner = inner.clone();
+        under_way.spawn(async move {
+            deliver(&inner, &delivery).await;
+            line
+        });
+    }
+    Ok(())
+}
+
+async fn deliver(inner: &Inner, delivery: &Due) {
+    let settled = attempt(inner, delivery).await;
+    match &settled {
+        Settled::Delivered => inner.metrics.deliveries_made.add_one(),
+        Settled::GivenUp(note) => {
+            inner.metrics.deliveries_given_up.add_one();
+            let subscription = &delivery.subscription;
+            tracing::warn!(event.id = %delivery.event, subscription, note, "a delivery was given up");
+        }
+        Settled::Again { .. } => {}
+    }
+    if let Err(error) = outgoing::settle(&inner.cell, delivery, &settled).await {
+        // Tried again when its lease is over, under the same id.
+        tracing::debug!(%error, "what became of a delivery could not be written down");
+    }
+}
+
+/// Makes one attempt at a delivery, under the event's own id.
+async fn attempt(inner: &Inner, delivery: &Due) -> Settled {
+    let linked = inner.vault.linked(delivery.namespace_id);
+    let Some(to) = linked.find(&delivery.connection) else {
+        let fault = Fault::passing("connection-missing", "its connection is not there");
+        return again(delivery, inner.clock.now(), fault.message, None);
+    };
+    let parcel = Parcel {
+        body: &delivery.body,
+        content_type: "application/cloudevents+json",
+        timeout: DELIVERY_TIMEOUT,
+    };
+    let tenure = inner.tenure();
+    let outcome = Box::pin(tenure.executors.deliver(parcel, to, delivery.event)).await;
+    match outcome {
+        Outcome::Done(_) => Settled::Delivered,
+        // For good: the receiver says that it is gone, or there is no webhook.
+        Outcome::Failed(fault)
+            if matches!(fault.code.as_str(), "http-410" | "connection-unfit") =>
+        {
+            Settled::GivenUp(fault.message)
+        }
+        Outcome::Failed(fault) => {
+            let asked = fault.retry_after;
+            again(delivery, inner.clock.now(), fault.message, asked)
+        }
+        // The same id again: the receiver dedupes by it.
+        Outcome::InDoubt(doubt) => again(delivery, inner.clock.now(), doubt.message, None),
+    }
+}
+
+fn again(delivery: &Due, now: Timestamp, note: String, asked: Option<Span>) -> Settled {
+    let attempt = u32::try_from(delivery.attempt).unwrap_or(u32::MAX);
+    let passed = span_between(delivery.since, now);
+    match DELIVERY_RETRY.delay(attempt, passed, chance(), asked) {
+        Some(delay) => Settled::Again {
+            at: now + delay.to_duration(),
+            note,
+        },
+        None => Settled::GivenUp(note),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::EffectId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn due(attempt: i32, since: Timestamp) -> Due {
+        Due {
+            event: EffectId::from_uuid(Uuid::nil()),
+            namespace_id: 1,
+            subscription: "erp".to_owned(),
+            connection: "hook".to_owned(),
+            body: "{}".to_owned(),
+            attempt,
+            since,
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_tried_for_three_days_and_then_given_up() {
+        let since = Timestamp::UNIX_EPOCH;
+        let late = since + Span::from_secs(3 * 86_400).to_duration();
+
+        let soon = again(&due(1, since), since, "500".to_owned(), None);
+        let after = again(&due(20, since), late, "500".to_owned(), None);
+
+        assert!(matches!(soon, Settled::Again { .. }), "{soon:?}");
+        assert!(matches!(after, Settled::GivenUp(_)), "{after:?}");
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_time_gets_it() {
+        let now = Timestamp::UNIX_EPOCH;
+        let asked = Span::from_secs(600);
+
+        let settled = again(&due(1, now), now, "429".to_owned(), Some(asked));
+
+        let Settled::Again { at, .. } = settled else {
+            panic!("{settled:?}")
+        };
+        assert!(at >= now + asked.to_duration());
+    }
+}

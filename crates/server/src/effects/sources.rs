@@ -1,0 +1,75 @@
+//! The map between a source's keys and a destination's identities, both ways.
+
+use std::collections::BTreeMap;
+
+use semel_api::Code;
+use semel_api::types::{Effect, EffectFilter, Page, Source};
+use semel_model::{ClaimId, FlowName, RunId};
+use semel_store::runs::RunView;
+use semel_store::{claims, effects, runs};
+
+use super::view;
+use crate::access::Caller;
+use crate::app::App;
+use crate::query::{page_size, read_key};
+use crate::refusal::Refusal;
+
+/// What a destination calls so, with the flow and the key that it came from.
+pub(super) async fn of_external_id(
+    app: &App,
+    caller: &Caller,
+    external_id: &str,
+    filter: &EffectFilter,
+) -> Result<Page<Effect>, Refusal> {
+    let (cell, namespace_id) = (app.cell(), caller.namespace_id);
+    let limit = page_size(filter.limit);
+    let found =
+        effects::list_of_external_id(cell, namespace_id, external_id, filter.state, limit).await?;
+    let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
+    let known = runs::find_many(cell, namespace_id, &ids).await?;
+    let sources: BTreeMap<RunId, Source> = known.iter().map(|run| (run.id, source(run))).collect();
+    let items = found.iter().map(|effect| Effect {
+        source: sources.get(&effect.run).cloned(),
+        ..view(effect)
+    });
+    Ok(Page {
+        items: items.collect(),
+        next: None,
+    })
+}
+
+/// What a flow made of a key, with the destination's identities.
+pub(super) async fn of_key(
+    app: &App,
+    caller: &Caller,
+    flow: &FlowName,
+    key: &str,
+    filter: &EffectFilter,
+) -> Result<Page<Effect>, Refusal> {
+    let (cell, namespace_id) = (app.cell(), caller.namespace_id);
+    let key = read_key(key.as_bytes())?;
+    let claim = ClaimId::derive(&caller.namespace, flow, &key);
+    let claim = claims::find(cell, claim).await?;
+    let claim = claim.ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
+    let run = runs::find(cell, namespace_id, claim.run).await?;
+    let run = run.ok_or_else(|| Refusal::plain(Code::RunNotFound))?;
+    let found = effects::list_of_run(cell, namespace_id, run.born, run.id).await?;
+    let wanted = found
+        .iter()
+        .filter(|effect| filter.state.is_none_or(|state| effect.state == state));
+    let items = wanted.map(|effect| Effect {
+        source: Some(source(&run)),
+        ..view(effect)
+    });
+    Ok(Page {
+        items: items.collect(),
+        next: None,
+    })
+}
+
+fn source(run: &RunView) -> Source {
+    Source {
+        flow: run.flow.clone(),
+        key: run.key.text(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Subscriptions: list, show, keep, remove; their deliveries, and trying one again.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{
+    Change, DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription, Page,
+    PutSubscription, RetriedDelivery, Subscription,
+};
+use semel_engine::{Kept, RetryError, SubscriptionError};
+use semel_model::{EffectId, Label};
+use semel_store::outgoing::{self, DeliveryView};
+use semel_store::subscriptions;
+use serde_json::json;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::connections::by;
+use crate::cursor;
+use crate::query::{Named, Pair, Params, page_size};
+use crate::refusal::Refusal;
+
+/// `GET /v1/subscriptions`.
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
+    let rows = subscriptions::list(app.cell(), caller.namespace_id).await?;
+    answer::ok(&Page {
+        items: rows.into_iter().map(view).collect(),
+        next: None,
+    })
+}
+
+/// `GET /v1/subscriptions/{name}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, name: Named) -> Answered {
+    let name: Label = name.read(Code::SubscriptionNotFound)?;
+    answer::ok(&view(get(&app, &caller, &name).await?))
+}
+
+/// `PUT /v1/subscriptions/{name}`.
+pub(crate) async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let name: Label = name
+        .as_str()
+        .parse()
+        .map_err(|error| Refusal::new(Code::SubscriptionInvalid, format!("{error}")))?;
+    let (put, body): (PutSubscription, _) = payload.read()?;
+    let command = Command {
+        verb: "subscription put",
+        subject: name.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, asking, name) = (app.engine.clone(), caller.clone(), name.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        let (subject, event, to) = (name.as_str(), &put.event, &put.connection);
+        let kept = match put.replace {
+            true => engine.replace_subscription(by, subject, event, to).await?,
+            false => engine.keep_subscription(by, subject, event, to).await?,
+        };
+        tracing::info!(subscription = %name, actor, "a subscription was kept");
+        let (status, change) = match kept {
+            Kept::Created => (StatusCode::CREATED, Change::Created),
+            Kept::Replaced => (StatusCode::OK, Change::Replaced),
+            Kept::Unchanged => (StatusCode::OK, Change::Unchanged),
+        };
+        let name = name.to_string();
+        Reply::new(status, &KeptSubscription { name, change })
+    })
+    .await
+}
+
+/// `DELETE /v1/subscriptions/{name}`.
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    headers: HeaderMap,
+) -> Answered {
+    let name: Label = name.read(Code::SubscriptionNotFound)?;
+    let command = Command {
+        verb: "subscription delete",
+        subject: name.as_str(),
+        body: &json!({}),
+        headers: &headers,
+    };
+    let (engine, asking, name) = (app.engine.clone(), caller.clone(), name.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        let given_up = engine.delete_subscription(by, name.as_str()).await?;
+        tracing::info!(subscription = %name, actor, given_up, "a subscription was removed");
+        let name = name.to_string();
+        Reply::new(StatusCode::OK, &DeletedSubscription { name, given_up })
+    })
+    .await
+}
+
+/// `GET /v1/subscriptions/{name}/deliveries`.
+pub(crate) async fn list_deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    Params(filter): Params<DeliveryFilter>,
+) -> Answered {
+    let name: Label = name.read(Code::SubscriptionNotFound)?;
+    let subscription = get(&app, &caller, &name).await?;
+    let limit = page_size(filter.limit);
+    let state = filter.state.map(DeliveryState::as_str);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
+    let (cell, namespace_id) = (app.cell(), caller.namespace_id);
+    let name = &subscription.name;
+    let found = outgoing::list(cell, namespace_id, name, state, before, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.map(|last| cursor::write(last.emitted_at, last.event.as_uuid()));
+    let items = found
+        .into_iter()
+        .map(view_delivery)
+        .collect::<Result<_, _>>();
+    answer::ok(&Page {
+        items: items?,
+        next,
+    })
+}
+
+/// `POST /v1/subscriptions/{name}/deliveries/{event}/retry`.
+pub(crate) async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    pair: Pair,
+    headers: HeaderMap,
+) -> Answered {
+    let name: Label = pair.0.read(Code::SubscriptionNotFound)?;
+    let event: EffectId = pair.1.read(Code::DeliveryNotFound)?;
+    let subject = format!("{name} {event}");
+    let command = Command {
+        verb: "delivery retry",
+        subject: &subject,
+        body: &json!({}),
+        headers: &headers,
+    };
+    let (engine, asking) = (app.engine.clone(), caller.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        engine.retry_delivery(by, name.as_str(), event).await?;
+        tracing::info!(subscription = %name, event.id = %event, actor, "a delivery is tried again");
+        let done = RetriedDelivery {
+            subscription: name.to_string(),
+            id: event,
+        };
+        Reply::new(StatusCode::OK, &done)
+    })
+    .await
+}
+
+async fn get(
+    app: &App,
+    caller: &Caller,
+    name: &Label,
+) -> Result<subscriptions::Subscription, Refusal> {
+    let found = subscriptions::find(app.cell(), caller.namespace_id, name.as_str()).await?;
+    found.ok_or_else(|| Refusal::plain(Code::SubscriptionNotFound))
+}
+
+fn view(row: subscriptions::Subscription) -> Subscription {
+    Subscription {
+        name: row.name,
+        event: row.event,
+        connection: row.connection,
+        due: row.due,
+        created_at: row.created_at,
+    }
+}
+
+fn view_delivery(row: DeliveryView) -> Result<Delivery, Refusal> {
+    let state = match row.state.as_str() {
+        "due" => DeliveryState::Due,
+        "delivered" => DeliveryState::Delivered,
+        "given_up" => DeliveryState::GivenUp,
+        _ => return Err(Refusal::internal("a delivery in a state of its own")),
+    };
+    Ok(Delivery {
+        id: row.event,
+        event: row.name,
+        connection: row.connection,
+        state,
+        attempt: row.attempt,
+        emitted_at: row.emitted_at,
+        due_at: Some(row.due_at).filter(|_| state == DeliveryState::Due),
+        settled_at: row.settled_at,
+        note: row.note,
+    })
+}
+
+impl From<SubscriptionError> for Refusal {
+    fn from(error: SubscriptionError) -> Self {
+        match error {
+            SubscriptionError::Invalid(detail) => Self::new(Code::SubscriptionInvalid, detail),
+            SubscriptionError::Unknown => Self::plain(Code::SubscriptionNotFound),
+            SubscriptionError::Differs => Self::plain(Code::SubscriptionDiffers),
+            SubscriptionError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryError> for Refusal {
+    fn from(error: RetryError) -> Self {
+        match error {
+            RetryError::UnknownSubscription => Self::plain(Code::SubscriptionNotFound),
+            RetryError::Unknown => Self::plain(Code::DeliveryNotFound),
+            RetryError::NotGivenUp { state } => {
+                Self::new(Code::DeliveryNotGivenUp, format!("the delivery is {state}"))
+            }
+            RetryError::Unavailable(error) => error.into(),
+        }
+    }
+}

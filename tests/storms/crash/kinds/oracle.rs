@@ -1,0 +1,92 @@
+//! What each cell must come to, worked out from the design.
+
+use super::super::cell::Fault;
+use super::super::oracle::End;
+use super::kind::{Cell, Kind, Point};
+
+/// What a cell must come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) end: End,
+    /// How often the destination acted.
+    pub(super) effects: u64,
+    /// Who the journal says knows that it happened.
+    pub(super) by: Option<&'static str>,
+}
+
+/// How far the effect had come, as far as the world and the journal are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Nothing of it is on record, and nothing happened.
+    Nothing,
+    /// The intent is on record, and the destination has not acted.
+    Intended,
+    /// The destination has acted; only the server knows, if anybody.
+    Acted,
+    /// The outcome is on record.
+    Recorded,
+}
+
+fn reach(cell: Cell) -> Reach {
+    match cell.point {
+        Point::IntentBefore => Reach::Nothing,
+        // A transaction that is open when its session ends never was.
+        Point::IntentAfter
+        | Point::Connected
+        | Point::HalfSent
+        | Point::DbMarked
+        | Point::DbCommit
+        | Point::SshConnected
+        | Point::MailAnnounced => Reach::Intended,
+        // An event is part of the commit that has not been made.
+        Point::OutcomeBefore if cell.kind == Kind::Emit => Reach::Intended,
+        Point::Sent
+        | Point::Answered
+        | Point::DbCommitted
+        | Point::SshEnded
+        | Point::MailAnswered
+        | Point::OutcomeBefore => Reach::Acted,
+        Point::OutcomeAfter | Point::SpreadBefore | Point::SpreadAfter => Reach::Recorded,
+    }
+}
+
+/// What a cell must come to.
+pub(super) fn expect(cell: Cell) -> Expected {
+    let done = |by| Expected {
+        end: End::Succeeded,
+        effects: 1,
+        by: Some(by),
+    };
+    let once = match cell.kind {
+        Kind::Emit => done("commit"),
+        Kind::Db | Kind::SshMarked | Kind::Ssh | Kind::Mail | Kind::Persist | Kind::Http => {
+            done("answer")
+        }
+    };
+    let acted = match (cell.fault, reach(cell)) {
+        (Fault::Cut | Fault::Postgres, _)
+        | (Fault::Kill | Fault::Pause, Reach::Nothing | Reach::Recorded) => return once,
+        (Fault::Kill | Fault::Pause, Reach::Intended) => false,
+        (Fault::Kill | Fault::Pause, Reach::Acted) => true,
+    };
+    match cell.kind {
+        // The second attempt meets the marker, the digest, the key, or nothing.
+        Kind::Db | Kind::Emit | Kind::Persist | Kind::Http => once,
+        Kind::SshMarked if acted => done("probe"),
+        Kind::SshMarked => once,
+        // The paused server wakes up with an answer in its hands: late, but evidence.
+        Kind::Ssh | Kind::Mail if cell.fault == Fault::Pause && acted => done("evidence"),
+        Kind::Ssh | Kind::Mail => Expected {
+            end: End::InDoubt,
+            effects: u64::from(acted),
+            by: None,
+        },
+    }
+}
+
+#[test]
+fn no_kind_of_step_ever_happens_twice() {
+    let most = Cell::all().into_iter().map(|cell| expect(cell).effects);
+
+    assert_eq!(most.max(), Some(1));
+}

@@ -1,0 +1,115 @@
+//! The page that readers get: what was found, which is what was expected.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::inspect::Finding;
+use super::kind::{Cell, FAULTS, KINDS, Kind};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/crash-kinds.md");
+
+const OPENING: &str = "# The crash table, by kind of step
+
+[The crash table](crash-table.md) asks what a guard makes of a crash. This one asks it of every kind
+of step, at the points that only this kind has, with real destinations: a PostgreSQL of its own, an
+OpenSSH server, a mail server, another flow, an HTTP service. The faults are the same: a server is
+killed; it is paused past its lease, and wakes up after another has taken over; it loses its own
+database for a moment.
+
+A cell reads *end of the run · effects counted at the destination*. *In doubt* means that nobody can
+know, and that a person is asked instead of the step being performed again. In every cell there is
+one run for the key, the journal has no gap and its leases only grow, and the ledger says what the
+record says.
+";
+
+const CLOSING: &str = "
+## How to reproduce
+
+    cargo nextest run -p semel-tests --test storms every_kind
+
+The test works out what each cell must come to from the design (`tests/storms/crash/kinds/oracle.rs`),
+plays all of them, and writes this page.
+";
+
+/// Writes the page, and objects when it was not up to date.
+pub(super) fn keep(findings: &[Finding]) -> Result<()> {
+    let mut page = OPENING.to_owned();
+    writeln!(page, "\n{} cells.", findings.len())?;
+    for kind in KINDS {
+        write_kind(&mut page, kind, findings)?;
+    }
+    page.push_str(CLOSING);
+    if fs::read_to_string(PAGE).is_ok_and(|kept| kept == page) {
+        return Ok(());
+    }
+    fs::write(Path::new(PAGE), page)?;
+    ensure!(
+        std::env::var_os("SEMEL_ACCEPT_PAGE").is_some(),
+        "docs/crash-kinds.md was out of date and is written anew: look at it and commit it"
+    );
+    Ok(())
+}
+
+fn write_kind(page: &mut String, kind: Kind, findings: &[Finding]) -> Result<()> {
+    let (title, about) = about(kind);
+    writeln!(page, "\n## {title}\n\n{about}\n")?;
+    let heads: Vec<&str> = FAULTS.iter().map(|fault| fault.about()).collect();
+    writeln!(page, "| when | {} |", heads.join(" | "))?;
+    writeln!(page, "|---|{}", "---|".repeat(heads.len()))?;
+    for point in kind.points() {
+        let texts = FAULTS.map(|fault| {
+            let cell = Cell { kind, point, fault };
+            let found = findings.iter().find(|finding| finding.cell == cell);
+            found.map_or("–".to_owned(), describe)
+        });
+        writeln!(page, "| {} | {} |", point.about(), texts.join(" | "))?;
+    }
+    Ok(())
+}
+
+fn describe(finding: &Finding) -> String {
+    let state = match finding.state.as_str() {
+        "in_doubt" => "**in doubt**",
+        state => state,
+    };
+    format!("{state} · {}", finding.effects)
+}
+
+fn about(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Db => (
+            "`db`",
+            "An `INSERT` into another PostgreSQL: the row commits with the effect's marker. Rows are \
+             counted.",
+        ),
+        Kind::SshMarked => (
+            "`ssh` with `marker: true`",
+            "A command that appends a line to a file. Whoever takes over asks the marker on the other \
+             machine. Lines are counted.",
+        ),
+        Kind::Ssh => (
+            "`ssh`",
+            "The same command without a marker, `guard: review`: it is sent at most once.",
+        ),
+        Kind::Mail => (
+            "`notify` by mail",
+            "One mail, `guard: review`. Mails are counted where they arrived: there are never two.",
+        ),
+        Kind::Emit => (
+            "`emit`",
+            "An event commits with the run; a flow with an event trigger takes it and counts. What is \
+             counted is the receiver's effect.",
+        ),
+        Kind::Persist => (
+            "`persist`",
+            "A value that is kept by reference, named by the digest of its bytes. Resources are counted.",
+        ),
+        Kind::Http => (
+            "`http` over a connection that honours keys",
+            "A `POST` that says nothing about its guard: the connection does.",
+        ),
+    }
+}

@@ -1,0 +1,181 @@
+//! Another PostgreSQL under fire: many runs, one `INSERT` each, while servers die every two seconds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use hyper::Method;
+use semel_testkit::{Client, Cluster, Connection, Options, Program};
+use serde_json::json;
+use tokio::sync::RwLock;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::servers::{Home, serve};
+
+/// How many runs there are, unless `SEMEL_FIRE_RUNS` says otherwise.
+const RUNS: usize = 2_000;
+
+/// How many servers there are.
+const SERVERS: usize = 3;
+
+/// How often a server is killed.
+const KILL_EVERY: Duration = Duration::from_secs(2);
+
+/// The least kills that are a storm.
+const KILLS_MIN: usize = 3;
+
+/// The servers' lease.
+const LEASE: &str = "2s";
+
+/// How many senders there are, each with one delivery under way.
+const SENDERS: usize = 16;
+
+/// How long a sender rests after a refusal.
+const REST: Duration = Duration::from_millis(40);
+
+/// How long a sender rests after a delivery, so that the storm lasts for a few kills.
+const PACE: Duration = Duration::from_millis(60);
+
+/// How long runs may take to come to rest after the last kill.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+const FLOW: &str = "flow: insert
+trigger:
+  webhook: { auth: none, key: input.id }
+retry: { attempts: 20, first: 100ms, most: 2s, within: 1h }
+steps:
+  - id: act
+    db: { connection: rows, execute: 'INSERT INTO acts VALUES ($1)', values: ['${{ input.id }}'], timeout: 10s }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_rows_as_runs_however_many_servers_die() -> Result<()> {
+    let wanted = std::env::var("SEMEL_FIRE_RUNS").ok();
+    let wanted: usize = wanted.map_or(Ok(RUNS), |text| text.parse())?;
+    let cluster = Cluster::start(Options::durable()).await?;
+    let elsewhere = Cluster::start(Options::durable().with("max_connections", "400")).await?;
+    let rows = elsewhere.server().connect("postgres").await?;
+    rows.batch_execute("CREATE TABLE acts (id text NOT NULL)")
+        .await?;
+    let home = Home::found(cluster.server()).await?;
+    let mut servers = Vec::new();
+    for _ in 0..SERVERS {
+        servers.push(serve(Program::semel()?, &home.url(), LEASE).await?);
+    }
+    let port = elsewhere.server().address().port();
+    let connection = json!({ "connection": { "to": { "postgres": { "host": "127.0.0.1",
+        "port": port, "database": "postgres", "user": "postgres", "tls": "off" } } } });
+    let path = "/v1/connections/rows";
+    home.command(&servers[0], Method::PUT, path, connection.to_string())
+        .await?;
+    let prepare = format!("{path}/prepare");
+    home.command(&servers[0], Method::POST, &prepare, String::new())
+        .await?;
+    home.publish(&servers[0], "insert", FLOW).await?;
+    // Every server learns of the flow and its connection by itself.
+    sleep(Duration::from_secs(2)).await;
+
+    let clients = servers.iter().map(|server| server.client.clone()).collect();
+    let clients: Arc<RwLock<Vec<Arc<Client>>>> = Arc::new(RwLock::new(clients));
+    let numbers = Arc::new(AtomicUsize::new(0));
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|_| tokio::spawn(send(clients.clone(), numbers.clone(), wanted)))
+        .collect();
+    let mut chance = Chance::new("db under fire");
+    let (begun, mut kills) = (Instant::now(), 0);
+    let mut beat = tokio::time::interval(KILL_EVERY);
+    beat.tick().await;
+    while kills < KILLS_MIN || !senders.iter().all(|sender| sender.is_finished()) {
+        beat.tick().await;
+        let index = chance.below(servers.len());
+        servers[index].process.sigkill()?;
+        kills += 1;
+        servers[index] = serve(Program::semel()?, &home.url(), LEASE).await?;
+        clients.write().await[index] = servers[index].client.clone();
+    }
+    for sender in senders {
+        sender.await??;
+    }
+    let client = home.connect().await?;
+    until_quiet(&client).await?;
+
+    let count = "SELECT count(*), count(DISTINCT id) FROM acts";
+    let row = rows.query_one(count, &[]).await?;
+    let (found, different): (i64, i64) = (row.get(0), row.get(1));
+    let again = "SELECT count(*) FROM effects WHERE attempt > 1";
+    let again: i64 = client.query_one(again, &[]).await?.get(0);
+    let other = "SELECT count(*) FROM runs WHERE state <> 'succeeded'";
+    let other: i64 = client.query_one(other, &[]).await?.get(0);
+    let figures = json!({
+        "runs": wanted,
+        "kills": kills,
+        "seconds": begun.elapsed().as_secs(),
+        "rows": found,
+        "different_rows": different,
+        "performed_more_than_once": again,
+        "not_succeeded": other,
+    });
+    println!("{figures:#}");
+    ensure!(other == 0, "{other} runs did not succeed");
+    ensure!(
+        (found, different) == (wanted as i64, wanted as i64),
+        "{found} rows, {different} different, for {wanted} runs"
+    );
+    ensure!(
+        again > 0,
+        "no server died between an intent and its outcome"
+    );
+    keep(&figures)
+}
+
+/// Delivers one key after another, each until it is accepted, as senders do.
+async fn send(
+    clients: Arc<RwLock<Vec<Arc<Client>>>>,
+    numbers: Arc<AtomicUsize>,
+    wanted: usize,
+) -> Result<()> {
+    loop {
+        let number = numbers.fetch_add(1, Ordering::SeqCst);
+        if number >= wanted {
+            return Ok(());
+        }
+        let body = format!(r#"{{"id":"row-{number:06}"}}"#);
+        for turn in number.. {
+            let client = {
+                let clients = clients.read().await;
+                clients[turn % clients.len()].clone()
+            };
+            match client.post("/hooks/default/insert", body.clone()).await {
+                Ok(answer) if answer.status.is_success() => break,
+                Ok(answer) => ensure!(answer.status.is_server_error(), "{}", answer.text()),
+                Err(_) => {}
+            }
+            sleep(REST).await;
+        }
+        sleep(PACE).await;
+    }
+}
+
+async fn until_quiet(client: &Connection) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let active = "SELECT count(*) FROM runs WHERE state = 'active'";
+        let count: i64 = client.query_one(active, &[]).await?.get(0);
+        if count == 0 {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{count} runs go on");
+        sleep(REST).await;
+    }
+}
+
+/// Keeps the figures where a long campaign asks for them.
+fn keep(figures: &serde_json::Value) -> Result<()> {
+    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
+        let page = std::path::Path::new(&folder).join("db-under-fire.json");
+        std::fs::write(page, format!("{figures:#}\n"))?;
+    }
+    Ok(())
+}

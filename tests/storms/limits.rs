@@ -1,0 +1,117 @@
+//! A destination that hangs holds back nobody but those who call it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hyper::Method;
+use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::crowd::{self, Post};
+use crate::servers::{Home, Served, serve};
+
+/// How many runs call the destination that hangs.
+const HUNG: usize = 1_000;
+
+/// How many runs call the other one, alone and beside those.
+const MEASURED: usize = 400;
+
+/// How many connections the sender has.
+const CONNECTIONS: usize = 4;
+
+/// How much longer the other's runs may take, at the 99th of a hundred.
+const RATIO_MAX: f64 = 2.0;
+
+/// What the machine's own noise comes to: a time below it is taken for it.
+const NOISE_MS: f64 = 100.0;
+
+/// How long runs may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often something outside is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destination_that_hangs_holds_back_nobody_else() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let server = serve(Program::semel()?, &home.url(), "10s").await?;
+    let (stuck, fine) = (Peer::start().await?, Peer::start().await?);
+    for (name, peer, path) in [("stuck", &stuck, "/hang/plain"), ("fine", &fine, "/plain")] {
+        let connection = json!({ "connection": {
+            "to": { "http": { "base_url": peer.url("") } },
+            "limits": { "at_once": 64 } } });
+        let at = format!("/v1/connections/{name}");
+        home.command(&server, Method::PUT, &at, connection.to_string())
+            .await?;
+        home.publish(&server, name, &flow(name, path)).await?;
+    }
+    let client = home.connect().await?;
+
+    deliver(&server, "fine", "warm", MEASURED / 4).await?;
+    until_ended(&client, "warm", MEASURED / 4).await?;
+    deliver(&server, "fine", "alone", MEASURED).await?;
+    let alone = until_ended(&client, "alone", MEASURED).await?;
+    deliver(&server, "stuck", "hung", HUNG).await?;
+    stuck.until_held(32, PATIENCE).await?;
+    deliver(&server, "fine", "beside", MEASURED).await?;
+    let beside = until_ended(&client, "beside", MEASURED).await?;
+
+    let held = stuck.until_held(0, Duration::ZERO).await?.len();
+    println!("p99 alone {alone:.0} ms, beside {held} that hang {beside:.0} ms");
+    ensure!(held <= 64, "{held} exchanges at once, where 64 are allowed");
+    ensure!(
+        beside <= RATIO_MAX * alone.max(NOISE_MS),
+        "p99 rose from {alone:.0} ms to {beside:.0} ms"
+    );
+    Ok(())
+}
+
+fn flow(name: &str, path: &str) -> String {
+    format!(
+        "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+         retry: {{ attempts: 50, first: 1s, most: 5s, within: 1h }}\n\
+         steps:\n  - id: act\n    http: {{ connection: {name}, post: '{path}/${{{{ input.id }}}}', \
+         json: {{}}, timeout: 120s }}\n    guard: review\n"
+    )
+}
+
+async fn deliver(server: &Served, flow: &str, name: &str, count: usize) -> Result<()> {
+    let post = |subject| Post {
+        subject,
+        path: format!("/hooks/default/{flow}"),
+        body: format!(r#"{{"id":"{name}-{subject}"}}"#),
+    };
+    let answers = crowd::send(server, CONNECTIONS, (0..count).map(post).collect()).await?;
+    for (_, answer) in answers {
+        ensure!(answer.status.is_success(), "{}", answer.text());
+    }
+    Ok(())
+}
+
+/// Waits until runs have succeeded; how long the slowest hundredth took, in milliseconds.
+async fn until_ended(client: &Connection, name: &str, count: usize) -> Result<f64> {
+    let deadline = Instant::now() + PATIENCE;
+    let keys = format!("{name}-%");
+    loop {
+        let row = client
+            .query_one(
+                "SELECT count(*) FILTER (WHERE state = 'succeeded'),
+                        coalesce(percentile_cont(0.99) WITHIN GROUP (
+                            ORDER BY extract(epoch FROM ended_at - accepted_at) * 1000), 0)::float8
+                   FROM runs WHERE convert_from(key, 'UTF8') LIKE $1",
+                &[&keys],
+            )
+            .await?;
+        let ended: i64 = row.get(0);
+        if ended == count as i64 {
+            return Ok(row.get(1));
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{ended} of {count} {name} runs have ended"
+        );
+        sleep(LOOK_EVERY).await;
+    }
+}
