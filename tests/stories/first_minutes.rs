@@ -96,7 +96,7 @@ fn printed(process: &Process) -> String {
 }
 
 /// Runs a line in a shell that finds the binary under test.
-async fn run(home: &Path, line: &str) -> Result<String> {
+pub(crate) async fn run(home: &Path, line: &str) -> Result<String> {
     let semel = Program::semel()?.path();
     let bin = semel.parent().context("the binary is in a directory")?;
     let path = format!("{}:{}", bin.display(), std::env::var("PATH")?);
@@ -104,7 +104,7 @@ async fn run(home: &Path, line: &str) -> Result<String> {
         .args(["-c", line])
         .env("PATH", path)
         .current_dir(home)
-        .run(Duration::from_secs(30))
+        .run(Duration::from_secs(60))
         .await?;
     ensure!(
         finished.status.success(),

@@ -1,3 +1,5 @@
 //! What users see, told through the real binary.
 
 mod first_minutes;
+mod open_hooks;
+mod steps;

@@ -3,6 +3,7 @@
 //! Each check lists everything it objects to, so that one run shows all there is to mend.
 
 mod crates;
+mod faults;
 mod promises;
 mod sources;
 mod tree;

@@ -43,8 +43,10 @@ pub enum Proof {
     Signature,
     /// By a shared secret that is sent along.
     Token,
-    /// It comes from inside, or from a caller who signed in.
+    /// By a caller who signed in.
     SignIn,
+    /// It comes from inside: a time that came, or an event that a flow of the namespace emitted.
+    Inside,
 }
 
 impl Proof {
@@ -56,6 +58,7 @@ impl Proof {
             Self::Signature => "a signature",
             Self::Token => "a token",
             Self::SignIn => "sign-in",
+            Self::Inside => "coming from inside",
         }
     }
 }
@@ -120,8 +123,10 @@ fn starts(flow: &Record) -> Vec<Start> {
 }
 
 fn proof(trigger: &str, start: &Record, provided: Option<&Provider>) -> Proof {
-    if trigger != "webhook" {
-        return Proof::SignIn;
+    match trigger {
+        "webhook" => {}
+        "schedule" | "event" => return Proof::Inside,
+        _ => return Proof::SignIn,
     }
     let signs = provided.is_some_and(|provider| provider.signature.is_some());
     match start.map("auth") {
@@ -165,7 +170,9 @@ fn effect(outline: &Outline<'_>, facts: &Facts, index: StepIndex) -> Option<Effe
 fn after_crash(outline: &Outline<'_>, facts: &Facts, index: StepIndex, guard: Guard) -> String {
     let record = outline.steps[index].record;
     match guard {
-        Guard::Transaction => "its marker is read: it committed with the run, or not at all".into(),
+        Guard::Transaction => {
+            "the marker tells: it committed with the effect, or not at all".into()
+        }
         Guard::Key => {
             let window = key_window(outline, facts, index);
             format!("sent again with the same key for {window}, then a person settles it")

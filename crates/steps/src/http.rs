@@ -382,6 +382,6 @@ fn lease_lost() -> Fault {
 }
 
 fn no_destination(name: &str) -> Fault {
-    let message = format!("there is no connection `{name}`: semel connection set {name}");
+    let message = format!("there is no connection `{name}`: semel connection create {name}");
     Fault::passing("connection-missing", message)
 }

@@ -112,7 +112,8 @@ fn tell(event: &Event) -> String {
             fault,
             retry_at,
         } => format!(
-            "{step}: did not happen: {}{}",
+            "{step}: did not happen ({}): {}{}",
+            fault.code,
             fault.message,
             again(*retry_at)
         ),
@@ -121,12 +122,14 @@ fn tell(event: &Event) -> String {
             fault,
             retry_at,
         } => format!(
-            "{step}: could not be read: {}{}",
+            "{step}: could not be read ({}): {}{}",
+            fault.code,
             fault.message,
             again(*retry_at)
         ),
         Event::Doubted { step, doubt, plan } => {
-            format!("{step}: in doubt: {}; {}", doubt.message, planned(plan))
+            let (code, message) = (&doubt.code, &doubt.message);
+            format!("{step}: in doubt ({code}): {message}; {}", planned(plan))
         }
         Event::Probed { step, seen } => tell_probe(step, seen),
         Event::Licensed { step, reason } => {

@@ -6,6 +6,7 @@ The prompt is JSON and says what to answer:
   {"stop": "cut"}      an answer that stops at its limit; or "declined", or "filtered"
   {"status": 503}      that status, and no answer
   {"raw": …}           exactly this, whatever the language
+Asked in plain words with a schema, it takes the first of each property's `enum`; without, it repeats them.
 
 GET /requests gives everything that was asked so far.
 """
@@ -53,6 +54,17 @@ def anthropic(body, told):
     }
 
 
+def read(body):
+    words = body["messages"][-1]["content"]
+    try:
+        return json.loads(words)
+    except ValueError:
+        asked = body.get("response_format", {}).get("json_schema", {}).get("schema")
+        if not asked:
+            return {"text": words}
+        return {"json": {name: of["enum"][0] for name, of in asked["properties"].items()}}
+
+
 class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -62,7 +74,7 @@ class Model(BaseHTTPRequestHandler):
             headers = {name.lower(): value for name, value in self.headers.items()}
             requests.append({"path": self.path, "headers": headers, "body": body})
             count = len(requests)
-        told = json.loads(body["messages"][-1]["content"])
+        told = read(body)
         if "status" in told:
             return self.answer(told["status"], {"error": {"message": "as I was told"}})
         if told.get("text") == "count":

@@ -1,0 +1,36 @@
+//! A hook that lets everybody in is meant, and shown.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_testkit::Program;
+
+#[tokio::test]
+async fn a_hook_that_is_open_has_to_say_so_and_is_shown() -> Result<()> {
+    let desk = tempfile::tempdir()?;
+
+    let (silent, said_of_silent) = check(desk.path(), "key: input.id").await?;
+    let (open, said_of_open) = check(desk.path(), "auth: none, key: input.id").await?;
+
+    assert!(!silent, "{said_of_silent}");
+    assert!(said_of_silent.contains("needs `auth`"), "{said_of_silent}");
+    assert!(open, "{said_of_open}");
+    assert!(said_of_open.contains("open to whoever"), "{said_of_open}");
+    Ok(())
+}
+
+/// Whether a webhook with these fields passes, and what is said about it.
+async fn check(desk: &Path, fields: &str) -> Result<(bool, String)> {
+    let flow = format!(
+        "flow: hook\ntrigger: {{ webhook: {{ {fields} }} }}\n\
+         steps: [{{ id: one, kv: {{ add: calls }} }}]\n"
+    );
+    std::fs::write(desk.join("hook.flow.yaml"), flow)?;
+    let checked = Program::semel()?
+        .args(["check", "hook.flow.yaml"])
+        .current_dir(desk)
+        .run(Duration::from_secs(30))
+        .await?;
+    Ok((checked.status.success(), checked.stdout + &checked.stderr))
+}

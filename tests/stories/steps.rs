@@ -1,0 +1,247 @@
+//! The pages of `docs/steps/` work as printed: their flows and their commands, with real servers in
+//! the places of the examples' hosts.
+
+mod destinations;
+mod page;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Client, Process, Program};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::first_minutes::run;
+use destinations::Destinations;
+use page::Page;
+
+/// What anything on this machine may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn the_page_of_http_works_as_printed() -> Result<()> {
+    let place = Place::open("http").await?;
+
+    place.walk().await?;
+
+    let done = place.to.peer()?.count("/keyed/invoices").await?;
+    assert_eq!((done.calls, done.effects), (1, 1), "two starts, one call");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_db_works_as_printed() -> Result<()> {
+    let place = Place::open("db").await?;
+    let shop = place.to.database()?.connect().await?;
+    shop.batch_execute(&place.page.only("sql")?).await?;
+
+    place.walk().await?;
+
+    let left = shop.query_one("SELECT count FROM stock", &[]).await?;
+    assert_eq!(left.get::<_, i32>(0), 9, "two starts, one piece");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_kv_works_as_printed() -> Result<()> {
+    Place::open("kv").await?.walk().await
+}
+
+#[tokio::test]
+async fn the_page_of_ssh_works_as_printed() -> Result<()> {
+    Place::open("ssh").await?.walk().await
+}
+
+#[tokio::test]
+async fn the_page_of_notify_works_as_printed() -> Result<()> {
+    let place = Place::open("notify").await?;
+
+    place.walk().await?;
+
+    let mails = place.to.smtp()?.mails()?;
+    assert_eq!(mails.len(), 1, "two starts, one mail: {mails:?}");
+    assert!(mails[0].contains("Your order o-1"), "{}", mails[0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_llm_works_as_printed() -> Result<()> {
+    let place = Place::open("llm").await?;
+
+    place.walk().await?;
+
+    assert_eq!(place.to.model()?.asked().await?.len(), 1, "asked once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_persist_works_as_printed() -> Result<()> {
+    let place = Place::open("persist").await?;
+
+    place.walk().await?;
+
+    let listed = place.said("semel resource list").await?;
+    assert!(listed.contains("lines of 2026-03-01"), "{listed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_emit_works_as_printed() -> Result<()> {
+    let place = Place::open("emit").await?;
+
+    place.walk().await?;
+
+    let runs = place.said("semel run list --json").await?;
+    let runs: Value = serde_json::from_str(&runs)?;
+    let packed = runs["data"]["items"].as_array().context("runs")?;
+    let packed = packed.iter().filter(|run| run["flow"] == json!("pack"));
+    assert_eq!(packed.count(), 1, "one event, one run: {runs}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_page_of_function_works_as_printed() -> Result<()> {
+    Place::open("function").await?.walk().await
+}
+
+#[tokio::test]
+async fn the_page_of_wait_works_as_printed() -> Result<()> {
+    let place = Place::open("wait").await?;
+    place.walk().await?;
+
+    let url = place.until_handed_out().await?;
+    let (authority, path) = url
+        .trim_start_matches("http://")
+        .split_once('/')
+        .context("an address")?;
+    let called = Client::new(authority, 1)
+        .post(&format!("/{path}"), place.page.only("json")?)
+        .await?;
+
+    ensure!(called.status.is_success(), "{}", called.text());
+    let start = place.page.start()?;
+    assert_eq!(place.result_of(&start).await?, json!({ "sheets": 2 }));
+    Ok(())
+}
+
+/// `semel dev` in a folder of its own, and the files of a page in another.
+struct Place {
+    page: Page,
+    to: Destinations,
+    desk: TempDir,
+    url: String,
+    token: String,
+    _dev: Process,
+    _home: TempDir,
+}
+
+impl Place {
+    async fn open(step: &str) -> Result<Self> {
+        let page = Page::read(step)?;
+        let to = Destinations::start(step).await?;
+        let (home, desk) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let dev = Program::semel()?
+            .arg("dev")
+            .current_dir(home.path())
+            .start()?;
+        dev.until_line("semel is ready at", PATIENCE).await?;
+        let kept = |name: &str| std::fs::read_to_string(home.path().join(".semel").join(name));
+        let (url, token) = (kept("url")?, kept("token")?);
+        for (name, text) in page.flows()? {
+            std::fs::write(desk.path().join(format!("{name}.flow.yaml")), text)?;
+        }
+        Ok(Self {
+            page,
+            to,
+            desk,
+            url: url.trim().to_owned(),
+            token: token.trim().to_owned(),
+            _dev: dev,
+            _home: home,
+        })
+    }
+
+    /// Every command of the page. A start is made twice, and gives what the page says.
+    async fn walk(&self) -> Result<()> {
+        for line in self.page.commands()? {
+            let line = self.to.redirect(&line, self.desk.path())?;
+            if line.starts_with("semel key show") {
+                self.until_said(&line, "succeeded").await?;
+                continue;
+            }
+            let said = self.said(&line).await?;
+            if line.starts_with("semel check") {
+                ensure!(!said.contains("warning"), "{line}\n{said}");
+            }
+            if line.contains("--wait") {
+                let result = self.result_of(&line).await?;
+                if let Some(promised) = self.page.find("json") {
+                    let promised: Value = serde_json::from_str(&promised)?;
+                    ensure!(result == promised, "{line} gave {result}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn said(&self, line: &str) -> Result<String> {
+        let (url, token) = (&self.url, &self.token);
+        let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
+        run(self.desk.path(), &line).await
+    }
+
+    /// What a start that is repeated gives.
+    async fn result_of(&self, start: &str) -> Result<Value> {
+        let waiting = match start.contains("--wait") {
+            true => start.to_owned(),
+            false => format!("{start} --wait 30s"),
+        };
+        let said = self.said(&format!("{waiting} --json")).await?;
+        let said: Value = serde_json::from_str(&said)?;
+        ensure!(said["data"]["replayed"] == json!(true), "{said}");
+        Ok(said["data"]["result"].clone())
+    }
+
+    async fn until_said(&self, line: &str, wanted: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.said(line).await {
+                Ok(said) if said.contains(wanted) => return Ok(()),
+                other => ensure!(Instant::now() < deadline, "{line}: {other:?}"),
+            }
+        }
+    }
+
+    /// The address that a flow handed to its destination.
+    async fn until_handed_out(&self) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(effect) = self.to.peer()?.effects().await?.first() {
+                let body: Value = serde_json::from_str(&effect.body)?;
+                let url = body["call_back"].as_str().context("an address")?;
+                return Ok(url.to_owned());
+            }
+            ensure!(Instant::now() < deadline, "nothing was handed out");
+        }
+    }
+}
+
+/// Every kind of step that has a page is walked through here, and has its line on the first page.
+#[test]
+fn every_page_is_walked_through() -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/steps");
+    let first = std::fs::read_to_string(folder.join("README.md"))?;
+    let story = include_str!("steps.rs");
+    for entry in std::fs::read_dir(&folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let step = name.trim_end_matches(".md");
+        if ["README", "faults"].contains(&step) {
+            continue;
+        }
+        ensure!(first.contains(&format!("[`{step}`]({name})")), "{name}");
+        let test = format!("fn the_page_of_{step}_works_as_printed(");
+        ensure!(story.contains(&test), "{name} is not walked through");
+    }
+    Ok(())
+}
