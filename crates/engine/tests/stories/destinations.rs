@@ -82,7 +82,7 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::NeedsReview, "{end:?}");
+    assert_eq!(end.state, State::Failed, "{end:?}");
     let fault = end.fault.context("a fault")?;
     assert!(fault.contains("connection-missing"), "{fault}");
     assert_eq!(world.peer.totals().await?.calls, 0);
