@@ -111,7 +111,7 @@ async fn a_secret_that_nobody_set_is_named_and_nothing_is_sent() -> Result<()> {
 
 #[tokio::test]
 async fn a_large_result_becomes_a_resource() -> Result<()> {
-    let world = World::start().await?;
+    let world = World::start_with_outputs().await?;
     world
         .publish(
             "steps:\n  - id: write\n    http: { put: 'PEER/put/big', json: { text: '${{ input.text }}' } }\n\

@@ -22,11 +22,20 @@ pub(crate) struct World {
     pub(crate) namespace_id: i32,
     options: Options,
     database: Database,
-    _outputs: tempfile::TempDir,
+    _outputs: Option<tempfile::TempDir>,
 }
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_with(None).await
+    }
+
+    /// A world whose engine keeps large outputs in a folder.
+    pub(crate) async fn start_with_outputs() -> Result<Self> {
+        Self::start_with(Some(tempfile::tempdir()?)).await
+    }
+
+    async fn start_with(outputs: Option<tempfile::TempDir>) -> Result<Self> {
         let database = Database::new(async |url| {
             let cell = Cell::connect(&url, CellOptions::default()).await?;
             migrate(&cell).await?;
@@ -39,9 +48,10 @@ impl World {
         options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         options.settle_margin = Span::from_secs(60);
-        let outputs = tempfile::tempdir()?;
-        let place = Place::Folder(outputs.path().to_owned());
-        options.resources = Arc::new(Shelf::open(&place)?);
+        if let Some(folder) = &outputs {
+            let place = Place::Folder(folder.path().to_owned());
+            options.resources = Arc::new(Shelf::open(&place)?);
+        }
         let engine = Engine::start(cell, options.clone()).await?;
         Ok(Self {
             engine,
