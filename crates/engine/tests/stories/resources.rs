@@ -257,7 +257,9 @@ async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
         async move {
             for round in 0..40 {
                 let text = &texts[((keeper * 7 + round) % 4) as usize];
-                let keep = Span::from_millis(1 + (keeper + round) % 40);
+                // Short, and with pauses, so that some expire however fast the machine is.
+                let keep = Span::from_millis(1 + (keeper + round) % 4);
+                tokio::time::sleep(Duration::from_millis(round % 7 * 3)).await;
                 let kept = ground.persist(json!(text), keep).await?;
                 if let Err(error) = ground.read(kept.resource).await
                     && ground.is_needed(kept.resource).await?
@@ -270,9 +272,9 @@ async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
     });
     let expirers = (0..2).map(|_| async {
         let mut removed = 0;
-        for _ in 0..60 {
+        for _ in 0..120 {
             removed += ground.resources.expire().await?;
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
         }
         anyhow::Ok(removed)
     });
@@ -291,7 +293,7 @@ async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
         let kept = ground.persist(json!(text), Span::from_secs(1)).await?;
         assert_eq!(ground.read(kept.resource).await?, text.as_bytes());
     }
-    assert!(removed > 8, "some expired meanwhile: {removed}");
+    assert!(removed > 0, "some expired meanwhile: {removed}");
     assert_eq!(ground.count()?, texts.len(), "nothing else is left");
     Ok(())
 }
