@@ -58,7 +58,9 @@ fn forms_of(text: &str) -> Vec<String> {
         // A dump writes bytes as text with three octal digits, or doubles the backslash.
         text.replace('\\', "\\\\"),
     ];
-    for before in 0..3 {
+    // Signing in to fetch a token escapes what it encodes.
+    let escaped_text: String = text.bytes().map(form_escaped).collect();
+    for (before, text) in (0..3).flat_map(|n| [(n, text), (n, escaped_text.as_str())]) {
         let padded = [vec![b' '; before], text.as_bytes().to_vec()].concat();
         let (first, last) = ((before * 8).div_ceil(6), padded.len() * 8 / 6);
         for encoded in [
@@ -69,6 +71,15 @@ fn forms_of(text: &str) -> Vec<String> {
         }
     }
     forms
+}
+
+/// A byte as forms write it.
+fn form_escaped(byte: u8) -> String {
+    match byte {
+        b'*' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    }
 }
 
 fn escaped(byte: u8) -> String {
