@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
@@ -7,7 +8,9 @@ mod effects;
 mod events;
 mod keys;
 mod locks;
+mod parts;
 mod questions;
 mod resources;
+mod told;
 mod waits;
 mod world;

@@ -1,0 +1,262 @@
+//! Steps with parts: items of a list, and branches. Each part is a run of its own.
+//!
+//! ```text
+//! opened ══▶ parts put on record ══▶ loaded ══▶ parts begin, as many as may be under way ══▶ ended
+//!            in chunks                          and again when some have ended
+//! ```
+//!
+//! The run itself holds no item: it reads the list once, in pieces, and from then on only how many
+//! parts stand where. While its parts move it stays in this process; then it sleeps, and the commit
+//! that ends a part makes it due again.
+
+use std::time::Duration;
+
+use semel_flow::release::{Join, Parallel};
+use semel_flow::{Action, Step};
+use semel_model::RunId;
+use semel_model::event::Event;
+use semel_steps::fault;
+use semel_store::ReadError;
+use semel_store::journal::Lease;
+use semel_store::parts::{self, Beginning, Look, NewPart, Of, Reopened};
+use serde_json::Value;
+
+use super::{Stop, Turn};
+use crate::fold::Current;
+
+mod gather;
+mod items;
+
+/// How long the run stays in this process after the last of its parts has moved.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How often it looks meanwhile, for parts that other processes carry.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How many parts are let go on in one statement.
+const REOPEN_MAX: i64 = 1000;
+
+/// What comes after seeing to the parts.
+pub(super) enum Fanned {
+    /// An event that was observed.
+    GoOn,
+    /// Nothing moves: the run sleeps until a part ends.
+    Sleep,
+}
+
+impl Turn {
+    /// Sees to the parts of the step that the run stands at.
+    pub(super) async fn fan(&mut self) -> Result<Fanned, Stop> {
+        // Parts read the journal up to here.
+        if !self.notes.is_empty() {
+            self.commit(Lease::Keep).await?;
+        }
+        let Current::Fan(fan) = self.state.current.clone() else {
+            return Ok(Fanned::GoOn);
+        };
+        if fan.count.is_none() {
+            let event = self.load_parts().await?;
+            let loaded = matches!(event, Event::FanLoaded { .. });
+            self.observe(event);
+            if !loaded {
+                return Ok(Fanned::GoOn);
+            }
+            self.commit(Lease::Keep).await?;
+        }
+        let told = self.inner.fans.watch(self.run);
+        let mut seen = None::<Look>;
+        let mut idle = Duration::ZERO;
+        loop {
+            let look = self.look().await?;
+            if let Some(event) = self.judge(&look).await? {
+                self.observe(event);
+                return Ok(Fanned::GoOn);
+            }
+            if look.cancel && !self.cancel {
+                self.cancel = true;
+                return Ok(Fanned::GoOn);
+            }
+            self.move_parts(&look).await?;
+            idle = match seen == Some(look) {
+                true => idle + LOOK_EVERY,
+                false => Duration::ZERO,
+            };
+            seen = Some(look);
+            if idle >= LINGER || self.inner.stop.is_cancelled() {
+                return Ok(Fanned::Sleep);
+            }
+            tokio::select! {
+                () = told.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.inner.stop.cancelled() => {}
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Look, Stop> {
+        parts::look(&self.inner.cell, self.of())
+            .await
+            .map_err(unsure)
+    }
+
+    fn of(&self) -> Of<'_> {
+        Of {
+            parent: self.run,
+            step: self.step().id.as_str(),
+        }
+    }
+
+    /// Begins parts for which there is room, or asks those under way to end.
+    async fn move_parts(&self, look: &Look) -> Result<(), Stop> {
+        let Current::Fan(fan) = &self.state.current else {
+            return Ok(());
+        };
+        let cell = &self.inner.cell;
+        match &fan.stopped {
+            Some((_, true)) if look.open > 0 => {
+                parts::cancel(cell, self.of()).await.map_err(unsure)?;
+            }
+            Some(_) => {}
+            None if look.pending && self.state.undoing.is_none() => {
+                let with = Beginning {
+                    namespace_id: self.release.namespace_id,
+                    release_id: self.release.id,
+                    key: &self.key,
+                    born: self.born,
+                    seq: self.seq,
+                    holder: self.tenure.session,
+                    epoch: self.epoch,
+                };
+                let subject = self.key.text();
+                fault::point("begin.before", &subject).await;
+                let begun = parts::begin(cell, self.of(), at_once(self.step()), &with).await;
+                fault::point("begin.after", &subject).await;
+                if begun.map_err(unsure)?.ok_or(Stop::Fenced)? > 0 {
+                    self.inner.wake.notify_one();
+                }
+            }
+            None => return Ok(()),
+        }
+        self.inner.wake.notify_one();
+        Ok(())
+    }
+
+    /// What the standing of the parts means for the step; nothing where it goes on as it is.
+    async fn judge(&self, look: &Look) -> Result<Option<Event>, Stop> {
+        let Current::Fan(fan) = &self.state.current else {
+            return Ok(None);
+        };
+        let step = self.step().id.to_string();
+        let stop = |cancels| {
+            Some(Event::FanStopped {
+                step: step.clone(),
+                cancels,
+                fault: None,
+            })
+        };
+        let undoing = self.state.undoing.is_some();
+        let over = look.open == 0 && (!look.pending || fan.stopped.is_some() || undoing);
+        match &self.step().action {
+            _ if over && undoing => Ok(Some(Event::FanEnded {
+                step,
+                result: Value::Null,
+                joined: Value::Null,
+                fault: None,
+            })),
+            _ if undoing => Ok(None),
+            _ if over => self.gather().await.map(Some),
+            _ if fan.stopped.is_some() => Ok(None),
+            Action::Foreach(each) if look.failed.is_some() && !each.goes_on => Ok(stop(false)),
+            Action::Parallel(parallel) if parallel.join == Join::First => {
+                let found = parts::first_succeeded(&self.inner.cell, self.of()).await;
+                Ok(found.map_err(unsure)?.and_then(|_| stop(true)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Puts all parts on record; what was there before stays as it is.
+    async fn load_parts(&self) -> Result<Event, Stop> {
+        let step = self.step().id.to_string();
+        if let Some(fault) = self.state.undoing.clone() {
+            let undoing = Event::Undoing { fault };
+            let count = self.reopen(Reopened::Successful, &undoing).await?;
+            let repeats = 0;
+            return Ok(Event::FanLoaded {
+                step,
+                count,
+                repeats,
+            });
+        }
+        let loaded = match &self.step().action {
+            Action::Foreach(each) => self.load_items(each).await?,
+            Action::Parallel(parallel) => Ok(self.load_branches(parallel).await?),
+            _ => Ok(0),
+        };
+        let total = match loaded {
+            Ok(total) => total,
+            Err(fault) => {
+                let step = Some(step);
+                return Ok(Event::Broken { step, fault });
+            }
+        };
+        let cell = &self.inner.cell;
+        let resumed = Event::Resumed {
+            reason: "the run goes on".to_owned(),
+        };
+        self.reopen(Reopened::Unsuccessful, &resumed).await?;
+        let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
+        let count = u32::try_from(counts.all()).unwrap_or(u32::MAX);
+        Ok(Event::FanLoaded {
+            step,
+            count,
+            repeats: total.saturating_sub(count),
+        })
+    }
+
+    /// Lets parts go on that have ended.
+    async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
+        let mut count = 0;
+        loop {
+            let cell = &self.inner.cell;
+            let reopened = parts::reopen(cell, self.of(), which, REOPEN_MAX, event).await;
+            let reopened = reopened.map_err(unsure)?;
+            count += u32::try_from(reopened).unwrap_or_default();
+            if reopened < REOPEN_MAX {
+                return Ok(count);
+            }
+        }
+    }
+
+    async fn load_branches(&self, parallel: &Parallel) -> Result<u32, Stop> {
+        let of = self.of();
+        let branches = (0..).zip(&parallel.branches).map(|(index, _)| NewPart {
+            index,
+            run: branch_run(self.run, of.step, index),
+            key: index.to_string(),
+            item: "null".to_owned(),
+        });
+        let branches: Vec<NewPart> = branches.collect();
+        let loaded = parts::load(&self.inner.cell, of, &branches).await;
+        loaded.map_err(unsure)?;
+        Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// The run that does the steps of a branch.
+pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
+    parent.part(step, &index.to_string())
+}
+
+/// How many parts may be under way together.
+fn at_once(step: &Step) -> i64 {
+    match &step.action {
+        Action::Foreach(each) => i64::from(each.parallel),
+        Action::Parallel(parallel) => i64::try_from(parallel.branches.len()).unwrap_or(i64::MAX),
+        _ => 1,
+    }
+}
+
+pub(super) fn unsure(error: ReadError) -> Stop {
+    Stop::Unsure(error.to_string())
+}
