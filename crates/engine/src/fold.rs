@@ -357,8 +357,8 @@ impl RunState {
 
 /// Whether a run goes on where a wait of this step ran out.
 fn goes_on(step: &Step) -> bool {
-    match &step.action {
-        Action::Wait(Wait::Callback { goes_on, .. } | Wait::Event { goes_on, .. }) => *goes_on,
-        _ => false,
-    }
+    matches!(
+        &step.action,
+        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
+    )
 }

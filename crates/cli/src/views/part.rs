@@ -49,7 +49,7 @@ pub(crate) fn progress(steps: &[Progress], style: Style) -> String {
             cell(step.count.to_string()),
             cell(step.succeeded.to_string()),
             cell(step.open.to_string()),
-            toned_cell(tone, &step.failed.to_string()),
+            toned_cell(tone, step.failed.to_string()),
             cell(step.cancelled.to_string()),
             cell(step.pending.to_string()),
         ]);

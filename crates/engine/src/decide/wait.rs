@@ -50,9 +50,10 @@ pub(super) fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<T
     }
     match until {
         Some(until) if sight.now >= until => {
-            let how = match &step.action {
-                Action::Wait(Wait::Timer(_) | Wait::Until(_)) => WaitEnd::Elapsed,
-                _ => WaitEnd::TimedOut,
+            let by_time = matches!(&step.action, Action::Wait(Wait::Timer(_) | Wait::Until(_)));
+            let how = match by_time {
+                true => WaitEnd::Elapsed,
+                false => WaitEnd::TimedOut,
             };
             Next::Event(Event::WaitEnded { step: name, how })
         }

@@ -147,32 +147,38 @@ impl Turn {
             return Ok(None);
         };
         let step = self.step().id.to_string();
-        let stop = |cancels| {
-            Some(Event::FanStopped {
-                step: step.clone(),
-                cancels,
-                fault: None,
-            })
+        let stop = |cancels| Event::FanStopped {
+            step: step.clone(),
+            cancels,
+            fault: None,
         };
         let undoing = self.state.undoing.is_some();
         let over = look.open == 0 && (!look.pending || fan.stopped.is_some() || undoing);
-        match &self.step().action {
-            _ if over && undoing => Ok(Some(Event::FanEnded {
+        if over && undoing {
+            return Ok(Some(Event::FanEnded {
                 step,
                 result: Value::Null,
                 joined: Value::Null,
                 fault: None,
-            })),
-            _ if undoing => Ok(None),
-            _ if over => self.gather().await.map(Some),
-            _ if fan.stopped.is_some() => Ok(None),
-            Action::Foreach(each) if look.failed.is_some() && !each.goes_on => Ok(stop(false)),
-            Action::Parallel(parallel) if parallel.join == Join::First => {
-                let found = parts::first_succeeded(&self.inner.cell, self.of()).await;
-                Ok(found.map_err(unsure)?.and_then(|_| stop(true)))
-            }
-            _ => Ok(None),
+            }));
         }
+        if over {
+            return self.gather().await.map(Some);
+        }
+        if undoing || fan.stopped.is_some() {
+            return Ok(None);
+        }
+        if let Action::Foreach(each) = &self.step().action {
+            let stops = look.failed.is_some() && !each.goes_on;
+            return Ok(stops.then(|| stop(false)));
+        }
+        if let Action::Parallel(parallel) = &self.step().action
+            && parallel.join == Join::First
+        {
+            let found = parts::first_succeeded(&self.inner.cell, self.of()).await;
+            return Ok(found.map_err(unsure)?.map(|_| stop(true)));
+        }
+        Ok(None)
     }
 
     /// Puts all parts on record; what was there before stays as it is.
@@ -188,18 +194,19 @@ impl Turn {
                 repeats,
             });
         }
-        let loaded = match &self.step().action {
-            Action::Foreach(each) => self.load_items(each).await?,
-            Action::Parallel(parallel) => Ok(self.load_branches(parallel).await?),
-            _ => Ok(0),
-        };
-        let total = match loaded {
-            Ok(total) => total,
-            Err(fault) => {
-                let step = Some(step);
-                return Ok(Event::Broken { step, fault });
-            }
-        };
+        let mut total = 0;
+        if let Action::Parallel(parallel) = &self.step().action {
+            total = self.load_branches(parallel).await?;
+        }
+        if let Action::Foreach(each) = &self.step().action {
+            total = match self.load_items(each).await? {
+                Ok(total) => total,
+                Err(fault) => {
+                    let step = Some(step);
+                    return Ok(Event::Broken { step, fault });
+                }
+            };
+        }
         let cell = &self.inner.cell;
         let resumed = Event::Resumed {
             reason: "the run goes on".to_owned(),
@@ -250,11 +257,13 @@ pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
 
 /// How many parts may be under way together.
 fn at_once(step: &Step) -> i64 {
-    match &step.action {
-        Action::Foreach(each) => i64::from(each.parallel),
-        Action::Parallel(parallel) => i64::try_from(parallel.branches.len()).unwrap_or(i64::MAX),
-        _ => 1,
+    if let Action::Foreach(each) = &step.action {
+        return i64::from(each.parallel);
     }
+    if let Action::Parallel(parallel) = &step.action {
+        return i64::try_from(parallel.branches.len()).unwrap_or(i64::MAX);
+    }
+    1
 }
 
 pub(super) fn unsure(error: ReadError) -> Stop {

@@ -103,8 +103,8 @@ impl Turn {
 }
 
 fn as_call(step: &Step) -> Option<(&Step, &CallStep)> {
-    match &step.action {
-        Action::Call(call) => Some((step, call)),
-        _ => None,
+    if let Action::Call(call) = &step.action {
+        return Some((step, call));
     }
+    None
 }

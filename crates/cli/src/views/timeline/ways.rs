@@ -64,6 +64,21 @@ pub(super) fn tell(event: &Event) -> String {
                 fault.code, fault.message
             )
         }
-        _ => String::new(),
+        Event::Accepted { .. }
+        | Event::Computed { .. }
+        | Event::ReadFailed { .. }
+        | Event::Skipped { .. }
+        | Event::Broken { .. }
+        | Event::Intended { .. }
+        | Event::Done { .. }
+        | Event::Failed { .. }
+        | Event::Doubted { .. }
+        | Event::Probed { .. }
+        | Event::Licensed { .. }
+        | Event::WaitOpened { .. }
+        | Event::WaitEnded { .. }
+        | Event::Parked { .. }
+        | Event::Resumed { .. }
+        | Event::Ended { .. } => String::new(),
     }
 }

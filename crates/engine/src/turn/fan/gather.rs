@@ -26,28 +26,25 @@ impl Turn {
         let cell = &self.inner.cell;
         let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
         let failures = self.list(Some("failed"), FAILURES_MAX).await?;
-        let stopped = match &self.state.current {
-            Current::Fan(fan) => fan.stopped.clone(),
-            _ => None,
+        let by_a_person = match &self.state.current {
+            Current::Fan(fan) => fan.stopped.clone().and_then(|(fault, _)| fault),
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Broken(_) => None,
         };
-        let by_a_person = stopped.and_then(|(fault, _)| fault);
-        let (result, joined, fault) = match &self.step().action {
-            Action::Foreach(each) => {
-                let results = self.results(&counts).await?;
-                let result = each_result(&counts, results, &failures);
-                (result, Value::Null, each_fault(each, &counts, &failures))
-            }
-            Action::Parallel(parallel) => {
-                let ended = self.ended(parallel).await?;
-                let joined = joined(&ended);
-                (
-                    Value::Null,
-                    joined,
-                    branch_fault(parallel, &ended, &counts, &failures),
-                )
-            }
-            _ => (Value::Null, Value::Null, None),
-        };
+        let (mut result, mut joined, mut fault) = (Value::Null, Value::Null, None);
+        if let Action::Foreach(each) = &self.step().action {
+            let results = self.results(&counts).await?;
+            result = each_result(&counts, results, &failures);
+            fault = each_fault(each, &counts, &failures);
+        }
+        if let Action::Parallel(parallel) = &self.step().action {
+            let ended = self.ended(parallel).await?;
+            joined = join(&ended);
+            fault = branch_fault(parallel, &ended, &counts, &failures);
+        }
         Ok(Event::FanEnded {
             step: self.step().id.to_string(),
             result,
@@ -147,7 +144,7 @@ fn branch_fault(
 }
 
 /// What the steps of branches gave, by step.
-fn joined(ended: &[PartView]) -> Value {
+fn join(ended: &[PartView]) -> Value {
     let mut steps = Map::new();
     for part in ended {
         if let Value::Object(given) = result_of(part) {

@@ -166,11 +166,8 @@ impl Shelf<'_> {
 
 /// The resource that a value names: `res://…`, or what a large result became.
 fn resource_of(list: &Value) -> Option<ResourceRef> {
-    let text = match list {
-        Value::String(text) => text,
-        _ => list.get("resource")?.as_str()?,
-    };
-    text.parse().ok()
+    let named = list.as_str().or_else(|| list.get("resource")?.as_str());
+    named?.parse().ok()
 }
 
 /// The pieces of a stream, for a reader that may wait for them.
