@@ -17,7 +17,7 @@ use crate::engine::Inner;
 use crate::fold::RunState;
 
 /// How many runs with parts a process remembers.
-const KNOWN_MAX: usize = 256;
+const KNOWN_MAX: usize = 64;
 
 /// What runs knew, by run and journal row.
 #[derive(Default)]

@@ -76,13 +76,17 @@ impl Turn {
                 self.cancel = true;
                 return Ok(Fanned::GoOn);
             }
-            self.move_parts(&look).await?;
-            idle = match seen == Some(look) {
+            let moved = self.move_parts(&look).await?;
+            idle = match !moved && seen == Some(look) {
                 true => idle + LOOK_EVERY,
                 false => Duration::ZERO,
             };
             seen = Some(look);
-            if idle >= LINGER || self.inner.stop.is_cancelled() {
+            if self.inner.stop.is_cancelled() {
+                // Due at once for another process: perhaps no part is under way that would wake it.
+                return Err(Stop::Unsure("the process is stopping".to_owned()));
+            }
+            if idle >= LINGER {
                 return Ok(Fanned::Sleep);
             }
             tokio::select! {
@@ -106,39 +110,39 @@ impl Turn {
         }
     }
 
-    /// Begins parts for which there is room, or asks those under way to end.
-    async fn move_parts(&self, look: &Look) -> Result<(), Stop> {
+    /// Begins parts for which there is room, or asks those under way to end; says whether any
+    /// began.
+    async fn move_parts(&self, look: &Look) -> Result<bool, Stop> {
         let Current::Fan(fan) = &self.state.current else {
-            return Ok(());
+            return Ok(false);
         };
         let cell = &self.inner.cell;
-        match &fan.stopped {
-            Some((_, true)) if look.open > 0 => {
+        if let Some((_, cancels)) = &fan.stopped {
+            if *cancels && look.open > 0 {
                 parts::cancel(cell, self.of()).await.map_err(unsure)?;
+                self.inner.wake.notify_one();
             }
-            Some(_) => {}
-            None if look.pending && self.state.undoing.is_none() => {
-                let with = Beginning {
-                    namespace_id: self.release.namespace_id,
-                    release_id: self.release.id,
-                    key: &self.key,
-                    born: self.born,
-                    seq: self.seq,
-                    holder: self.tenure.session,
-                    epoch: self.epoch,
-                };
-                let subject = self.key.text();
-                fault::point("begin.before", &subject).await;
-                let begun = parts::begin(cell, self.of(), at_once(self.step()), &with).await;
-                fault::point("begin.after", &subject).await;
-                if begun.map_err(unsure)?.ok_or(Stop::Fenced)? > 0 {
-                    self.inner.wake.notify_one();
-                }
-            }
-            None => return Ok(()),
+            return Ok(false);
         }
+        if !look.pending || self.state.undoing.is_some() {
+            return Ok(false);
+        }
+        let with = Beginning {
+            namespace_id: self.release.namespace_id,
+            release_id: self.release.id,
+            key: &self.key,
+            born: self.born,
+            seq: self.seq,
+            holder: self.tenure.session,
+            epoch: self.epoch,
+        };
+        let subject = self.key.text();
+        fault::point("begin.before", &subject).await;
+        let begun = parts::begin(cell, self.of(), at_once(self.step()), &with).await;
+        fault::point("begin.after", &subject).await;
+        let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
         self.inner.wake.notify_one();
-        Ok(())
+        Ok(begun > 0)
     }
 
     /// What the standing of the parts means for the step; nothing where it goes on as it is.
