@@ -16,13 +16,17 @@ use semel_model::{EffectId, Fault, WaitId};
 use serde_json::Value;
 
 mod answer;
+mod approval;
 mod probe;
+mod task;
 
 pub use answer::{confirmed, found, read_result};
 use probe::probe;
 pub use probe::probe_of;
+pub(crate) use task::withdraws;
 
 use crate::fold::{Current, RunState, Standing};
+use crate::outside::Outside;
 use crate::settle::{self, Bench};
 use crate::vault::Linked;
 
@@ -47,6 +51,8 @@ pub struct Sight<'a> {
     pub answers: &'a [(WaitId, Value)],
     /// Answers that lost workers handed in, by effect.
     pub evidence: &'a [(EffectId, Value)],
+    /// What came from outside for the step that the run stands at.
+    pub outside: &'a Outside,
 }
 
 /// What the world is asked to do next.
@@ -87,7 +93,11 @@ pub fn decide(state: &mut RunState, sight: &Sight<'_>) -> (Vec<Event>, Act) {
                 if ended {
                     return (events, Act::End);
                 }
-                if intended && let Current::Effect(standing) = &state.current {
+                // Nobody here performs a task: the run sleeps until its worker answers.
+                if intended
+                    && let Current::Effect(standing) = &state.current
+                    && !matches!(standing.call, Call::Task(_))
+                {
                     return (events, Act::Perform(standing.call.clone()));
                 }
             }
@@ -109,7 +119,9 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
         Current::Fresh if sight.cancel => Next::Event(cancelled()),
         Current::Fresh => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
         Current::Broken(fault) => Next::Event(failed(fault.clone())),
-        Current::Reading(_) | Current::Waiting { .. } if sight.cancel => Next::Event(cancelled()),
+        Current::Reading(_) | Current::Waiting { .. } | Current::Approving(_) if sight.cancel => {
+            Next::Event(cancelled())
+        }
         Current::Reading(reading) => match reading.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
             Some(_) => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
@@ -120,6 +132,7 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
         },
         Current::Effect(standing) => go_on(state, sight, step, standing),
         Current::Waiting { wait, until } => wake(sight, step, *wait, *until),
+        Current::Approving(approving) => approval::go_on(sight, step, approving),
     }
 }
 
@@ -153,6 +166,7 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
                 until: Some(sight.now + span.to_duration()),
             })
         }
+        Action::Approval(ask) => approval::open(state, sight, step, ask, &scope)?,
         Action::Http(_)
         | Action::Kv(_)
         | Action::Db(_)
@@ -160,7 +174,8 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
         | Action::Notify(_)
         | Action::Llm(_)
         | Action::Persist(_)
-        | Action::Emit(_) => call(state, sight, step, &scope)?,
+        | Action::Emit(_)
+        | Action::Task(_) => call(state, sight, step, &scope)?,
     })
 }
 
@@ -174,9 +189,10 @@ fn call(
     let find = |name: &str| sight.linked.connection(name);
     let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
     let key = step.guard().map(|_| effect);
-    let Some(call) = step.render(scope, &find, key)? else {
+    let Some(mut call) = step.render(scope, &find, key)? else {
         unreachable!("functions and waits make no call");
     };
+    task::set_limit(step, &mut call, sight.now);
     if key.is_none() {
         return Ok(Next::Act(match call {
             Call::Kv(operation) => Act::ReadEntry(operation),
@@ -186,7 +202,8 @@ fn call(
             | Call::Notify(_)
             | Call::Llm(_)
             | Call::Persist(_)
-            | Call::Emit(_)) => Act::Read(call),
+            | Call::Emit(_)
+            | Call::Task(_)) => Act::Read(call),
         }));
     }
     let connection = call.connection().and_then(find);
@@ -216,6 +233,9 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         })
     };
     match &standing.entry {
+        Entry::Pending(effect) if let Call::Task(request) = &standing.call => {
+            task::go_on(sight, step, standing, effect, request)
+        }
         // Whoever wrote this intent is not the one who reads it: the outcome is not known.
         Entry::Pending(effect) => {
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))
@@ -285,7 +305,9 @@ fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<Timestamp>) 
             | Action::Notify(_)
             | Action::Llm(_)
             | Action::Persist(_)
-            | Action::Emit(_) => Next::Event(Event::WaitEnded {
+            | Action::Emit(_)
+            | Action::Task(_)
+            | Action::Approval(_) => Next::Event(Event::WaitEnded {
                 step: name,
                 how: WaitEnd::Elapsed,
             }),

@@ -10,6 +10,10 @@ use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Guard, RunId, Span, WaitId};
 use serde_json::{Map, Value, json};
 
+mod approving;
+
+pub use approving::Approving;
+
 /// What is true of a run.
 #[derive(Clone, Debug)]
 pub struct RunState {
@@ -29,6 +33,8 @@ pub struct RunState {
     pub cursor: usize,
     /// Where that step stands.
     pub current: Current,
+    /// Who started the run, where that is known.
+    pub started_by: Option<String>,
     /// Whether the run is kept for a person.
     pub parked: bool,
     /// Whether the run has ended.
@@ -51,6 +57,8 @@ pub enum Current {
         /// Until then, at the latest.
         until: Option<Timestamp>,
     },
+    /// People are asked.
+    Approving(Box<Approving>),
     /// It cannot be carried out.
     Broken(Fault),
 }
@@ -113,6 +121,7 @@ impl RunState {
             steps: Value::Object(Map::new()),
             cursor: 0,
             current: Current::Fresh,
+            started_by: None,
             parked: false,
             ended: false,
         }
@@ -125,6 +134,7 @@ impl RunState {
             input,
             headers,
             query,
+            by,
         } = accepted
         else {
             unreachable!("a journal begins with an acceptance");
@@ -133,6 +143,7 @@ impl RunState {
         self.input = input;
         self.headers = headers;
         self.query = query;
+        self.started_by = by;
     }
 
     /// Takes one event in. `guard` is the current step's, `at` the instant it was written.
@@ -204,6 +215,24 @@ impl RunState {
                     self.finish_step(step, payload.clone(), None, None);
                 }
             },
+            Event::ApprovalOpened {
+                wait, until, asked, ..
+            } => {
+                self.current = Current::Approving(Box::new(Approving::of(*wait, *until, asked)));
+            }
+            Event::ApprovalTold { what, .. } => {
+                if let Current::Approving(approving) = &mut self.current {
+                    approving.told(*what);
+                }
+            }
+            Event::ApprovalDecided { step, decision } => match approving::decided(decision) {
+                Ok(result) => self.finish_step(step, result, None, None),
+                Err(fault) => self.current = Current::Broken(fault),
+            },
+            Event::ApprovalElapsed { step, policy } => match approving::elapsed(*policy) {
+                Ok(result) => self.finish_step(step, result, None, None),
+                Err(fault) => self.current = Current::Broken(fault),
+            },
             Event::Parked { .. } => self.parked = true,
             Event::Resumed { .. } => self.resumed(at),
             Event::Ended { .. } => self.ended = true,
@@ -233,9 +262,11 @@ impl RunState {
     fn read_failed(&mut self, fault: &Fault, retry_at: Option<Timestamp>, at: Timestamp) {
         let (attempts, since) = match &self.current {
             Current::Reading(reading) => (reading.attempts, reading.since),
-            Current::Fresh | Current::Effect(_) | Current::Waiting { .. } | Current::Broken(_) => {
-                (0, at)
-            }
+            Current::Fresh
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Approving(_)
+            | Current::Broken(_) => (0, at),
         };
         let fault = fault.clone();
         self.current = Current::Reading(Reading {
@@ -338,7 +369,10 @@ impl RunState {
                 reading.attempts = 0;
                 reading.since = at;
             }
-            Current::Fresh | Current::Waiting { .. } | Current::Broken(_) => {}
+            Current::Fresh
+            | Current::Waiting { .. }
+            | Current::Approving(_)
+            | Current::Broken(_) => {}
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct Start {
     pub input: Vec<u8>,
     /// The caller's key; otherwise the trigger's expression tells it.
     pub key: Option<Key>,
+    /// Who starts it.
+    pub by: Option<String>,
 }
 
 /// What became of an arrival.
@@ -100,6 +102,8 @@ struct Inbound {
     text: String,
     headers: Value,
     query: Value,
+    /// Who starts it, where the flow asks.
+    by: Option<String>,
 }
 
 impl Engine {
@@ -143,7 +147,9 @@ impl Engine {
         };
         let (mismatch, trigger) = (declared.mismatch, start.trigger);
         let (headers, query) = (Value::Null, Value::Null);
+        let by = start.by.filter(|_| release.flow.asks_who_started());
         self.accept(Inbound {
+            by,
             release,
             trigger,
             mismatch,

@@ -20,12 +20,14 @@ use semel_store::runs::Stage;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::approvals;
 use crate::catalogue::Release;
 use crate::decide::{Act, Sight, decide};
 use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
+use crate::outside::Outside;
 
 mod large;
 mod notes;
@@ -59,6 +61,7 @@ pub struct Turn {
     opening: Option<Call>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
+    outside: Outside,
     cancel: bool,
     /// Whether the record says that the run is kept for a person.
     recorded_parked: bool,
@@ -125,6 +128,7 @@ impl Turn {
             opening,
             answers: Vec::new(),
             evidence: Vec::new(),
+            outside: Outside::Nothing,
             cancel: false,
             recorded_parked: false,
             notes,
@@ -169,6 +173,8 @@ impl Turn {
         turn.cancel = taken.cancel;
         turn.recorded_parked = turn.state.parked;
         turn.notes.follow(&turn.release.flow, &turn.state);
+        let outside = turn.inner.look_outside(&turn.state).await;
+        turn.outside = outside.map_err(|error| error.to_string())?;
         turn.answers = taken
             .answers
             .into_iter()
@@ -219,9 +225,11 @@ impl Turn {
                 cancel: self.cancel,
                 answers: &self.answers,
                 evidence: &self.evidence,
+                outside: &self.outside,
             };
             let (events, act) = decide(&mut self.state, &sight);
             for event in events {
+                self.announce(&event);
                 self.notes.add(&self.release.flow, self.run, event);
             }
             match act {
@@ -244,12 +252,27 @@ impl Turn {
                 }
                 Act::Park(reason, fault) => return self.park(reason, fault).await,
                 Act::End => {
-                    if let Current::Waiting { wait, .. } = self.state.current {
-                        self.notes.cancel_wait(wait);
+                    match &self.state.current {
+                        Current::Waiting { wait, .. } => self.notes.cancel_wait(*wait),
+                        Current::Approving(approving) => {
+                            self.notes.withdraw_approval(approving.wait);
+                        }
+                        Current::Fresh
+                        | Current::Reading(_)
+                        | Current::Effect(_)
+                        | Current::Broken(_) => {}
                     }
                     return self.commit(Lease::End).await;
                 }
             }
+        }
+    }
+
+    /// Tells whoever listens what people are asked, and what they decided.
+    fn announce(&mut self, event: &Event) {
+        let (flow, links) = (&self.release.flow, &self.views.waits);
+        if let Some(emitted) = approvals::announcement(flow, links, &self.state, event) {
+            self.notes.tell(emitted);
         }
     }
 
@@ -329,6 +352,10 @@ fn views(inner: &Inner, release: &Release, run: RunId, key: &Key) -> Views {
     let mut waits = serde_json::Map::new();
     for step in release.flow.callbacks() {
         let url = crate::waits::address(inner, run, step.id.as_str());
+        waits.insert(step.id.to_string(), json!({ "url": url }));
+    }
+    for step in release.flow.approvals() {
+        let url = approvals::address(inner, run, step.id.as_str());
         waits.insert(step.id.to_string(), json!({ "url": url }));
     }
     Views {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::{Asked, Decision, OnTimeout, Told};
 use crate::effect::{Licence, Witness};
 use crate::guard::Guard;
 use crate::id::{EffectId, WaitId};
@@ -32,6 +33,9 @@ pub enum Event {
         /// The request's query parameters.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         query: Value,
+        /// Who started it, where a person or a program did by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A step that changes nothing gave a value.
     Computed {
@@ -154,6 +158,39 @@ pub enum Event {
         step: String,
         /// How.
         how: WaitEnd,
+    },
+    /// People were asked for a decision.
+    ApprovalOpened {
+        /// The step's path.
+        step: String,
+        /// The approval.
+        wait: WaitId,
+        /// When it ends by itself; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+        /// What they were asked.
+        asked: Box<Asked>,
+    },
+    /// They were told again, or others too.
+    ApprovalTold {
+        /// The step's path.
+        step: String,
+        /// What.
+        what: Told,
+    },
+    /// A person decided.
+    ApprovalDecided {
+        /// The step's path.
+        step: String,
+        /// What.
+        decision: Decision,
+    },
+    /// Nobody decided in time.
+    ApprovalElapsed {
+        /// The step's path.
+        step: String,
+        /// What holds then.
+        policy: OnTimeout,
     },
     /// The run is kept for a person.
     Parked {

@@ -4,6 +4,7 @@
 //! change of a flow, a connection, a worker or a library can alter what goes out under the same
 //! key. What signs a call in is no part of it: that is read from the connection when it is sent.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub enum Call {
     Persist(PersistRequest),
     /// An event for other flows.
     Emit(Emission),
+    /// Work for a program outside.
+    Task(TaskRequest),
 }
 
 impl Call {
@@ -45,6 +48,7 @@ impl Call {
             Self::Llm(_) => "llm",
             Self::Persist(_) => "persist",
             Self::Emit(_) => "emit",
+            Self::Task(_) => "task",
         }
     }
 
@@ -57,7 +61,7 @@ impl Call {
             Self::Ssh(request) => Some(&request.connection),
             Self::Notify(message) => Some(&message.connection),
             Self::Llm(request) => Some(&request.connection),
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) => None,
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Task(_) => None,
         }
     }
 
@@ -70,9 +74,25 @@ impl Call {
             Self::Ssh(request) => request.timeout,
             Self::Notify(message) => message.timeout,
             Self::Llm(request) => request.timeout,
+            // A worker that is silent for longer is taken to be lost.
+            Self::Task(request) => request.lease,
             Self::Kv(_) | Self::Persist(_) | Self::Emit(_) => Span::default(),
         }
     }
+}
+
+/// Work for a program outside, rendered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskRequest {
+    /// The queue that workers take it from.
+    pub queue: String,
+    /// What the worker gets.
+    pub input: Value,
+    /// How long a worker may be silent.
+    pub lease: Span,
+    /// When its time is over in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// One HTTP request, rendered.

@@ -6,8 +6,9 @@
 //! once through a [`writer`]: while one commit is in flight the next batch gathers.
 //!
 //! Locks on `queue` rows are taken in the order of their run's identity, and before locks on
-//! `waits` and `kv`, so that two batches never wait for each other in a circle.
+//! `waits`, `tasks`, `approvals` and `kv`, so that two batches never wait for each other in a circle.
 
+pub mod approvals;
 pub mod audit;
 pub mod cell;
 pub mod claims;
@@ -36,6 +37,7 @@ pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
 pub mod subscriptions;
+pub mod tasks;
 pub mod tokens;
 pub mod traffic;
 pub mod waits;
@@ -47,6 +49,8 @@ pub use migrate::{MigrateError, migrate};
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
+        ("approvals", approvals::STATEMENTS),
+        ("approvals", approvals::VIEWS),
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -72,6 +76,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
         ("subscriptions", subscriptions::STATEMENTS),
+        ("tasks", tasks::STATEMENTS),
+        ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),
         ("waits", waits::STATEMENTS),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::{Key, RunId, SessionId};
+use semel_model::{EffectId, Key, RunId, SessionId, WaitId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::cell::{Cell, ReadError};
 use crate::link::{Link, Ready};
 use crate::runs::Stage;
-use crate::{clock, evidence, journal, waits};
+use crate::{approvals, clock, evidence, journal, tasks, waits};
 
 /// By the place of the row, not by its identity: the index of a million sleepers is deep.
 const TAKE: &str = "
@@ -334,6 +334,17 @@ pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Resul
         .await?)
 }
 
+/// Who may have answered while the run was in a worker's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Nobody that would not find the run by itself.
+    Nothing,
+    /// The worker that has its task.
+    Task(EffectId),
+    /// Somebody who decides its approval.
+    Approval(WaitId),
+}
+
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.
 pub async fn sleep_on(
     cell: &Cell,
@@ -342,6 +353,7 @@ pub async fn sleep_on(
     session: SessionId,
     (due_at, stage): (Option<Timestamp>, Stage),
     saw_cancel: bool,
+    hears: Hears,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
     let values: [&(dyn ToSql + Sync); 6] = [
@@ -352,7 +364,18 @@ pub async fn sleep_on(
         &stage,
         &saw_cancel,
     ];
-    Ok(cell.reader().await?.execute(SLEEP_ON, &values).await? == 1)
+    let mut client = cell.reader().await?;
+    let (heard, id) = match hears {
+        Hears::Nothing => return Ok(client.execute(SLEEP_ON, &values).await? == 1),
+        Hears::Task(task) => (tasks::HEAR, *task.as_uuid()),
+        Hears::Approval(wait) => (approvals::HEAR, *wait.as_uuid()),
+    };
+    // The second statement sees what the first had to wait for.
+    let tx = client.transaction().await?;
+    let slept = tx.execute(SLEEP_ON, &values).await? == 1;
+    tx.execute(heard, &[&vec![id]]).await?;
+    tx.commit().await?;
+    Ok(slept)
 }
 
 /// Asks for a run's end. False when it has ended, or is none of this namespace's.

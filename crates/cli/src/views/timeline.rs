@@ -9,6 +9,8 @@ use semel_model::outcome::Fault;
 use semel_model::run::EndState;
 use serde_json::Value;
 
+mod approvals;
+
 use super::value;
 use crate::style::{Style, Tone};
 use crate::text::{offset, printable};
@@ -41,6 +43,11 @@ fn sentence(event: &Value) -> (Tone, String) {
 const fn tone(event: &Event) -> Tone {
     match event {
         Event::Done { .. } => Tone::Good,
+        Event::ApprovalDecided { decision, .. } => match decision.approved {
+            true => Tone::Good,
+            false => Tone::Bad,
+        },
+        Event::ApprovalElapsed { .. } => Tone::Odd,
         Event::Failed { .. } | Event::ReadFailed { .. } | Event::Broken { .. } => Tone::Bad,
         Event::Doubted { .. } | Event::Parked { .. } => Tone::Odd,
         Event::Ended { state, .. } => match state {
@@ -55,6 +62,8 @@ const fn tone(event: &Event) -> Tone {
         | Event::Licensed { .. }
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. }
+        | Event::ApprovalOpened { .. }
+        | Event::ApprovalTold { .. }
         | Event::Resumed { .. } => Tone::Plain,
     }
 }
@@ -82,6 +91,10 @@ fn tell(event: &Event) -> String {
             WaitEnd::TimedOut => format!("{step}: nobody answered in time"),
             WaitEnd::Answered { payload } => format!("{step}: answered with {}", value(payload)),
         },
+        Event::ApprovalOpened { .. }
+        | Event::ApprovalTold { .. }
+        | Event::ApprovalDecided { .. }
+        | Event::ApprovalElapsed { .. } => approvals::tell(event),
         Event::Ended {
             state,
             result,

@@ -10,10 +10,14 @@ use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
 use semel_model::{EffectId, Fault, Guard, RunId, SessionId, WaitId};
+use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
+use semel_store::tasks::TaskChange;
 use serde_json::Value;
+
+mod outside;
 
 use super::end_state;
 use crate::fold::{Current, RunState};
@@ -35,6 +39,8 @@ pub(super) struct Notes {
     events: Vec<Event>,
     effects: Vec<EffectChange>,
     waits: Vec<WaitChange>,
+    tasks: Vec<TaskChange>,
+    approvals: Vec<ApprovalChange>,
     kv: Option<Write>,
     emitted: Vec<Emitted>,
     record: Option<RecordChange>,
@@ -76,7 +82,7 @@ impl Notes {
     /// more than that.
     pub(super) fn take_opening(&mut self) -> Option<(Vec<Event>, Option<EffectChange>)> {
         let more = self.kv.is_some() || self.record.is_some() || !self.emitted.is_empty();
-        if more || !self.waits.is_empty() {
+        if more || !self.waits.is_empty() || !self.tasks.is_empty() || !self.approvals.is_empty() {
             return None;
         }
         let effect = match self.effects.len() {
@@ -89,6 +95,16 @@ impl Notes {
     /// Notes that a wait is left open by a run that ends.
     pub(super) fn cancel_wait(&mut self, wait: WaitId) {
         self.waits.push(WaitChange::Cancel { wait });
+    }
+
+    /// Notes that an approval is left open by a run that ends.
+    pub(super) fn withdraw_approval(&mut self, wait: WaitId) {
+        self.approvals.push(ApprovalChange::Withdraw { wait });
+    }
+
+    /// Notes that an event of Semel's own goes out with the next write.
+    pub(super) fn tell(&mut self, emitted: Emitted) {
+        self.emitted.push(emitted);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -104,6 +120,7 @@ impl Notes {
 
     /// Notes an event, and what it makes of ledger, waits and record.
     pub(super) fn add(&mut self, flow: &Flow, run: RunId, event: Event) {
+        self.ask_outside(flow, run, &event);
         match &event {
             Event::Intended {
                 step,
@@ -197,6 +214,10 @@ impl Notes {
             | Event::Licensed { .. }
             | Event::WaitOpened { .. }
             | Event::WaitEnded { .. }
+            | Event::ApprovalOpened { .. }
+            | Event::ApprovalTold { .. }
+            | Event::ApprovalDecided { .. }
+            | Event::ApprovalElapsed { .. }
             | Event::Parked { .. }
             | Event::Resumed { .. } => {}
         }
@@ -291,6 +312,8 @@ impl Notes {
             events: std::mem::take(&mut self.events),
             effects: std::mem::take(&mut self.effects),
             waits: std::mem::take(&mut self.waits),
+            tasks: std::mem::take(&mut self.tasks),
+            approvals: std::mem::take(&mut self.approvals),
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
             record: self.record.take(),

@@ -6,8 +6,9 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::tree::{Outline, Record};
 
 /// What a step can do in this build.
-const ACTIONS: [&str; 10] = [
-    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit",
+const ACTIONS: [&str; 12] = [
+    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit", "task",
+    "approval",
 ];
 /// Fields of a step that this build does not act on.
 const STEP_FIELDS: [&str; 3] = ["key", "scope", "undo"];

@@ -1,5 +1,6 @@
 //! Steps of a release.
 
+use semel_model::approval::OnTimeout;
 use semel_model::connection::KeyPlace;
 use semel_model::request::{CacheScope, NextPage, Pages};
 use semel_model::{Guard, RetryPolicy, Span};
@@ -9,8 +10,8 @@ use crate::check::folded;
 use crate::effect::{Facts, guards, is_decided_by_connection, method};
 use crate::grammar::ACTIONS;
 use crate::release::{
-    Action, Ask, Body, DbStep, EmitStep, KvStep, KvVerb, LlmStep, Method, NotifyStep, PartTemplate,
-    PersistStep, Probe, Request, SshStep, Step, StepGuard, TextMap, Wait,
+    Action, ApprovalStep, Ask, Body, DbStep, EmitStep, KvStep, KvVerb, LlmStep, Method, NotifyStep,
+    PartTemplate, PersistStep, Probe, Request, SshStep, Step, StepGuard, TaskStep, TextMap, Wait,
 };
 use crate::template::{Template, TextTemplate};
 use crate::tree::{Item, Record, Value};
@@ -53,6 +54,8 @@ fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Optio
             event: body.text("event")?.to_owned(),
             data: template(body, "data"),
         })),
+        "task" => Some(Action::Task(Box::new(task(body)?))),
+        "approval" => Some(Action::Approval(Box::new(approval(body)))),
         _ => None,
     }
 }
@@ -292,6 +295,41 @@ fn persist(body: &Record) -> Option<PersistStep> {
         media_type: body.word("type")?.to_owned(),
         keep: body.span_of("keep")?,
     })
+}
+
+fn task(body: &Record) -> Option<TaskStep> {
+    Some(TaskStep {
+        queue: body.text("queue")?.to_owned(),
+        input: template(body, "input"),
+        lease: body.span_of("lease")?,
+        within: body.span_of("within"),
+    })
+}
+
+fn approval(body: &Record) -> ApprovalStep {
+    let not_starter = body.truth("not_starter") == Some(true);
+    ApprovalStep {
+        from: words(body, "from"),
+        escalate: words(body, "escalate"),
+        show: template(body, "show"),
+        within: body.span_of("within"),
+        remind: body.span_of("remind"),
+        on_timeout: match body.word("on_timeout") {
+            Some("fail") => OnTimeout::Fail,
+            Some("continue") => OnTimeout::Continue,
+            Some(_) | None => OnTimeout::Reject,
+        },
+        // A link does not say who follows it.
+        login: not_starter || body.truth("login") == Some(true),
+        not_starter,
+    }
+}
+
+/// The plain texts of a list.
+fn words(body: &Record, field: &str) -> Vec<String> {
+    let items = body.list(field).iter();
+    let texts = items.filter_map(|item| item.value.as_text());
+    texts.map(str::to_owned).collect()
 }
 
 fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {

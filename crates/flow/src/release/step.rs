@@ -6,6 +6,7 @@ use semel_model::{EffectId, Fault, Guard, RetryPolicy, Span, StepId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::approval::ApprovalStep;
 use super::db::DbStep;
 use super::guard::StepGuard;
 use super::http::Request;
@@ -14,6 +15,7 @@ use super::kv::KvStep;
 use super::llm::LlmStep;
 use super::notify::NotifyStep;
 use super::ssh::SshStep;
+use super::task::TaskStep;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::template::TextTemplate;
 
@@ -64,6 +66,10 @@ pub enum Action {
     Persist(Box<PersistStep>),
     /// Tells other flows.
     Emit(EmitStep),
+    /// Has a program outside do it.
+    Task(Box<TaskStep>),
+    /// Asks people.
+    Approval(Box<ApprovalStep>),
 }
 
 /// What a parked run waits for.
@@ -141,6 +147,8 @@ impl Step {
             Action::Llm(_) => "llm",
             Action::Persist(_) => "persist",
             Action::Emit(_) => "emit",
+            Action::Task(_) => "task",
+            Action::Approval(_) => "approval",
         }
     }
 
@@ -163,7 +171,9 @@ impl Step {
             | Action::Kv(_)
             | Action::Wait(_)
             | Action::Persist(_)
-            | Action::Emit(_) => None,
+            | Action::Emit(_)
+            | Action::Task(_)
+            | Action::Approval(_) => None,
         }
     }
 
@@ -180,7 +190,7 @@ impl Step {
         key: Option<EffectId>,
     ) -> Result<Option<Call>, RenderError> {
         let call = match &self.action {
-            Action::Function(_) | Action::Wait(_) => return Ok(None),
+            Action::Function(_) | Action::Wait(_) | Action::Approval(_) => return Ok(None),
             Action::Http(request) => Call::Http(request.render(scope, find, key)?),
             Action::Kv(kv) => Call::Kv(kv.render(scope)?),
             Action::Db(db) => Call::Db(db.render(scope)?),
@@ -189,6 +199,7 @@ impl Step {
             Action::Llm(llm) => Call::Llm(llm.render(scope)?),
             Action::Persist(persist) => Call::Persist(persist.render(scope)?),
             Action::Emit(emit) => Call::Emit(emit.render(scope)?),
+            Action::Task(task) => Call::Task(task.render(scope)?),
         };
         match call.connection() {
             Some(name) if find(name).is_none() => Err(RenderError::NoConnection(name.to_owned())),
@@ -221,6 +232,8 @@ impl Step {
             | Action::Persist(_)
             | Action::Kv(_)
             | Action::Emit(_)
+            | Action::Task(_)
+            | Action::Approval(_)
             | Action::Function(_)
             | Action::Wait(_) => response.clone(),
         })
@@ -260,6 +273,10 @@ impl Step {
                 exprs
             }
             Action::Emit(emit) => emit.data.iter().flat_map(|data| data.exprs()).collect(),
+            Action::Task(task) => task.input.iter().flat_map(|input| input.exprs()).collect(),
+            Action::Approval(approval) => {
+                approval.show.iter().flat_map(|show| show.exprs()).collect()
+            }
         }
     }
 }

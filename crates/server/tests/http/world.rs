@@ -128,6 +128,7 @@ async fn add_token(cell: &Cell, namespace: &str) -> Result<String> {
         "test",
         &minted.digest,
         lifetime,
+        &[],
     )
     .await?;
     Ok(minted.text)

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{evidence, kv, locks, outbox, waits};
+use crate::{approvals, evidence, kv, locks, outbox, tasks, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -34,6 +34,13 @@ pub(super) const FOLLOWERS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    tasks::OPEN,
+    tasks::REOPEN,
+    tasks::WITHDRAW,
+    approvals::OPEN,
+    approvals::ELAPSE,
+    approvals::WITHDRAW,
+    approvals::HEAR,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -91,6 +98,10 @@ impl<'a> Flight<'a> {
         }
         if !columns.cancelled.is_empty() {
             self.send(waits::CANCEL, vec![&columns.cancelled]);
+        }
+        let people = columns.approvals.statements();
+        for (text, values) in columns.tasks.statements().into_iter().chain(people) {
+            self.send(text, values);
         }
         if !columns.parked.is_empty() {
             self.send(evidence::HEAR, vec![&columns.parked]);

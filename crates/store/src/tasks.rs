@@ -1,0 +1,419 @@
+//! The `tasks` table: work that programs outside take, and what they answered.
+//!
+//! The run opens a task with its own transition and withdraws it the same way. A worker claims,
+//! renews and answers it; an answer also wakes the run, in the same commit. Locks on `queue` come
+//! before locks on `tasks`; a claim takes locks on `tasks` alone and waits for none.
+//!
+//! Commit points: the claim, and the `COMMIT` of [`Settling`].
+
+use std::collections::HashMap;
+
+use futures_util::future::try_join5;
+use jiff::Timestamp;
+use semel_model::task::State;
+use semel_model::{EffectId, RunId, Slot, Span};
+use serde_json::Value;
+use tokio_postgres::types::{Json, ToSql};
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::link::Link;
+use crate::writer::{Batch, Writer};
+
+mod changes;
+mod views;
+
+pub use changes::TaskChange;
+pub(crate) use changes::{OPEN, REOPEN, Rows, WITHDRAW};
+pub(crate) use views::STATEMENTS as VIEWS;
+pub use views::{Filter, TaskView, find, list};
+
+/// The oldest first; what another claims at this moment is passed over.
+const CLAIM: &str = "
+    WITH due AS (
+        SELECT t.id
+          FROM tasks t
+         WHERE t.namespace_id = $1 AND t.queue = $2 AND t.state = 'open'
+           AND (t.until IS NULL OR t.until > (SELECT moment()))
+         ORDER BY t.opened_at
+         LIMIT $3
+           FOR UPDATE SKIP LOCKED)
+    UPDATE tasks t
+       SET state = 'held', token = t.token + 1, worker = $4, claim_id = $5,
+           lease_until = least((SELECT moment())
+                               + make_interval(secs => coalesce($6, t.lease_ms) / 1e3), t.until)
+     WHERE t.id = ANY (ARRAY(SELECT id FROM due))
+ RETURNING t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
+           t.input::text, coalesce($6, t.lease_ms)";
+
+/// What an earlier request of the same name claimed, and whoever sent it may not know of.
+const CLAIMED: &str = "
+    SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
+           t.input::text, t.lease_ms
+      FROM tasks t
+     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
+
+const RENEW: &str = "
+    UPDATE tasks t
+       SET lease_until = least((SELECT moment())
+                               + make_interval(secs => coalesce($4, t.lease_ms) / 1e3), t.until)
+     WHERE t.id = $2 AND t.namespace_id = $1 AND t.state = 'held' AND t.token = $3
+ RETURNING t.lease_until, coalesce((SELECT q.cancel FROM queue q WHERE q.run_id = t.run_id), true)";
+
+const LOCK_RUNS: &str = "
+    SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
+
+/// Only the worker whose claim is the latest can answer.
+const ANSWER: &str = "
+    UPDATE tasks k
+       SET state = t.state::task_state, answer = t.answer::json, answered_token = t.token,
+           ended_at = (SELECT moment()), lease_until = NULL
+      FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[]) AS t (id, token, state, answer)
+     WHERE k.id = t.id AND k.state = 'held' AND k.token = t.token
+ RETURNING k.id";
+
+const WAKE: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+     WHERE q.run_id = ANY ($1) AND q.holder IS NULL AND q.stage = 'waiting'";
+
+const RECORDED: &str = "
+    SELECT id, state::text, token, answered_token, answer, ended_at
+      FROM tasks
+     WHERE id = ANY ($1)";
+
+const LEASES_OVER: &str = "
+    SELECT id, run_id
+      FROM tasks
+     WHERE state = 'held' AND lease_until <= (SELECT moment())
+     ORDER BY lease_until
+     LIMIT $1";
+
+const LOSE: &str = "
+    UPDATE tasks
+       SET state = 'lost', ended_at = (SELECT moment()), lease_until = NULL
+     WHERE id = ANY ($1) AND state = 'held' AND lease_until <= (SELECT moment())
+ RETURNING run_id";
+
+const LOOK: &str = "
+    SELECT state::text, attempt, answer FROM tasks WHERE id = $1";
+
+/// Wakes runs that fell asleep while their answer came.
+pub(crate) const HEAR: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+      FROM tasks t
+     WHERE t.id = ANY ($1) AND t.state IN ('done', 'failed', 'lost')
+       AND q.run_id = t.run_id AND q.holder IS NULL AND q.stage = 'waiting'";
+
+const RUN: &str = "SELECT run_id FROM tasks WHERE namespace_id = $1 AND id = $2";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    OPEN,
+    REOPEN,
+    WITHDRAW,
+    CLAIM,
+    CLAIMED,
+    RENEW,
+    LOCK_RUNS,
+    ANSWER,
+    WAKE,
+    RECORDED,
+    LEASES_OVER,
+    LOSE,
+    LOOK,
+    HEAR,
+    RUN,
+];
+
+/// The most tasks of one claim.
+pub const CLAIM_MAX: u16 = 100;
+
+/// The most leases that one pass finds over.
+const LOSE_MAX: i64 = 1_000;
+
+/// Who asks for work, and for which.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Whose tasks.
+    pub namespace_id: i32,
+    /// The queue.
+    pub queue: String,
+    /// How many at the most.
+    pub most: u16,
+    /// What the worker calls itself.
+    pub worker: Option<String>,
+    /// The request's own name, where it has one: a repeat gets the same tasks.
+    pub name: Option<Uuid>,
+    /// How long the worker may be silent, where it says so.
+    pub lease: Option<Span>,
+}
+
+/// A task in a worker's hands.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The task: the effect's key.
+    pub task: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The queue.
+    pub queue: String,
+    /// The step's path.
+    pub step: String,
+    /// The number of the attempt.
+    pub attempt: i32,
+    /// What every answer has to carry.
+    pub token: i64,
+    /// When the worker counts as lost.
+    pub lease_until: Timestamp,
+    /// When its time is over in all.
+    pub until: Option<Timestamp>,
+    /// What the worker gets, as JSON text.
+    pub input: String,
+    /// How long the worker may be silent.
+    pub lease: Span,
+}
+
+/// Claims tasks, the oldest first.
+pub async fn claim(cell: &Cell, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
+    let client = cell.reader().await?;
+    if let Some(name) = &claim.name {
+        let rows = client.query(CLAIMED, &[&claim.namespace_id, name]).await?;
+        if !rows.is_empty() {
+            return Ok(rows.iter().map(read_claimed).collect());
+        }
+    }
+    let lease = lease_ms(claim.lease);
+    let most = i64::from(claim.most.clamp(1, CLAIM_MAX));
+    let values: [&(dyn ToSql + Sync); 6] = [
+        &claim.namespace_id,
+        &claim.queue,
+        &most,
+        &claim.worker,
+        &claim.name,
+        &lease,
+    ];
+    let statement = client.prepare_cached(CLAIM).await?;
+    let rows = client.query(&statement, &values).await?;
+    Ok(rows.iter().map(read_claimed).collect())
+}
+
+fn lease_ms(lease: Option<Span>) -> Option<i64> {
+    lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn read_claimed(row: &Row) -> Claimed {
+    let lease: i64 = row.get(9);
+    Claimed {
+        task: EffectId::from_uuid(row.get(0)),
+        run: RunId::from_uuid(row.get(1)),
+        queue: row.get(2),
+        step: row.get(3),
+        attempt: row.get(4),
+        token: row.get(5),
+        lease_until: row.get(6),
+        until: row.get(7),
+        input: row.get(8),
+        lease: Span::from_millis(lease.unsigned_abs()),
+    }
+}
+
+/// A lease that was renewed.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewed {
+    /// When the worker counts as lost.
+    pub lease_until: Timestamp,
+    /// Whether somebody asked for the run's end.
+    pub cancel: bool,
+}
+
+/// Renews the lease of the latest claim; nothing where it is another's or over.
+pub async fn renew(
+    cell: &Cell,
+    namespace_id: i32,
+    task: EffectId,
+    token: i64,
+    lease: Option<Span>,
+) -> Result<Option<Renewed>, ReadError> {
+    let lease = lease_ms(lease);
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, task.as_uuid(), &token, &lease];
+    let row = client.query_opt(RENEW, &values).await?;
+    Ok(row.map(|row| Renewed {
+        lease_until: row.get(0),
+        cancel: row.get(1),
+    }))
+}
+
+/// Marks tasks as lost whose lease is over, and wakes their runs. Gives how many.
+pub async fn lose(cell: &Cell) -> Result<u64, ReadError> {
+    let mut client = cell.reader().await?;
+    let over = client.query(LEASES_OVER, &[&LOSE_MAX]).await?;
+    if over.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<Uuid> = over.iter().map(|row| row.get(0)).collect();
+    let runs: Vec<Uuid> = over.iter().map(|row| row.get(1)).collect();
+    let tx = client.transaction().await?;
+    tx.query(LOCK_RUNS, &[&runs]).await?;
+    let lost = tx.query(LOSE, &[&ids]).await?;
+    let woken: Vec<Uuid> = lost.iter().map(|row| row.get(0)).collect();
+    tx.execute(WAKE, &[&woken]).await?;
+    tx.commit().await?;
+    Ok(lost.len() as u64)
+}
+
+/// What a run sees of its task.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Where it stands.
+    pub state: State,
+    /// The attempt that this is about.
+    pub attempt: i32,
+    /// What the worker answered.
+    pub answer: Option<Value>,
+}
+
+/// Looks at a task for its run; a lease that is over by now is seen as such.
+pub async fn look(cell: &Cell, task: EffectId) -> Result<Option<Seen>, ReadError> {
+    let client = cell.reader().await?;
+    client.execute(LOSE, &[&vec![*task.as_uuid()]]).await?;
+    let row = client.query_opt(LOOK, &[task.as_uuid()]).await?;
+    Ok(row.map(|row| Seen {
+        state: read_state(row.get(0)),
+        attempt: row.get(1),
+        answer: row.get::<_, Option<Json<Value>>>(2).map(|Json(it)| it),
+    }))
+}
+
+/// Looks up the run of a task.
+pub async fn find_run(
+    cell: &Cell,
+    namespace_id: i32,
+    task: EffectId,
+) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(RUN).await?;
+    let row = client
+        .query_opt(&statement, &[&namespace_id, task.as_uuid()])
+        .await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+}
+
+/// A worker's answer on its way in.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The task.
+    pub task: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The token of the claim.
+    pub token: i64,
+    /// What became of it: done, failed or lost.
+    pub state: State,
+    /// What the worker says, as JSON text.
+    pub answer: String,
+}
+
+/// What a worker's answer came to.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It is on record, and the run goes on with it.
+    First,
+    /// Another answer is, or the task is not the worker's.
+    Recorded {
+        /// Where the task stands.
+        state: State,
+        /// The token of the latest claim.
+        token: i64,
+        /// The token of the latest answer.
+        answered_token: Option<i64>,
+        /// The latest answer.
+        answer: Option<Value>,
+        /// When it was given.
+        at: Option<Timestamp>,
+    },
+    /// There is no such task.
+    Unknown,
+}
+
+/// The batch of one commit of answers.
+pub struct Settling;
+
+/// Starts the writer that all answers of a process go through.
+pub fn start_settling(cell: &Cell) -> Writer<Settling> {
+    Writer::start(cell, || Settling)
+}
+
+impl Batch for Settling {
+    type Item = Answer;
+    type Answer = Reply;
+
+    const LANES: usize = 1;
+
+    fn slot(item: &Answer) -> Slot {
+        item.run.slot()
+    }
+
+    /// Two answers to one task go down one after the other.
+    fn admits(&self, gathered: &[Answer], next: &Answer) -> bool {
+        !gathered.iter().any(|item| item.task == next.task)
+    }
+
+    async fn write(
+        &mut self,
+        link: &mut Link,
+        items: &mut Vec<Answer>,
+    ) -> Result<Vec<Reply>, Error> {
+        let ready = link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
+        let ids: Vec<Uuid> = items.iter().map(|item| *item.task.as_uuid()).collect();
+        let runs: Vec<Uuid> = items.iter().map(|item| *item.run.as_uuid()).collect();
+        let tokens: Vec<i64> = items.iter().map(|item| item.token).collect();
+        let states: Vec<&str> = items.iter().map(|item| item.state.as_str()).collect();
+        let answers: Vec<&str> = items.iter().map(|item| item.answer.as_str()).collect();
+        let client = ready.client;
+        let values: [&(dyn ToSql + Sync); 4] = [&ids, &tokens, &states, &answers];
+        let written = try_join5(
+            client.batch_execute("BEGIN"),
+            client.query(ready.statement(LOCK_RUNS), &[&runs]),
+            client.query(ready.statement(ANSWER), &values),
+            client.execute(ready.statement(WAKE), &[&runs]),
+            client.query(ready.statement(RECORDED), &[&ids]),
+        )
+        .await;
+        let (_, _, answered, _, recorded) = match written {
+            Ok(rows) => rows,
+            Err(error) => {
+                let _ = client.batch_execute("ROLLBACK").await;
+                return Err(error);
+            }
+        };
+        client.batch_execute("COMMIT").await?;
+        let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
+        let recorded: HashMap<Uuid, &Row> = recorded.iter().map(|row| (row.get(0), row)).collect();
+        let reply = |item: &Answer| match recorded.get(item.task.as_uuid()) {
+            Some(_) if won.contains(item.task.as_uuid()) => Reply::First,
+            Some(row) => read_reply(row),
+            None => Reply::Unknown,
+        };
+        Ok(items.iter().map(reply).collect())
+    }
+}
+
+fn read_reply(row: &Row) -> Reply {
+    Reply::Recorded {
+        state: read_state(row.get(1)),
+        token: row.get(2),
+        answered_token: row.get(3),
+        answer: row.get::<_, Option<Json<Value>>>(4).map(|Json(it)| it),
+        at: row.get(5),
+    }
+}
+
+pub(crate) fn read_state(text: &str) -> State {
+    match text.parse() {
+        Ok(state) => state,
+        Err(_) => unreachable!("the record has no task state {text}"),
+    }
+}
