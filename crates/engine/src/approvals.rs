@@ -9,6 +9,7 @@ use semel_model::approval::{Asked, Decision, Digest, State, Told};
 use semel_model::event::Event;
 use semel_model::request::Emission;
 use semel_model::{EffectId, RunId, WaitId};
+use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::approvals::{self, ApprovalView, Click, Reply};
 use semel_store::outbox::Emitted;
@@ -161,7 +162,9 @@ impl Engine {
             decision,
             replayed,
         };
+        fault::point("decide.before", &view.wait.to_string()).await;
         let reply = self.inner.deciding.write(click).await;
+        fault::point("decide.after", &view.wait.to_string()).await;
         match reply.map_err(|error| DecideError::Unavailable(error.to_string()))? {
             Reply::First(decision) => {
                 self.inner.wake.notify_one();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use semel_model::task::State;
 use semel_model::{Doubt, EffectId, Fault, RunId, Span};
+use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::evidence::{self, Late};
 use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
@@ -117,6 +118,9 @@ impl Engine {
             tokio::pin!(opened);
             opened.as_mut().enable();
             let claimed = tasks::claim(&self.inner.cell, claim).await?;
+            if !claimed.is_empty() {
+                fault::point("claim.after", &claim.queue).await;
+            }
             let now = Instant::now();
             if !claimed.is_empty() || now >= deadline || self.inner.stop.is_cancelled() {
                 return Ok(claimed);
@@ -169,7 +173,9 @@ impl Engine {
             state,
             answer: body.to_string(),
         };
+        fault::point("answer.before", &task.to_string()).await;
         let reply = self.inner.settling.write(answer).await;
+        fault::point("answer.after", &task.to_string()).await;
         match reply.map_err(|error| TaskError::Unavailable(error.to_string()))? {
             Reply::First => {
                 self.inner.wake.notify_one();

@@ -13,12 +13,9 @@ use super::{Act, Next, Sight, bench, confirmed};
 use crate::fold::Standing;
 use crate::settle;
 
-/// Nobody took the task in time.
-const TIMED_OUT: &str = "task-timed-out";
-
 /// Whether an attempt at a task that ended with this code had been taken by nobody.
 pub(crate) fn withdraws(code: &str) -> bool {
-    code == TIMED_OUT || code == "cancelled"
+    matches!(code, "task-timed-out" | "cancelled")
 }
 
 /// Says when the time of a task is over.
@@ -63,7 +60,10 @@ pub(super) fn go_on(
 /// Why nobody needs to take an open task any more.
 fn given_up(sight: &Sight<'_>, effect: &Effect<Pending>, request: &TaskRequest) -> Option<Fault> {
     if request.until.is_some_and(|until| sight.now >= until) {
-        return Some(Fault::permanent(TIMED_OUT, "no worker took it in time"));
+        return Some(Fault::permanent(
+            "task-timed-out",
+            "no worker took it in time",
+        ));
     }
     // An attempt before this one may have happened: that is found out first.
     let cancelled = sight.cancel && !effect.doubted();

@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod approvals;
 mod deliveries;
 mod destinations;
 mod doubts;
@@ -9,5 +10,6 @@ mod keys;
 mod locks;
 mod questions;
 mod resources;
+mod tasks;
 mod waits;
 mod world;

@@ -2,6 +2,7 @@
 
 mod access;
 mod authentic;
+mod approvals;
 mod callbacks;
 mod commands;
 mod connections;
@@ -17,4 +18,5 @@ mod secrets;
 mod signing;
 mod starts;
 mod subscriptions;
+mod tasks;
 mod world;
