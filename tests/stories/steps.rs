@@ -139,11 +139,16 @@ async fn the_page_of_approval_works_as_printed() -> Result<()> {
     let listed: Value = serde_json::from_str(&listed)?;
     let approval = listed["data"]["items"][0]["approval"].as_str();
     let approval = approval.context("an approval")?.to_owned();
-    let shown = place.said(&format!("semel approval show {approval}")).await?;
+    let shown = place
+        .said(&format!("semel approval show {approval}"))
+        .await?;
     let done = place.said(&format!("semel approval approve {approval} --comment fine"));
     let done = done.await?;
 
-    ensure!(shown.contains("4200") && shown.contains("digest"), "{shown}");
+    ensure!(
+        shown.contains("4200") && shown.contains("digest"),
+        "{shown}"
+    );
     ensure!(done.contains("approved by dev"), "{done}");
     let promised: Value = serde_json::from_str(&place.page.only("json")?)?;
     assert_eq!(place.result_of(&place.page.start()?).await?, promised);

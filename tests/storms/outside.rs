@@ -172,7 +172,8 @@ impl<'a> Place<'a> {
 
     /// The run ended as it should, and its step has one outcome.
     async fn check(&self, flow: &str, id: &str) -> Result<()> {
-        let state = "SELECT state::text, result::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
+        let state =
+            "SELECT state::text, result::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
         let deadline = Instant::now() + PATIENCE;
         let result: Option<String> = loop {
             let row = self.client.query_one(state, &[&id]).await?;
@@ -225,7 +226,10 @@ async fn act(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> R
         }
     };
     if flow == "ask" {
-        let path = format!("/v1/approvals/{}/decide", link["wait"].as_str().unwrap_or_default());
+        let path = format!(
+            "/v1/approvals/{}/decide",
+            link["wait"].as_str().unwrap_or_default()
+        );
         let decide = json!({ "approved": true, "digest": link["digest"] });
         let decided = ask(&path, decide).await?;
         ensure!(decided.status == 200, "{}", decided.text());
@@ -235,8 +239,14 @@ async fn act(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> R
     let claimed: Value = ask("/v1/tasks/claim", claim).await?.json()?;
     let task = &claimed["tasks"][0];
     ensure!(task["input"]["id"] == json!(id), "{claimed}");
-    ensure!(task["attempt"] == json!(1), "nothing is begun again: {claimed}");
-    let path = format!("/v1/tasks/{}/complete", task["task"].as_str().unwrap_or_default());
+    ensure!(
+        task["attempt"] == json!(1),
+        "nothing is begun again: {claimed}"
+    );
+    let path = format!(
+        "/v1/tasks/{}/complete",
+        task["task"].as_str().unwrap_or_default()
+    );
     let complete = json!({ "token": task["token"], "result": { "did": id } });
     let completed = ask(&path, complete).await?;
     ensure!(completed.status == 200, "{}", completed.text());

@@ -188,7 +188,11 @@ fn check_told(told: &[Told], wanted: usize) -> Result<usize> {
         ensure!(*known == decision, "{known} and {decision}");
         *firsts.entry(one.approval).or_default() += usize::from(!one.replayed);
     }
-    ensure!(decisions.len() == wanted, "{} were decided", decisions.len());
+    ensure!(
+        decisions.len() == wanted,
+        "{} were decided",
+        decisions.len()
+    );
     // The answer to the first may be lost with its server: its repeat is told as one.
     ensure!(firsts.values().all(|count| *count <= 1), "two firsts");
     for one in told.iter().filter(|one| one.status != 200) {
@@ -197,19 +201,30 @@ fn check_told(told: &[Told], wanted: usize) -> Result<usize> {
         ensure!(decision["approved"] == json!(!one.approved), "{}", one.body);
         let detail = one.body["detail"].as_str().unwrap_or_default();
         let at = decision["at"].as_str().unwrap_or_default();
-        ensure!(detail.contains("by link") && detail.contains(at), "{detail}");
+        ensure!(
+            detail.contains("by link") && detail.contains(at),
+            "{detail}"
+        );
     }
-    let approved = decisions.values().filter(|it| it["approved"] == json!(true));
+    let approved = decisions
+        .values()
+        .filter(|it| it["approved"] == json!(true));
     Ok(approved.count())
 }
 
 /// The record says the same as everybody was told.
 async fn check_record(client: &Connection, wanted: usize, approved: usize) -> Result<()> {
     let succeeded = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
-    ensure!(count(client, succeeded).await? == approved, "the approved went on");
+    ensure!(
+        count(client, succeeded).await? == approved,
+        "the approved went on"
+    );
     let rejected = "SELECT count(*) FROM runs WHERE state = 'failed'
                        AND fault->>'code' = 'approval-rejected'";
-    ensure!(count(client, rejected).await? == wanted - approved, "the others failed");
+    ensure!(
+        count(client, rejected).await? == wanted - approved,
+        "the others failed"
+    );
     let once = "SELECT count(*) FROM kv WHERE entry LIKE 'after/%' AND value::text = '1'";
     ensure!(count(client, once).await? == approved, "each went on once");
     let audited = "SELECT count(*) FROM audit WHERE action LIKE 'approval.%'";

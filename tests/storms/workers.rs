@@ -60,7 +60,11 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     let patience = PATIENCE * u32::try_from(wanted.div_ceil(1_000))?;
     let (mut chance, mut kills, mut server_kills) = (Chance::new("workers"), 0, 0);
     while kills < KILLS_MIN || active(&client).await? > 0 {
-        ensure!(begun.elapsed() < patience, "{} go on", active(&client).await?);
+        ensure!(
+            begun.elapsed() < patience,
+            "{} go on",
+            active(&client).await?
+        );
         sleep(KILL_EVERY).await;
         kills += 1;
         if kills % SERVER_EVERY == 0 {
@@ -73,7 +77,10 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
 
     check_results(&client, wanted).await?;
-    let again = count(&client, "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1");
+    let again = count(
+        &client,
+        "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1",
+    );
     let late = count(&client, "SELECT count(*) FROM evidence");
     let (again, late) = (again.await?, late.await?);
     let figures = json!({
@@ -183,17 +190,26 @@ async fn check_results(client: &Connection, wanted: usize) -> Result<()> {
         ensure!(state == "succeeded", "{queue} {id} is {state}: {result:?}");
         let result: Value = serde_json::from_str(result.unwrap_or("null"))?;
         let n: u64 = id.parse().context("a number")?;
-        ensure!(result["square"] == json!(n * n), "{queue} {id} gave {result}");
+        ensure!(
+            result["square"] == json!(n * n),
+            "{queue} {id} gave {result}"
+        );
         ensure!(seen.insert((queue, id), ()).is_none(), "a run twice");
     }
     ensure!(seen.len() == wanted * QUEUES.len(), "{} runs", seen.len());
     let once = "SELECT count(*) FROM kv WHERE entry ~ '^(python|shell)/' AND value::text = '1'";
-    ensure!(count(client, once).await? == wanted * QUEUES.len(), "each went on once");
+    ensure!(
+        count(client, once).await? == wanted * QUEUES.len(),
+        "each went on once"
+    );
     let twice = "SELECT count(*) FROM (
         SELECT j.run_id FROM journal j, json_array_elements(j.events) e
          WHERE e->>'event' = 'done' AND e->>'step' = 'work'
          GROUP BY j.run_id HAVING count(*) > 1) AS more";
-    ensure!(count(client, twice).await? == 0, "a result was recorded twice");
+    ensure!(
+        count(client, twice).await? == 0,
+        "a result was recorded twice"
+    );
     Ok(())
 }
 

@@ -163,7 +163,7 @@ impl Engine {
             replayed,
         };
         fault::point("decide.before", &view.wait.to_string()).await;
-        let reply = self.inner.deciding.write(click).await;
+        let reply = self.inner.desks.deciding.write(click).await;
         fault::point("decide.after", &view.wait.to_string()).await;
         match reply.map_err(|error| DecideError::Unavailable(error.to_string()))? {
             Reply::First(decision) => {

@@ -9,14 +9,12 @@ use ipnet::IpNet;
 use semel_model::run::State;
 use semel_model::{RunId, SessionId, Span};
 use semel_steps::{Egress, NoResources, Reach, ResourceStore};
-use semel_store::approvals::{self, Deciding};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
 use semel_store::journal::{self, Record};
 use semel_store::queue::{self, Taken, Taker};
 use semel_store::runs::{self, Standing};
-use semel_store::tasks::{self, Settling};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, sessions};
@@ -30,6 +28,7 @@ use crate::ends::Ends;
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
+use crate::outside::Desks;
 use crate::recent::Recent;
 use crate::turn::Turn;
 use crate::vault::{Linked, MasterKeys, Vault};
@@ -163,15 +162,12 @@ pub struct Inner {
     pub(crate) accept: Writer<Accept>,
     pub(crate) record: Writer<Record>,
     pub(crate) answering: Writer<Answering>,
-    pub(crate) settling: Writer<Settling>,
-    pub(crate) deciding: Writer<Deciding>,
+    pub(crate) desks: Desks,
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) wake: Notify,
     /// Told when a run of this process has emitted an event.
     pub(crate) emitted: Notify,
-    /// Told when a run of this process has opened a task.
-    pub(crate) opened: Notify,
     pub(crate) stop: CancellationToken,
     pub(crate) turns: TaskTracker,
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
@@ -197,13 +193,11 @@ impl Engine {
             accept: claims::start_accepting(&cell),
             record: journal::start_recording(&cell),
             answering: waits::start_answering(&cell),
-            settling: tasks::start_settling(&cell),
-            deciding: approvals::start_deciding(&cell),
+            desks: Desks::start(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),
             emitted: Notify::new(),
-            opened: Notify::new(),
             stop: CancellationToken::new(),
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),

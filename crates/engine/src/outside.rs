@@ -5,12 +5,35 @@
 use semel_model::approval::Decision;
 use semel_model::effect::Entry;
 use semel_model::request::Call;
-use semel_store::queue::Hears;
-use semel_store::tasks::Seen;
-use semel_store::{ReadError, approvals, tasks};
+use semel_store::approvals::{self, Deciding};
+use semel_store::hears::Hears;
+use semel_store::tasks::{self, Seen, Settling};
+use semel_store::writer::Writer;
+use semel_store::{Cell, ReadError};
+use tokio::sync::Notify;
 
 use crate::engine::Inner;
 use crate::fold::{Current, RunState};
+
+/// Where what comes from outside goes in.
+pub(crate) struct Desks {
+    /// Answers of workers.
+    pub(crate) settling: Writer<Settling>,
+    /// Decisions of people.
+    pub(crate) deciding: Writer<Deciding>,
+    /// Told when a run of this process has opened a task.
+    pub(crate) opened: Notify,
+}
+
+impl Desks {
+    pub(crate) fn start(cell: &Cell) -> Self {
+        Self {
+            settling: tasks::start_settling(cell),
+            deciding: approvals::start_deciding(cell),
+            opened: Notify::new(),
+        }
+    }
+}
 
 /// What came from outside.
 #[derive(Clone, Debug, Default)]

@@ -114,7 +114,7 @@ impl Engine {
         let deadline = Instant::now() + patience;
         loop {
             // Before the look, so that what opens in between is not missed.
-            let opened = self.inner.opened.notified();
+            let opened = self.inner.desks.opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
             let claimed = tasks::claim(&self.inner.cell, claim).await?;
@@ -174,7 +174,7 @@ impl Engine {
             answer: body.to_string(),
         };
         fault::point("answer.before", &task.to_string()).await;
-        let reply = self.inner.settling.write(answer).await;
+        let reply = self.inner.desks.settling.write(answer).await;
         fault::point("answer.after", &task.to_string()).await;
         match reply.map_err(|error| TaskError::Unavailable(error.to_string()))? {
             Reply::First => {

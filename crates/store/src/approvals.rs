@@ -49,11 +49,6 @@ const DECIDE: &str = "
           FROM decided)
     SELECT id FROM decided";
 
-const WAKE: &str = "
-    UPDATE queue q
-       SET due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.run_id = ANY ($1) AND q.holder IS NULL AND q.stage = 'waiting'";
-
 const RECORDED: &str = "
     SELECT id, CASE WHEN state = 'open' AND until <= moment() THEN 'elapsed' ELSE state::text END,
            digest, approved, decided_by, comment, ended_at
@@ -66,7 +61,7 @@ const LOOK: &str = "
      WHERE id = $1 AND state = 'decided'";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    OPEN, ELAPSE, WITHDRAW, HEAR, LOCK_RUNS, DECIDE, WAKE, RECORDED, LOOK,
+    OPEN, ELAPSE, WITHDRAW, HEAR, LOCK_RUNS, DECIDE, RECORDED, LOOK,
 ];
 
 /// A decision on its way in.
@@ -124,7 +119,7 @@ impl Batch for Deciding {
         link: &mut Link,
         items: &mut Vec<Click>,
     ) -> Result<Vec<Reply>, Error> {
-        let ready = link.prepare(&[LOCK_RUNS, DECIDE, WAKE, RECORDED]).await?;
+        let ready = link.prepare(&[LOCK_RUNS, DECIDE, HEAR, RECORDED]).await?;
         let firsts = firsts(items);
         let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
         chosen.sort_unstable_by_key(|item| item.run);
@@ -143,7 +138,7 @@ impl Batch for Deciding {
             client.batch_execute("BEGIN"),
             client.query(ready.statement(LOCK_RUNS), &[&runs]),
             client.query(ready.statement(DECIDE), &values),
-            client.execute(ready.statement(WAKE), &[&runs]),
+            client.execute(ready.statement(HEAR), &[&ids]),
             client.query(ready.statement(RECORDED), &[&ids]),
         )
         .await;

@@ -20,6 +20,7 @@ pub mod effects;
 pub mod evidence;
 pub mod flows;
 pub mod health;
+pub mod hears;
 pub mod journal;
 pub mod kv;
 pub mod link;
@@ -77,6 +78,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("sessions", sessions::STATEMENTS),
         ("subscriptions", subscriptions::STATEMENTS),
         ("tasks", tasks::STATEMENTS),
+        ("tasks", tasks::ANSWERS),
         ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),

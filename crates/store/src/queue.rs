@@ -9,15 +9,16 @@ use std::time::Duration;
 use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::{EffectId, Key, RunId, SessionId, WaitId};
+use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
+use crate::hears::Hears;
 use crate::link::{Link, Ready};
 use crate::runs::Stage;
-use crate::{approvals, clock, evidence, journal, tasks, waits};
+use crate::{clock, evidence, journal, waits};
 
 /// By the place of the row, not by its identity: the index of a million sleepers is deep.
 const TAKE: &str = "
@@ -334,17 +335,6 @@ pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Resul
         .await?)
 }
 
-/// Who may have answered while the run was in a worker's hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hears {
-    /// Nobody that would not find the run by itself.
-    Nothing,
-    /// The worker that has its task.
-    Task(EffectId),
-    /// Somebody who decides its approval.
-    Approval(WaitId),
-}
-
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.
 pub async fn sleep_on(
     cell: &Cell,
@@ -365,15 +355,13 @@ pub async fn sleep_on(
         &saw_cancel,
     ];
     let mut client = cell.reader().await?;
-    let (heard, id) = match hears {
-        Hears::Nothing => return Ok(client.execute(SLEEP_ON, &values).await? == 1),
-        Hears::Task(task) => (tasks::HEAR, *task.as_uuid()),
-        Hears::Approval(wait) => (approvals::HEAR, *wait.as_uuid()),
+    let Some((heard, ids)) = hears.statement() else {
+        return Ok(client.execute(SLEEP_ON, &values).await? == 1);
     };
     // The second statement sees what the first had to wait for.
     let tx = client.transaction().await?;
     let slept = tx.execute(SLEEP_ON, &values).await? == 1;
-    tx.execute(heard, &[&vec![id]]).await?;
+    tx.execute(heard, &[&ids]).await?;
     tx.commit().await?;
     Ok(slept)
 }

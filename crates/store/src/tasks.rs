@@ -6,26 +6,24 @@
 //!
 //! Commit points: the claim, and the `COMMIT` of [`Settling`].
 
-use std::collections::HashMap;
-
-use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::task::State;
-use semel_model::{EffectId, RunId, Slot, Span};
+use semel_model::{EffectId, RunId, Span};
 use serde_json::Value;
+use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
-use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
-use crate::link::Link;
-use crate::writer::{Batch, Writer};
 
 mod changes;
+mod settling;
 mod views;
 
 pub use changes::TaskChange;
 pub(crate) use changes::{OPEN, REOPEN, Rows, WITHDRAW};
+pub(crate) use settling::STATEMENTS as ANSWERS;
+pub use settling::{Answer, Reply, Settling, start_settling};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{Filter, TaskView, find, list};
 
@@ -50,7 +48,7 @@ const CLAIM: &str = "
 /// What an earlier request of the same name claimed, and whoever sent it may not know of.
 const CLAIMED: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
-           t.input::text, t.lease_ms
+           t.input::text, coalesce($3, t.lease_ms)
       FROM tasks t
      WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
 
@@ -64,25 +62,6 @@ const RENEW: &str = "
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
-/// Only the worker whose claim is the latest can answer.
-const ANSWER: &str = "
-    UPDATE tasks k
-       SET state = t.state::task_state, answer = t.answer::json, answered_token = t.token,
-           ended_at = (SELECT moment()), lease_until = NULL
-      FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[]) AS t (id, token, state, answer)
-     WHERE k.id = t.id AND k.state = 'held' AND k.token = t.token
- RETURNING k.id";
-
-const WAKE: &str = "
-    UPDATE queue q
-       SET due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.run_id = ANY ($1) AND q.holder IS NULL AND q.stage = 'waiting'";
-
-const RECORDED: &str = "
-    SELECT id, state::text, token, answered_token, answer, ended_at
-      FROM tasks
-     WHERE id = ANY ($1)";
-
 const LEASES_OVER: &str = "
     SELECT id, run_id
       FROM tasks
@@ -94,12 +73,12 @@ const LOSE: &str = "
     UPDATE tasks
        SET state = 'lost', ended_at = (SELECT moment()), lease_until = NULL
      WHERE id = ANY ($1) AND state = 'held' AND lease_until <= (SELECT moment())
- RETURNING run_id";
+ RETURNING id";
 
 const LOOK: &str = "
     SELECT state::text, attempt, answer FROM tasks WHERE id = $1";
 
-/// Wakes runs that fell asleep while their answer came.
+/// Wakes runs that sleep while their answer is there.
 pub(crate) const HEAR: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment()), stage = 'ready'
@@ -117,9 +96,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     CLAIMED,
     RENEW,
     LOCK_RUNS,
-    ANSWER,
-    WAKE,
-    RECORDED,
     LEASES_OVER,
     LOSE,
     LOOK,
@@ -178,13 +154,14 @@ pub struct Claimed {
 /// Claims tasks, the oldest first.
 pub async fn claim(cell: &Cell, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
     let client = cell.reader().await?;
+    let lease = lease_ms(claim.lease);
     if let Some(name) = &claim.name {
-        let rows = client.query(CLAIMED, &[&claim.namespace_id, name]).await?;
+        let values: [&(dyn ToSql + Sync); 3] = [&claim.namespace_id, name, &lease];
+        let rows = client.query(CLAIMED, &values).await?;
         if !rows.is_empty() {
             return Ok(rows.iter().map(read_claimed).collect());
         }
     }
-    let lease = lease_ms(claim.lease);
     let most = i64::from(claim.most.clamp(1, CLAIM_MAX));
     let values: [&(dyn ToSql + Sync); 6] = [
         &claim.namespace_id,
@@ -258,8 +235,7 @@ pub async fn lose(cell: &Cell) -> Result<u64, ReadError> {
     let tx = client.transaction().await?;
     tx.query(LOCK_RUNS, &[&runs]).await?;
     let lost = tx.query(LOSE, &[&ids]).await?;
-    let woken: Vec<Uuid> = lost.iter().map(|row| row.get(0)).collect();
-    tx.execute(WAKE, &[&woken]).await?;
+    tx.execute(HEAR, &[&ids]).await?;
     tx.commit().await?;
     Ok(lost.len() as u64)
 }
@@ -299,116 +275,6 @@ pub async fn find_run(
         .query_opt(&statement, &[&namespace_id, task.as_uuid()])
         .await?;
     Ok(row.map(|row| RunId::from_uuid(row.get(0))))
-}
-
-/// A worker's answer on its way in.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The task.
-    pub task: EffectId,
-    /// Its run.
-    pub run: RunId,
-    /// The token of the claim.
-    pub token: i64,
-    /// What became of it: done, failed or lost.
-    pub state: State,
-    /// What the worker says, as JSON text.
-    pub answer: String,
-}
-
-/// What a worker's answer came to.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// It is on record, and the run goes on with it.
-    First,
-    /// Another answer is, or the task is not the worker's.
-    Recorded {
-        /// Where the task stands.
-        state: State,
-        /// The token of the latest claim.
-        token: i64,
-        /// The token of the latest answer.
-        answered_token: Option<i64>,
-        /// The latest answer.
-        answer: Option<Value>,
-        /// When it was given.
-        at: Option<Timestamp>,
-    },
-    /// There is no such task.
-    Unknown,
-}
-
-/// The batch of one commit of answers.
-pub struct Settling;
-
-/// Starts the writer that all answers of a process go through.
-pub fn start_settling(cell: &Cell) -> Writer<Settling> {
-    Writer::start(cell, || Settling)
-}
-
-impl Batch for Settling {
-    type Item = Answer;
-    type Answer = Reply;
-
-    const LANES: usize = 1;
-
-    fn slot(item: &Answer) -> Slot {
-        item.run.slot()
-    }
-
-    /// Two answers to one task go down one after the other.
-    fn admits(&self, gathered: &[Answer], next: &Answer) -> bool {
-        !gathered.iter().any(|item| item.task == next.task)
-    }
-
-    async fn write(
-        &mut self,
-        link: &mut Link,
-        items: &mut Vec<Answer>,
-    ) -> Result<Vec<Reply>, Error> {
-        let ready = link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
-        let ids: Vec<Uuid> = items.iter().map(|item| *item.task.as_uuid()).collect();
-        let runs: Vec<Uuid> = items.iter().map(|item| *item.run.as_uuid()).collect();
-        let tokens: Vec<i64> = items.iter().map(|item| item.token).collect();
-        let states: Vec<&str> = items.iter().map(|item| item.state.as_str()).collect();
-        let answers: Vec<&str> = items.iter().map(|item| item.answer.as_str()).collect();
-        let client = ready.client;
-        let values: [&(dyn ToSql + Sync); 4] = [&ids, &tokens, &states, &answers];
-        let written = try_join5(
-            client.batch_execute("BEGIN"),
-            client.query(ready.statement(LOCK_RUNS), &[&runs]),
-            client.query(ready.statement(ANSWER), &values),
-            client.execute(ready.statement(WAKE), &[&runs]),
-            client.query(ready.statement(RECORDED), &[&ids]),
-        )
-        .await;
-        let (_, _, answered, _, recorded) = match written {
-            Ok(rows) => rows,
-            Err(error) => {
-                let _ = client.batch_execute("ROLLBACK").await;
-                return Err(error);
-            }
-        };
-        client.batch_execute("COMMIT").await?;
-        let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
-        let recorded: HashMap<Uuid, &Row> = recorded.iter().map(|row| (row.get(0), row)).collect();
-        let reply = |item: &Answer| match recorded.get(item.task.as_uuid()) {
-            Some(_) if won.contains(item.task.as_uuid()) => Reply::First,
-            Some(row) => read_reply(row),
-            None => Reply::Unknown,
-        };
-        Ok(items.iter().map(reply).collect())
-    }
-}
-
-fn read_reply(row: &Row) -> Reply {
-    Reply::Recorded {
-        state: read_state(row.get(1)),
-        token: row.get(2),
-        answered_token: row.get(3),
-        answer: row.get::<_, Option<Json<Value>>>(4).map(|Json(it)| it),
-        at: row.get(5),
-    }
 }
 
 pub(crate) fn read_state(text: &str) -> State {

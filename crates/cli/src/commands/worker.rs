@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_api::types::ClaimTasks;
+use semel_api::types::{ClaimTasks, ClaimedTask};
 use semel_api::{Client, ClientError};
 use semel_model::{DeliveryId, Span};
 use tokio::sync::Semaphore;
@@ -127,7 +127,7 @@ impl Worker {
                         idle_since = Instant::now();
                     }
                     for task in claimed.tasks {
-                        self.begin(task).await;
+                        self.begin(task, arguments.lease).await;
                     }
                 }
                 Err(error) if passes(&error) => {
@@ -158,7 +158,7 @@ impl Worker {
         u16::try_from(self.room.available_permits()).ok()
     }
 
-    async fn begin(&self, task: semel_api::types::ClaimedTask) {
+    async fn begin(&self, task: ClaimedTask, lease: Option<Span>) {
         let Ok(permit) = self.room.clone().acquire_owned().await else {
             return;
         };
@@ -167,6 +167,7 @@ impl Worker {
             report: self.report.clone(),
             command: self.command.clone(),
             task,
+            lease,
         };
         self.jobs.spawn(async move {
             job.carry_out().await;

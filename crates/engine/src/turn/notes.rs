@@ -97,16 +97,6 @@ impl Notes {
         self.waits.push(WaitChange::Cancel { wait });
     }
 
-    /// Notes that an approval is left open by a run that ends.
-    pub(super) fn withdraw_approval(&mut self, wait: WaitId) {
-        self.approvals.push(ApprovalChange::Withdraw { wait });
-    }
-
-    /// Notes that an event of Semel's own goes out with the next write.
-    pub(super) fn tell(&mut self, emitted: Emitted) {
-        self.emitted.push(emitted);
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.kv.is_none()
     }

@@ -50,7 +50,7 @@ impl Turn {
                     self.inner.emitted.notify_one();
                 }
                 if opens {
-                    self.inner.opened.notify_waiters();
+                    self.inner.desks.opened.notify_waiters();
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);

@@ -19,19 +19,26 @@ const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlenc
 
 /// Starts a run that asks; gives it, the path of its page, and what is asked.
 async fn ask(world: &World, more: &str) -> Result<(RunId, String, Approval)> {
-    let flow = world.publish("asking", &ASKING.replace("MORE", more)).await?;
+    let flow = world
+        .publish("asking", &ASKING.replace("MORE", more))
+        .await?;
     let start = StartRun {
         key: Some("k".to_owned()),
         input: json!({ "order": "<o-1>" }),
         ..StartRun::default()
     };
     let run = world.client.start_run(&flow, &start, None).await?.body.run;
-    let asked = soon(async || Ok(world.client.list_approvals(Some(run)).await?.items.pop())).await?;
+    let asked =
+        soon(async || Ok(world.client.list_approvals(Some(run)).await?.items.pop())).await?;
     let cell = world.engine.cell();
     let namespace_id = semel_store::flows::ensure_namespace(cell, &"main".parse()?).await?;
     let url = semel_store::kv::get(cell, namespace_id, "address").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
-    Ok((run, format!("/approvals/{}", token.context("an address")?), asked))
+    Ok((
+        run,
+        format!("/approvals/{}", token.context("an address")?),
+        asked,
+    ))
 }
 
 async fn member(world: &World, name: &str, groups: &[&str]) -> Result<Client> {
@@ -55,7 +62,12 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
         let digest = &asked.digest;
         format!("digest={digest}&comment=looks+fine&decision={decision}")
     };
-    let post = async |body: String| world.bare.send(Method::POST, &path, &FORM, body.into()).await;
+    let post = async |body: String| {
+        world
+            .bare
+            .send(Method::POST, &path, &FORM, body.into())
+            .await
+    };
 
     let page = world.bare.get(&path).await?;
     let waiting = world.client.get_run(run).await?.run.state;
@@ -63,7 +75,10 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
     let again = post(form("approve")).await?;
     let no = post(form("reject")).await?;
     let after = world.bare.get(&path).await?;
-    let end = world.client.await_run(run, Span::from_secs(PATIENCE_SECS)).await?;
+    let end = world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
 
     assert_eq!((page.status.as_u16(), waiting), (200, Standing::Waiting));
     assert!(page.text().contains("&lt;o-1&gt;") && page.text().contains(asked.digest.as_str()));
@@ -72,11 +87,21 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
     assert_eq!(page.header("cache-control"), Some("no-store"));
     let policy = page.header("content-security-policy").context("a policy")?;
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"));
-    assert_eq!((yes.status.as_u16(), again.status.as_u16(), no.status.as_u16()), (200, 200, 409));
+    assert_eq!(
+        (
+            yes.status.as_u16(),
+            again.status.as_u16(),
+            no.status.as_u16()
+        ),
+        (200, 200, 409)
+    );
     assert_eq!(yes.body, again.body, "the same click gets the same answer");
     assert!(no.text().contains("approved by link"), "{}", no.text());
     assert!(after.text().contains("looks fine"));
-    assert_eq!((end.state, end.result), (Standing::Succeeded, Some(json!(true))));
+    assert_eq!(
+        (end.state, end.result),
+        (Standing::Succeeded, Some(json!(true)))
+    );
     Ok(())
 }
 
@@ -85,8 +110,14 @@ async fn what_is_unknown_over_or_withdrawn_looks_the_same() -> Result<()> {
     let world = World::start().await?;
     let (run, path, asked) = ask(&world, "").await?;
     let reason = "over".to_owned();
-    world.client.cancel_run(run, &Cancel { reason }, "c").await?;
-    world.client.await_run(run, Span::from_secs(PATIENCE_SECS)).await?;
+    world
+        .client
+        .cancel_run(run, &Cancel { reason }, "c")
+        .await?;
+    world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
     let mut forged = path.clone();
     forged.replace_range(20..21, if &path[20..21] == "A" { "B" } else { "A" });
     let body = format!("digest={}&decision=approve", asked.digest);
@@ -94,7 +125,10 @@ async fn what_is_unknown_over_or_withdrawn_looks_the_same() -> Result<()> {
     let mut seen = Vec::new();
     for path in [&path, &forged, &"/approvals/AAAA".to_owned()] {
         let page = world.bare.get(path).await?;
-        let post = world.bare.send(Method::POST, path, &FORM, body.clone().into()).await?;
+        let post = world
+            .bare
+            .send(Method::POST, path, &FORM, body.clone().into())
+            .await?;
         seen.push((page.status.as_u16(), page.body));
         seen.push((post.status.as_u16(), post.body));
     }
@@ -123,20 +157,31 @@ async fn guessing_addresses_is_answered_with_patience_for_a_while_only() -> Resu
 async fn a_token_decides_by_its_name_or_a_group_and_by_what_was_shown() -> Result<()> {
     let world = World::start().await?;
     let (_, _, asked) = ask(&world, "").await?;
-    let (eve, bob) = (member(&world, "eve", &["sales"]).await?, member(&world, "bob", &["finance"]).await?);
+    let (eve, bob) = (
+        member(&world, "eve", &["sales"]).await?,
+        member(&world, "bob", &["finance"]).await?,
+    );
     let stranger = world.stranger().await?;
     let other = Decide {
         digest: semel_model::approval::Digest::of(&json!({ "order": "o-2" })),
         ..decide(&asked, true)
     };
 
-    let denied = eve.decide_approval(asked.approval, &decide(&asked, true)).await;
+    let denied = eve
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
     let unknown = stranger.get_approval(asked.approval).await;
     let differs = bob.decide_approval(asked.approval, &other).await;
-    let first = bob.decide_approval(asked.approval, &decide(&asked, true)).await?;
+    let first = bob
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
     let ada = member(&world, "ada", &[]).await?;
-    let again = ada.decide_approval(asked.approval, &decide(&asked, true)).await?;
-    let contrary = ada.decide_approval(asked.approval, &decide(&asked, false)).await;
+    let again = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
+    let contrary = ada
+        .decide_approval(asked.approval, &decide(&asked, false))
+        .await;
     let groups = bob.whoami().await?.groups;
     let audited = audited(&world).await?;
 
@@ -147,7 +192,10 @@ async fn a_token_decides_by_its_name_or_a_group_and_by_what_was_shown() -> Resul
     assert!(again.replayed && again.body == first.body);
     assert_eq!(refused(contrary)?, Code::ApprovalDecided);
     assert_eq!(groups, ["finance"]);
-    assert_eq!(audited, [("token:bob".to_owned(), "approval.approve".to_owned())]);
+    assert_eq!(
+        audited,
+        [("token:bob".to_owned(), "approval.approve".to_owned())]
+    );
     Ok(())
 }
 
@@ -158,12 +206,20 @@ async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
     let body = format!("digest={}&decision=approve", asked.digest);
 
     let page = world.bare.get(&path).await?;
-    let post = world.bare.send(Method::POST, &path, &FORM, body.into()).await?;
+    let post = world
+        .bare
+        .send(Method::POST, &path, &FORM, body.into())
+        .await?;
     let json = json!({ "approved": true, "digest": asked.digest }).to_string();
     let headers = [("content-type", "application/json")];
-    let by_json = world.bare.send(Method::POST, &path, &headers, json.into()).await?;
+    let by_json = world
+        .bare
+        .send(Method::POST, &path, &headers, json.into())
+        .await?;
     let ada = member(&world, "ada", &[]).await?;
-    let decided = ada.decide_approval(asked.approval, &decide(&asked, true)).await?;
+    let decided = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
 
     let command = format!("semel approval approve {}", asked.approval);
     assert!(page.text().contains(&command), "{}", page.text());
@@ -177,7 +233,9 @@ async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
 #[tokio::test]
 async fn whoever_started_the_run_may_not_decide_where_the_step_says_so() -> Result<()> {
     let world = World::start().await?;
-    let flow = world.publish("asking", &ASKING.replace("MORE", ", not_starter: true")).await?;
+    let flow = world
+        .publish("asking", &ASKING.replace("MORE", ", not_starter: true"))
+        .await?;
     let ada = member(&world, "ada", &[]).await?;
     let start = StartRun {
         key: Some("k".to_owned()),
@@ -186,9 +244,13 @@ async fn whoever_started_the_run_may_not_decide_where_the_step_says_so() -> Resu
     let run = ada.start_run(&flow, &start, None).await?.body.run;
     let asked = soon(async || Ok(ada.list_approvals(Some(run)).await?.items.pop())).await?;
 
-    let own = ada.decide_approval(asked.approval, &decide(&asked, true)).await;
+    let own = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
     let bob = member(&world, "bob", &["finance"]).await?;
-    let other = bob.decide_approval(asked.approval, &decide(&asked, true)).await?;
+    let other = bob
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
 
     assert_eq!(asked.not_by.as_deref(), Some("ada"));
     assert!(asked.login, "a link does not say who follows it");

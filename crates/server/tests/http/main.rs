@@ -1,8 +1,8 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
 mod access;
-mod authentic;
 mod approvals;
+mod authentic;
 mod callbacks;
 mod commands;
 mod connections;

@@ -66,14 +66,21 @@ async fn a_task_is_claimed_renewed_and_completed_over_http() -> Result<()> {
     let patience = Span::from_secs(PATIENCE_SECS);
     let end = world.client.await_run(run, patience).await?;
 
-    assert_eq!((task.task, task.token), (same.task, same.token), "a repeated claim");
+    assert_eq!(
+        (task.task, task.token),
+        (same.task, same.token),
+        "a repeated claim"
+    );
     assert_eq!(task.key, task.task);
     assert_eq!(task.input, json!({ "id": 1 }));
     assert!(nothing.tasks.is_empty());
     assert!(renewed.lease_until >= task.lease_until && !renewed.cancel);
     assert!(!first.replayed && again.replayed);
     assert_eq!(refused(contrary)?, Code::TaskAnswered);
-    assert_eq!((end.state, end.result), (Standing::Succeeded, Some(json!({ "width": 7 }))));
+    assert_eq!(
+        (end.state, end.result),
+        (Standing::Succeeded, Some(json!({ "width": 7 })))
+    );
     Ok(())
 }
 
@@ -98,7 +105,10 @@ async fn a_worker_says_why_it_failed_within_bounds() -> Result<()> {
 
     assert_eq!(refused(odd)?, Code::BodyInvalid);
     let fault = end.fault.context("a fault")?;
-    assert_eq!((end.state, fault.code.as_str()), (Standing::Failed, "task-no-image"));
+    assert_eq!(
+        (end.state, fault.code.as_str()),
+        (Standing::Failed, "task-no-image")
+    );
     assert!(fault.message.len() <= 2_000);
     Ok(())
 }

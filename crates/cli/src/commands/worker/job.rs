@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use semel_api::types::{ClaimedTask, CompleteTask, FailTask, RenewTask};
 use semel_api::{Client, ClientError};
+use semel_model::Span;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -33,6 +34,8 @@ pub(super) struct Job {
     pub(super) report: Arc<Report>,
     pub(super) command: Arc<[OsString]>,
     pub(super) task: ClaimedTask,
+    /// How long the worker may be silent, where it says so.
+    pub(super) lease: Option<Span>,
 }
 
 /// What a command came to.
@@ -157,7 +160,7 @@ impl Job {
         let every = self.task.lease.to_duration() / 3;
         let renew = RenewTask {
             token: self.task.token,
-            lease: Some(self.task.lease),
+            lease: self.lease,
         };
         let mut told = false;
         loop {

@@ -5,12 +5,23 @@ use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::{EffectId, RunId, WaitId, effect};
 use semel_store::approvals::ApprovalChange;
+use semel_store::outbox::Emitted;
 use semel_store::tasks::TaskChange;
 
 use super::Notes;
 use crate::decide::withdraws;
 
 impl Notes {
+    /// Notes that an approval is left open by a run that ends.
+    pub(in crate::turn) fn withdraw_approval(&mut self, wait: WaitId) {
+        self.approvals.push(ApprovalChange::Withdraw { wait });
+    }
+
+    /// Notes that an event of Semel's own goes out with the next write.
+    pub(in crate::turn) fn tell(&mut self, emitted: Emitted) {
+        self.emitted.push(emitted);
+    }
+
     /// Notes what an event makes of tasks and approvals.
     pub(super) fn ask_outside(&mut self, flow: &Flow, run: RunId, event: &Event) {
         if let Event::Intended {
