@@ -125,6 +125,36 @@ async fn the_page_of_wait_works_as_printed() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn the_page_of_task_works_as_printed() -> Result<()> {
+    Place::open("task").await?.walk().await
+}
+
+#[tokio::test]
+async fn the_page_of_approval_works_as_printed() -> Result<()> {
+    let place = Place::open("approval").await?;
+    place.walk().await?;
+
+    let listed = place.said("semel approval list --json").await?;
+    let listed: Value = serde_json::from_str(&listed)?;
+    let approval = listed["data"]["items"][0]["approval"].as_str();
+    let approval = approval.context("an approval")?.to_owned();
+    let shown = place
+        .said(&format!("semel approval show {approval}"))
+        .await?;
+    let approve = format!("semel approval approve {approval} --comment fine");
+    let done = place.said(&approve).await?;
+
+    ensure!(
+        shown.contains("4200") && shown.contains("digest"),
+        "{shown}"
+    );
+    ensure!(done.contains("approved by dev"), "{done}");
+    let promised: Value = serde_json::from_str(&place.page.only("json")?)?;
+    assert_eq!(place.result_of(&place.page.start()?).await?, promised);
+    Ok(())
+}
+
 /// `semel dev` in a folder of its own, and the files of a page in another.
 struct Place {
     page: Page,

@@ -123,8 +123,18 @@ pub(crate) struct Served {
 
 /// Starts a server and waits until it listens.
 pub(crate) async fn serve(program: Program, database: &str, lease: &str) -> Result<Served> {
+    serve_at(program, database, lease, "127.0.0.1:0").await
+}
+
+/// Starts a server at an address and waits until it listens.
+pub(crate) async fn serve_at(
+    program: Program,
+    database: &str,
+    lease: &str,
+    listen: &str,
+) -> Result<Served> {
     let process = program
-        .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
+        .args(["serve", "--listen", listen, "--log-format", "text"])
         .args(["--lease", lease, "--database", database])
         .env("SEMEL_SECRET_KEY", SECRET)
         .start()?;

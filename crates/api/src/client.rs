@@ -4,6 +4,7 @@
 //! safe; this client never repeats by itself, never follows a redirect, and never looks for a
 //! proxy: what it was given is where it goes.
 
+mod approvals;
 mod connections;
 mod error;
 mod flows;
@@ -11,6 +12,7 @@ mod resources;
 mod runs;
 mod secrets;
 mod subscriptions;
+mod tasks;
 mod transfer;
 mod waits;
 

@@ -90,6 +90,33 @@ codes! {
     /// No such wait.
     WaitNotFound "wait-not-found" 404 "There is no open wait of this identity"
         "Show the run: the wait may have been answered, have elapsed or never have been.";
+    /// No such task.
+    TaskNotFound "task-not-found" 404 "There is no such task"
+        "Check the identity and the token's namespace; list the tasks to see what there is.";
+    /// The claim is not the latest, or its lease is over.
+    TaskNotHeld "task-not-held" 409 "The task is not held under this token"
+        "Leave the task: its lease was over, and it is another's or waits to be settled.";
+    /// Another answer to the task is on record.
+    TaskAnswered "task-answered" 409 "The task was answered otherwise"
+        "Leave the task: the first answer stands, and the detail tells it.";
+    /// The run wants the task no longer.
+    TaskWithdrawn "task-withdrawn" 410 "The task was withdrawn"
+        "Leave the task: its run was cancelled, or its time was over.";
+    /// No such approval.
+    ApprovalNotFound "approval-not-found" 404 "There is nothing to decide here"
+        "The approval is unknown, its time is over, or its run has ended; nothing was changed.";
+    /// The decision is about something else than what is shown.
+    ApprovalDiffers "approval-differs" 409 "The decision is about something else"
+        "Look at what is shown, and decide with its digest.";
+    /// Somebody decided otherwise.
+    ApprovalDecided "approval-decided" 409 "It was decided otherwise"
+        "The first decision stands; the detail tells who made it, and when.";
+    /// The token's owner may not decide.
+    ApprovalDenied "approval-denied" 403 "The decision is not yours to make"
+        "Ask one of those who are named; `semel approval show` lists them.";
+    /// The link alone is not enough.
+    ApprovalNeedsLogin "approval-needs-login" 403 "The link alone is not enough"
+        "Decide with a token of your own: `semel approval approve` or `semel approval reject`.";
     /// Nobody holds the key.
     KeyNotFound "key-not-found" 404 "The key is not held"
         "Nothing has to be dropped: the next delivery of this key makes a new run.";

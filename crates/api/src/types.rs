@@ -4,6 +4,7 @@
 //! Answers may gain members: a reader leaves aside what it does not know. Requests are read
 //! strictly: a member that nobody knows is refused instead of being dropped in silence.
 
+mod approval;
 mod audit;
 mod connection;
 mod effect;
@@ -15,8 +16,10 @@ mod run;
 mod secret;
 mod standing;
 mod subscription;
+mod task;
 mod wait;
 
+pub use approval::{Approval, Decide, DecidedApproval};
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
@@ -35,6 +38,10 @@ pub use standing::{Standing, StandingError};
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,
+};
+pub use task::{
+    AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
+    RenewedTask, Task, TaskFilter,
 };
 pub use wait::{Called, CompleteWait, Wait};
 
@@ -61,4 +68,7 @@ pub struct Whoami {
     pub token: String,
     /// When it stops working.
     pub expires_at: Timestamp,
+    /// The groups that its owner belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
 }

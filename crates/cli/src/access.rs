@@ -20,7 +20,11 @@ pub(crate) fn namespace() -> Result<NamespaceName, Problem> {
 }
 
 /// Makes a token and keeps its digest. Gives the token itself, which is kept nowhere.
-pub(crate) async fn make_token(cell: &Cell, name: &str) -> Result<String, Problem> {
+pub(crate) async fn make_token(
+    cell: &Cell,
+    name: &str,
+    groups: &[String],
+) -> Result<String, Problem> {
     let minted = token::mint()
         .map_err(|error| Problem::local(format!("the system gives no randomness: {error}")))?;
     let lifetime = Span::from_secs(LIFETIME_DAYS * 86_400);
@@ -31,6 +35,7 @@ pub(crate) async fn make_token(cell: &Cell, name: &str) -> Result<String, Proble
         name,
         &minted.digest,
         lifetime,
+        groups,
     )
     .await
     .map_err(|error| Problem::local(chain(&error)))?;

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow, init, key,
-    migrate, resource, run, secret, serve, subscription, wait,
+    approval, check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow,
+    init, key, migrate, resource, run, secret, serve, subscription, task, wait, worker,
 };
 use crate::output::Reader;
 
@@ -74,6 +74,11 @@ pub(crate) enum Command {
     Resource(resource::Command),
     #[command(subcommand)]
     Wait(wait::Command),
+    #[command(subcommand)]
+    Approval(approval::Command),
+    #[command(subcommand)]
+    Task(task::Command),
+    Worker(worker::Arguments),
     #[command(subcommand)]
     Connection(connection::Command),
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 //! Apart from `serve`, `dev`, `migrate`, `doctor`, `check` and `init`, a command is a client of
 //! the API and nothing else.
 
+pub(crate) mod approval;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -21,7 +22,9 @@ pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod subscription;
+pub(crate) mod task;
 pub(crate) mod wait;
+pub(crate) mod worker;
 
 use std::io::ErrorKind;
 
@@ -45,6 +48,9 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
+        Command::Approval(command) => approval::run(ctx, &command).await,
+        Command::Task(command) => task::run(ctx, &command).await,
+        Command::Worker(arguments) => worker::run(ctx, &arguments).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,

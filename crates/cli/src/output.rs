@@ -64,6 +64,11 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(stderr, "{}", text.trim_end_matches('\n'));
 }
 
+/// Passes on what a program of the user's says.
+pub(crate) fn pass(bytes: &[u8]) {
+    let _ = io::stderr().lock().write_all(bytes);
+}
+
 /// Where bytes go that are data.
 pub(crate) struct Stdout;
 

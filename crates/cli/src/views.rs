@@ -1,10 +1,12 @@
 //! How things look to people: tables of runs and effects, and a run's timeline.
 
+pub(crate) mod approval;
 pub(crate) mod delivery;
 pub(crate) mod effect;
 pub(crate) mod part;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod task;
 pub(crate) mod timeline;
 
 use jiff::Timestamp;

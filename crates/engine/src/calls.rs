@@ -121,6 +121,7 @@ impl Engine {
             query: Value::Null,
             caller: asked.caller,
             resumes: false,
+            by: None,
         };
         self.accept(inbound).await.map(drop)
     }

@@ -186,7 +186,9 @@ impl Catalogue {
             connected: !flow.connections().is_empty(),
             reads_headers: reads("headers"),
             reads_query: reads("query"),
-            may_open: first.is_some_and(|step| step.guard().is_some()),
+            may_open: first.is_some_and(|step| {
+                step.guard().is_some() && !matches!(step.action, Action::Task(_))
+            }),
             flow,
         });
         if let Ok(mut known) = self.known.lock() {

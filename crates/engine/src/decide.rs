@@ -16,17 +16,21 @@ use semel_model::{EffectId, Fault, WaitId};
 use serde_json::Value;
 
 mod answer;
+mod approval;
 mod end;
 mod probe;
+mod task;
 mod wait;
 
 pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 use probe::probe;
 pub use probe::probe_of;
+pub(crate) use task::withdraws;
 use wait::{open, wake};
 
 use crate::fold::{Current, RunState, Standing};
+use crate::outside::Outside;
 use crate::settle::{self, Bench};
 use crate::vault::Linked;
 
@@ -51,6 +55,8 @@ pub struct Sight<'a> {
     pub answers: &'a [(WaitId, Value)],
     /// Answers that lost workers handed in, by effect.
     pub evidence: &'a [(EffectId, Value)],
+    /// What came from outside for the step that the run stands at.
+    pub outside: &'a Outside,
 }
 
 /// What the world is asked to do next.
@@ -92,7 +98,11 @@ pub fn decide(state: &mut RunState, sight: &Sight<'_>) -> (Vec<Event>, Act) {
                 if ended {
                     return (events, Act::End);
                 }
-                if intended && let Current::Effect(standing) = &state.current {
+                // Nobody here performs a task: the run sleeps until its worker answers.
+                if intended
+                    && let Current::Effect(standing) = &state.current
+                    && !matches!(standing.call, Call::Task(_))
+                {
                     return (events, Act::Perform(standing.call.clone()));
                 }
             }
@@ -113,7 +123,11 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
     // A run that takes back what it did is on its way to its end already.
     let cancel = sight.cancel && state.undoing.is_none();
     match &state.current {
-        Current::Fresh | Current::Reading(_) | Current::Waiting { .. } | Current::Broken(_)
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Waiting { .. }
+        | Current::Approving(_)
+        | Current::Broken(_)
             if cancel =>
         {
             Next::Event(cancelled())
@@ -136,6 +150,7 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
             fault: Some(by_a_person()),
         }),
         Current::Fan(_) => Next::Act(Act::Fan),
+        Current::Approving(approving) => approval::go_on(sight, step, approving),
     }
 }
 
@@ -186,6 +201,7 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
             let result = expr.eval(&scope)?;
             Next::Event(succeeded(result))
         }
+        Action::Approval(ask) => approval::open(state, sight, step, ask, &scope)?,
         Action::Http(_)
         | Action::Kv(_)
         | Action::Db(_)
@@ -194,7 +210,8 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
         | Action::Llm(_)
         | Action::Persist(_)
         | Action::Emit(_)
-        | Action::Call(_) => call(state, sight, step, &scope)?,
+        | Action::Call(_)
+        | Action::Task(_) => call(state, sight, step, &scope)?,
     })
 }
 
@@ -208,9 +225,10 @@ fn call(
     let find = |name: &str| sight.linked.connection(name);
     let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
     let key = step.guard().map(|_| effect);
-    let Some(call) = step.render(scope, &find, key)? else {
+    let Some(mut call) = step.render(scope, &find, key)? else {
         unreachable!("functions and waits make no call");
     };
+    task::set_limit(step, &mut call, sight.now);
     if key.is_none() {
         return Ok(Next::Act(match call {
             Call::Kv(operation) => Act::ReadEntry(operation),
@@ -221,7 +239,8 @@ fn call(
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_)
-            | Call::Start(_)) => Act::Read(call),
+            | Call::Start(_)
+            | Call::Task(_)) => Act::Read(call),
         }));
     }
     let connection = call.connection().and_then(find);
@@ -251,6 +270,9 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         })
     };
     match &standing.entry {
+        Entry::Pending(effect) if let Call::Task(request) = &standing.call => {
+            task::go_on(sight, step, standing, effect, request)
+        }
         // Whoever wrote this intent is not the one who reads it: the outcome is not known.
         Entry::Pending(effect) => {
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))

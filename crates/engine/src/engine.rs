@@ -30,6 +30,7 @@ use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
 use crate::metrics::Metrics;
+use crate::outside::Desks;
 use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
 use crate::turn::Turn;
@@ -125,6 +126,7 @@ pub struct Inner {
     pub(crate) accept: Writer<Accept>,
     pub(crate) record: Writer<Record>,
     pub(crate) answering: Writer<Answering>,
+    pub(crate) desks: Desks,
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) wake: Notify,
@@ -157,6 +159,7 @@ impl Engine {
             accept: claims::start_accepting(&cell),
             record: journal::start_recording(&cell),
             answering: waits::start_answering(&cell),
+            desks: Desks::start(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),

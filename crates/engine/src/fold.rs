@@ -17,6 +17,10 @@ use semel_model::event::{Caller, Event, WaitEnd};
 use semel_model::{Fault, RunId, WaitId};
 use serde_json::{Map, Value, json};
 
+mod approving;
+
+pub use approving::Approving;
+
 /// What is true of a run.
 #[derive(Clone, Debug)]
 pub struct RunState {
@@ -46,6 +50,8 @@ pub struct RunState {
     pub done: Vec<usize>,
     /// Why the run takes back what it did, where it does.
     pub undoing: Option<Fault>,
+    /// Who started the run, where that is known.
+    pub started_by: Option<String>,
     /// Whether the run is kept for a person.
     pub parked: bool,
     /// Whether the run has ended.
@@ -70,6 +76,8 @@ pub enum Current {
     },
     /// Its parts are under way.
     Fan(Fan),
+    /// People are asked.
+    Approving(Box<Approving>),
     /// It cannot be carried out.
     Broken(Fault),
 }
@@ -114,6 +122,7 @@ impl RunState {
             current: Current::Fresh,
             done: Vec::new(),
             undoing: None,
+            started_by: None,
             parked: false,
             ended: false,
         }
@@ -127,6 +136,7 @@ impl RunState {
             headers,
             query,
             caller,
+            by,
         } = accepted
         else {
             unreachable!("a journal begins with an acceptance");
@@ -136,6 +146,7 @@ impl RunState {
         self.headers = headers;
         self.query = query;
         self.caller = caller;
+        self.started_by = by;
     }
 
     /// Takes one event in, written at the instant `at`.
@@ -254,6 +265,24 @@ impl RunState {
                     self.finish_step(flow, step, payload.clone(), None, None);
                 }
             },
+            Event::ApprovalOpened {
+                wait, until, asked, ..
+            } => {
+                self.current = Current::Approving(Box::new(Approving::of(*wait, *until, asked)));
+            }
+            Event::ApprovalTold { what, .. } => {
+                if let Current::Approving(approving) = &mut self.current {
+                    approving.told(*what);
+                }
+            }
+            Event::ApprovalDecided { step, decision } => match approving::decided(decision) {
+                Ok(result) => self.finish_step(flow, step, result, None, None),
+                Err(fault) => self.current = Current::Broken(fault),
+            },
+            Event::ApprovalElapsed { step, policy } => match approving::elapsed(*policy) {
+                Ok(result) => self.finish_step(flow, step, result, None, None),
+                Err(fault) => self.current = Current::Broken(fault),
+            },
             Event::Parked { .. } => self.parked = true,
             Event::Resumed { .. } => self.resumed(at),
             Event::Ended { .. } => self.ended = true,
@@ -321,6 +350,7 @@ impl RunState {
             | Current::Effect(_)
             | Current::Waiting { .. }
             | Current::Fan(_)
+            | Current::Approving(_)
             | Current::Broken(_) => (0, at),
         };
         let fault = fault.clone();
@@ -350,7 +380,7 @@ impl RunState {
             }
             Current::Broken(_) => self.current = Current::Fresh,
             Current::Fan(fan) => fan.stopped = None,
-            Current::Fresh | Current::Waiting { .. } => {}
+            Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Start {
     pub input: Vec<u8>,
     /// The caller's key; otherwise the trigger's expression tells it.
     pub key: Option<Key>,
+    /// Who starts it.
+    pub by: Option<String>,
 }
 
 /// What became of an arrival.
@@ -105,6 +107,8 @@ pub(crate) struct Inbound {
     pub(crate) caller: Option<Caller>,
     /// Whether a repeat resumes a run that failed.
     pub(crate) resumes: bool,
+    /// Who starts it, where the flow asks.
+    pub(crate) by: Option<String>,
 }
 
 impl Engine {
@@ -149,7 +153,9 @@ impl Engine {
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         let trigger = start.trigger;
         let (headers, query) = (Value::Null, Value::Null);
+        let by = start.by.filter(|_| release.flow.asks_who_started());
         self.accept(Inbound {
+            by,
             release,
             trigger,
             mismatch,

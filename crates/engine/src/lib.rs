@@ -9,6 +9,7 @@
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
+//! - [`tasks`] lets programs outside do a step's work; [`approvals`] lets people decide.
 //! - [`vault`] keeps secrets and the connections that name them.
 //! - [`events`] spreads what flows emit to the flows and webhooks that take it; [`subscriptions`]
 //!   says which webhooks do.
@@ -16,6 +17,7 @@
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
+pub mod approvals;
 pub mod boottime;
 mod calls;
 pub mod catalogue;
@@ -35,6 +37,7 @@ mod lineage;
 mod listeners;
 pub mod llm;
 pub mod metrics;
+mod outside;
 mod recent;
 pub mod recover;
 pub mod resources;
@@ -43,10 +46,12 @@ pub mod retain;
 mod secret;
 pub mod settle;
 pub mod subscriptions;
+pub mod tasks;
 pub mod turn;
 pub mod vault;
 pub mod waits;
 
+pub use approvals::{Approver, DecideError, Decided};
 pub use catalogue::{Catalogue, Release};
 pub use commands::{CancelError, DropError, FlowError, Published};
 pub use connections::{By, ConnectionError, Kept};
@@ -57,5 +62,6 @@ pub use resources::Resources;
 pub use resume::ResumeError;
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use subscriptions::{RetryError, SubscriptionError};
+pub use tasks::{TaskAnswer, TaskError};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
 pub use waits::{CallbackError, Called};

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::decide::{Sight, scope};
 use crate::engine::Engine;
 use crate::lineage;
+use crate::outside::Outside;
 use crate::waits::CallbackError;
 
 /// How many waits are looked at in one go.
@@ -108,6 +109,7 @@ impl Engine {
             cancel: false,
             answers: &[],
             evidence: &[],
+            outside: &Outside::Nothing,
         };
         let scope: Scope<'_> = scope(&state, &sight).with("event", data);
         // A condition that cannot be worked out on this event is not met by it.

@@ -1,16 +1,17 @@
-//! Recovery: runs of dead sessions are due again.
+//! Recovery: runs of dead sessions are due again, and so are runs whose task has lost its worker.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::queue;
+use semel_store::{queue, tasks};
 
 use crate::engine::Inner;
 
 /// How often each process looks for the dead.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Frees the runs of sessions that expired, for as long as the process lives.
+/// Frees the runs of sessions that expired and of workers that fell silent, for as long as the
+/// process lives.
 pub async fn keep_recovering(inner: Arc<Inner>) {
     let every = LOOK_EVERY.min(inner.options.lease.to_duration() / 4);
     loop {
@@ -26,6 +27,14 @@ pub async fn keep_recovering(inner: Arc<Inner>) {
                 inner.wake.notify_one();
             }
             Err(error) => tracing::debug!(%error, "could not look for expired sessions"),
+        }
+        match tasks::lose(&inner.cell).await {
+            Ok(0) => {}
+            Ok(lost) => {
+                tracing::info!(tasks = lost, "workers of tasks fell silent");
+                inner.wake.notify_one();
+            }
+            Err(error) => tracing::debug!(%error, "could not look for silent workers"),
         }
     }
 }

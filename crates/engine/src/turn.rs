@@ -20,6 +20,7 @@ use semel_store::runs::Stage;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::approvals;
 use crate::catalogue::Release;
 use crate::decide::{Act, Sight, decide};
 use crate::ends::Carried;
@@ -27,6 +28,7 @@ use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
 use crate::lineage;
+use crate::outside::Outside;
 use crate::vault::Linked;
 use fan::Fanned;
 use views::{Views, views};
@@ -66,6 +68,7 @@ pub struct Turn {
     opening: Option<Call>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
+    outside: Outside,
     cancel: bool,
     /// Whether the record says that the run is kept for a person.
     recorded_parked: bool,
@@ -132,6 +135,7 @@ impl Turn {
             opening,
             answers: Vec::new(),
             evidence: Vec::new(),
+            outside: Outside::Nothing,
             cancel: false,
             recorded_parked: false,
             notes,
@@ -167,6 +171,8 @@ impl Turn {
         turn.cancel = taken.cancel;
         turn.recorded_parked = turn.state.parked;
         turn.notes.follow(&turn.release.flow, &turn.state);
+        let outside = turn.inner.look_outside(&turn.state).await;
+        turn.outside = outside.map_err(|error| error.to_string())?;
         turn.answers = taken
             .answers
             .into_iter()
@@ -241,12 +247,28 @@ impl Turn {
                 }
                 Act::Park(reason, fault) => return self.park(reason, fault).await,
                 Act::End => {
-                    if let Current::Waiting { wait, .. } = self.state.current {
-                        self.notes.cancel_wait(wait);
+                    match &self.state.current {
+                        Current::Waiting { wait, .. } => self.notes.cancel_wait(*wait),
+                        Current::Approving(approving) => {
+                            self.notes.withdraw_approval(approving.wait);
+                        }
+                        Current::Fresh
+                        | Current::Reading(_)
+                        | Current::Effect(_)
+                        | Current::Fan(_)
+                        | Current::Broken(_) => {}
                     }
                     return self.commit(Lease::End).await;
                 }
             }
+        }
+    }
+
+    /// Tells whoever listens what people are asked, and what they decided.
+    fn announce(&mut self, event: &Event) {
+        let (flow, links) = (&self.release.flow, &self.views.waits);
+        if let Some(emitted) = approvals::announcement(flow, links, &self.state, event) {
+            self.notes.tell(emitted);
         }
     }
 
@@ -259,6 +281,7 @@ impl Turn {
 
     /// Notes an event, and what others have to be told of it.
     fn add(&mut self, event: Event) {
+        self.announce(&event);
         if let Event::Ended {
             state,
             result,
@@ -318,6 +341,7 @@ impl Turn {
             cancel: self.cancel,
             answers: &self.answers,
             evidence: &self.evidence,
+            outside: &self.outside,
         }
     }
 }

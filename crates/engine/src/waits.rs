@@ -56,8 +56,8 @@ impl CallbackError {
 impl Engine {
     /// Takes in a call to a callback's address.
     pub async fn call_back(&self, token: &str, body: &[u8]) -> Result<Called, CallbackError> {
-        let (run, wait) =
-            read_token(&self.inner.options.secret, token).ok_or(CallbackError::Unknown)?;
+        let (run, wait) = read_token(&self.inner.options.secret, Domain::Callback, token)
+            .ok_or(CallbackError::Unknown)?;
         let (payload, text) = read_payload(body)?;
         self.answer(None, run, wait, payload, text).await
     }
@@ -159,37 +159,56 @@ impl Engine {
 /// The address that answers a wait of a run.
 pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
     let wait = WaitId::derive(run, step);
-    let token = make_token(&inner.options.secret, run, wait);
+    let token = make_token(&inner.options.secret, Domain::Callback, run, wait);
     format!(
         "{}/callbacks/{token}",
         inner.options.public_url.trim_end_matches('/')
     )
 }
 
-fn make_token(secret: &Secret, run: RunId, wait: WaitId) -> String {
+/// What an address opens. One of a kind opens nothing of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// A wait for a callback.
+    Callback,
+    /// An approval.
+    Approval,
+}
+
+impl Domain {
+    const fn tag(self) -> &'static [u8] {
+        match self {
+            Self::Callback => b"semel.callback.1",
+            Self::Approval => b"semel.approval.1",
+        }
+    }
+}
+
+pub(crate) fn make_token(secret: &Secret, domain: Domain, run: RunId, wait: WaitId) -> String {
     let mut bytes = [0; 64];
     bytes[..16].copy_from_slice(run.as_uuid().as_bytes());
     bytes[16..32].copy_from_slice(wait.as_uuid().as_bytes());
-    let code = code(secret, &bytes[..32]).finalize().into_bytes();
+    let code = code(secret, domain, &bytes[..32]).finalize().into_bytes();
     bytes[32..].copy_from_slice(&code);
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn read_token(secret: &Secret, token: &str) -> Option<(RunId, WaitId)> {
+pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option<(RunId, WaitId)> {
     let bytes: [u8; 64] = URL_SAFE_NO_PAD.decode(token).ok()?.try_into().ok()?;
     // Compared in constant time.
-    code(secret, &bytes[..32]).verify_slice(&bytes[32..]).ok()?;
+    let code = code(secret, domain, &bytes[..32]);
+    code.verify_slice(&bytes[32..]).ok()?;
     let run = Uuid::from_slice(&bytes[..16]).ok()?;
     let wait = Uuid::from_slice(&bytes[16..32]).ok()?;
     Some((RunId::from_uuid(run), WaitId::from_uuid(wait)))
 }
 
-fn code(secret: &Secret, identities: &[u8]) -> Hmac<Sha256> {
+fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
     let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes());
     let Ok(mut mac) = mac else {
         unreachable!("any key length makes an HMAC")
     };
-    mac.update(b"semel.callback.1");
+    mac.update(domain.tag());
     mac.update(identities);
     mac
 }

@@ -1,6 +1,7 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
 mod control;
+mod http;
 mod pending;
 mod step;
 mod trigger;

@@ -3,6 +3,7 @@
 //!
 //! Two files that mean the same have one canonical form and so one [`Digest`].
 
+mod approval;
 mod control;
 mod db;
 mod digest;
@@ -15,9 +16,11 @@ mod notify;
 mod signature;
 mod ssh;
 mod step;
+mod task;
 mod topic;
 mod trigger;
 
+pub use approval::ApprovalStep;
 pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, Parallel, Switch};
 pub use db::DbStep;
 pub use digest::{Digest, DigestError};
@@ -30,6 +33,7 @@ pub use notify::NotifyStep;
 pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
+pub use task::TaskStep;
 pub use topic::Topic;
 pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
 
@@ -131,6 +135,21 @@ impl Flow {
             .filter_map(Step::connection)
             .chain(probes)
             .collect()
+    }
+
+    /// The steps of the flow that ask people, in order.
+    pub fn approvals(&self) -> impl Iterator<Item = &Step> {
+        self.steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::Approval(_)))
+    }
+
+    /// Whether who started a run makes a difference.
+    #[must_use]
+    pub fn asks_who_started(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|step| matches!(&step.action, Action::Approval(approval) if approval.not_starter))
     }
 
     /// The waits of the flow that a callback ends, by step, in order.

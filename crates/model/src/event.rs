@@ -8,6 +8,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::{Asked, Decision, OnTimeout, Told};
 use crate::effect::{Licence, Witness};
 use crate::guard::Guard;
 use crate::id::{EffectId, RunId, WaitId};
@@ -36,6 +37,9 @@ pub enum Event {
         /// The run that asked for it, and waits for its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         caller: Option<Caller>,
+        /// Who started it, where a person or a program did by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A part of another run: an item of a `foreach`, or a branch of a `parallel`.
     Begun {
@@ -238,6 +242,39 @@ pub enum Event {
         step: String,
         /// How.
         how: WaitEnd,
+    },
+    /// People were asked for a decision.
+    ApprovalOpened {
+        /// The step's path.
+        step: String,
+        /// The approval.
+        wait: WaitId,
+        /// When it ends by itself; never, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+        /// What they were asked.
+        asked: Box<Asked>,
+    },
+    /// They were told again, or others too.
+    ApprovalTold {
+        /// The step's path.
+        step: String,
+        /// What.
+        what: Told,
+    },
+    /// A person decided.
+    ApprovalDecided {
+        /// The step's path.
+        step: String,
+        /// What.
+        decision: Decision,
+    },
+    /// Nobody decided in time.
+    ApprovalElapsed {
+        /// The step's path.
+        step: String,
+        /// What holds then.
+        policy: OnTimeout,
     },
     /// The run is kept for a person.
     Parked {

@@ -5,6 +5,7 @@
 //! a [`claim`], the claim makes a [`run`], the run makes [`effect`]s and [`wait`]s, and what
 //! happened is told in [`event`]s.
 
+pub mod approval;
 pub mod claim;
 pub mod connection;
 pub mod effect;
@@ -25,6 +26,7 @@ pub mod run;
 pub mod secret;
 pub mod slot;
 pub mod span;
+pub mod task;
 pub mod trigger;
 pub mod wait;
 

@@ -105,6 +105,7 @@ impl Fault {
         self.code.starts_with("http-")
             || self.code.starts_with("sql-")
             || self.code == "rows-unexpected"
+            || (self.code.starts_with("task-") && self.code != "task-timed-out")
     }
 }
 

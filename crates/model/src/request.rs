@@ -4,6 +4,7 @@
 //! change of a flow, a connection, a worker or a library can alter what goes out under the same
 //! key. What signs a call in is no part of it: that is read from the connection when it is sent.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ pub enum Call {
     Emit(Emission),
     /// A run of another flow.
     Start(RunStart),
+    /// Work for a program outside.
+    Task(TaskRequest),
 }
 
 impl Call {
@@ -49,6 +52,7 @@ impl Call {
             Self::Persist(_) => "persist",
             Self::Emit(_) => "emit",
             Self::Start(_) => "call",
+            Self::Task(_) => "task",
         }
     }
 
@@ -61,7 +65,7 @@ impl Call {
             Self::Ssh(request) => Some(&request.connection),
             Self::Notify(message) => Some(&message.connection),
             Self::Llm(request) => Some(&request.connection),
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => None,
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) | Self::Task(_) => None,
         }
     }
 
@@ -74,9 +78,25 @@ impl Call {
             Self::Ssh(request) => request.timeout,
             Self::Notify(message) => message.timeout,
             Self::Llm(request) => request.timeout,
+            // A worker that is silent for longer is taken to be lost.
+            Self::Task(request) => request.lease,
             Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => Span::default(),
         }
     }
+}
+
+/// Work for a program outside, rendered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskRequest {
+    /// The queue that workers take it from.
+    pub queue: String,
+    /// What the worker gets.
+    pub input: Value,
+    /// How long a worker may be silent.
+    pub lease: Span,
+    /// When its time is over in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// One HTTP request, rendered.

@@ -39,6 +39,8 @@ pub(crate) struct Caller {
     pub(crate) token: String,
     /// When the token stops working.
     pub(crate) expires_at: Timestamp,
+    /// The groups that its owner belongs to.
+    pub(crate) groups: Vec<String>,
 }
 
 impl Caller {
@@ -68,6 +70,7 @@ impl FromRequestParts<App> for Caller {
             namespace,
             token: row.name,
             expires_at: row.expires_at,
+            groups: row.groups,
         };
         app.verified.keep(&presented, &caller);
         Ok(caller)
@@ -127,6 +130,7 @@ pub(crate) async fn whoami(caller: Caller) -> Answered {
         namespace: caller.namespace,
         token: caller.token,
         expires_at: caller.expires_at,
+        groups: caller.groups,
     })
 }
 
@@ -140,6 +144,7 @@ mod tests {
             namespace: "main".parse().unwrap(),
             token: "laptop".to_owned(),
             expires_at: Timestamp::UNIX_EPOCH,
+            groups: Vec::new(),
         }
     }
 

@@ -154,7 +154,7 @@ fn read_back(status: u16, body: Value) -> Result<Reply, Refusal> {
 }
 
 /// The command's identity: sixteen bytes of SHA-256 over length-prefixed parts.
-fn identify(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
+pub(crate) fn identify(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
     let mut hasher = Sha256::new_with_prefix("semel.command.1");
     for part in [caller.namespace.as_str().as_bytes(), verb.as_bytes(), key] {
         hasher.update((part.len() as u64).to_be_bytes());

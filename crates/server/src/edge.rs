@@ -80,6 +80,17 @@ impl Edge {
         }
     }
 
+    /// The answer to an address that opens nothing. Whoever guesses is told to stay away.
+    pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> Refusal {
+        let checked = self
+            .source(peer)
+            .map(|source| self.unproven_by_source.check_key(&source));
+        match checked {
+            Some(Err(until)) => too_many(until.wait_time_from(self.clock.now())),
+            Some(Ok(())) | None => Refusal::plain(code),
+        }
+    }
+
     /// The address to count by, while there is room for it.
     fn source(&self, peer: Peer) -> Option<IpAddr> {
         if self.unproven_by_source.len() >= SOURCES_MAX {

@@ -6,13 +6,14 @@
 //! - `serve` accepts connections and `routes` sends each request to its module.
 //! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
 //! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
-//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `flows`, `connections`, `secrets` and
-//!   `subscriptions` are the API's nouns.
+//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
+//!   `connections`, `secrets` and `subscriptions` are the API's nouns.
 //! - `refusal` is every answer that is no.
 
 mod access;
 mod answer;
 mod app;
+mod approvals;
 mod body;
 mod callbacks;
 mod commands;
@@ -37,6 +38,7 @@ mod secrets;
 mod serve;
 mod starts;
 mod subscriptions;
+mod tasks;
 mod waits;
 
 pub mod token;

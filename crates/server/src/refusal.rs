@@ -62,6 +62,11 @@ impl Refusal {
         self
     }
 
+    /// What is said, for an answer that is no problem in JSON.
+    pub(crate) fn into_problem(self) -> Problem {
+        *self.0
+    }
+
     /// What is said.
     #[cfg(test)]
     pub(crate) fn problem(&self) -> &Problem {

@@ -11,8 +11,8 @@ use semel_api::Code;
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
-    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters, parts,
-    resources, runs, secrets, starts, subscriptions, waits,
+    access, approvals, callbacks, connections, duplicates, effects, flows, health, hooks, keys,
+    meters, parts, resources, runs, secrets, starts, subscriptions, tasks, waits,
 };
 
 /// Every route.
@@ -22,6 +22,10 @@ pub(crate) fn build(app: App) -> Router {
         .route(
             "/callbacks/{token}",
             post(callbacks::receive).get(callbacks::explain),
+        )
+        .route(
+            "/approvals/{token}",
+            get(approvals::page).post(approvals::submit),
         )
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -73,6 +77,7 @@ fn api() -> Router<App> {
         .route("/secrets/rotate", post(secrets::rotate))
         .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
         .merge(subscribing())
+        .merge(outside())
         .layer(map_response(keep_out_of_caches))
 }
 
@@ -95,6 +100,20 @@ fn subscribing() -> Router<App> {
         )
 }
 
+/// What programs and people outside do.
+fn outside() -> Router<App> {
+    Router::new()
+        .route("/tasks", get(tasks::list))
+        .route("/tasks/claim", post(tasks::claim))
+        .route("/tasks/{task}", get(tasks::show))
+        .route("/tasks/{task}/heartbeat", post(tasks::renew))
+        .route("/tasks/{task}/complete", post(tasks::complete))
+        .route("/tasks/{task}/fail", post(tasks::fail))
+        .route("/approvals", get(approvals::list))
+        .route("/approvals/{approval}", get(approvals::show))
+        .route("/approvals/{approval}/decide", post(approvals::decide))
+}
+
 /// What the API tells is for whoever holds the token.
 async fn keep_out_of_caches(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
@@ -115,6 +134,7 @@ async fn wrong_method(method: Method) -> Refusal {
 pub(crate) fn loggable(uri: &Uri) -> &str {
     match uri.path() {
         path if path.starts_with("/callbacks/") => "/callbacks/…",
+        path if path.starts_with("/approvals/") => "/approvals/…",
         path => path,
     }
 }
@@ -128,6 +148,10 @@ mod tests {
         assert_eq!(
             loggable(&Uri::from_static("/callbacks/hush")),
             "/callbacks/…"
+        );
+        assert_eq!(
+            loggable(&Uri::from_static("/approvals/hush")),
+            "/approvals/…"
         );
         assert_eq!(loggable(&Uri::from_static("/v1/runs?key=k")), "/v1/runs");
     }

@@ -56,6 +56,7 @@ pub(crate) async fn start(
 ) -> Answered {
     let asked = read_asked(&payload)?;
     let start = Start {
+        by: Some(caller.token),
         namespace_id: caller.namespace_id,
         namespace: caller.namespace,
         flow: flow.flow()?,

@@ -6,8 +6,9 @@
 //! once through a [`writer`]: while one commit is in flight the next batch gathers.
 //!
 //! Locks on `queue` rows are taken in the order of their run's identity, and before locks on
-//! `waits` and `kv`, so that two batches never wait for each other in a circle.
+//! `waits`, `tasks`, `approvals` and `kv`, so that two batches never wait for each other in a circle.
 
+pub mod approvals;
 pub mod audit;
 pub mod cell;
 pub mod claims;
@@ -19,6 +20,7 @@ pub mod effects;
 pub mod evidence;
 pub mod flows;
 pub mod health;
+pub mod hears;
 pub mod journal;
 pub mod kv;
 pub mod link;
@@ -38,6 +40,7 @@ pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
 pub mod subscriptions;
+pub mod tasks;
 pub mod tokens;
 pub mod traffic;
 pub mod waits;
@@ -49,6 +52,8 @@ pub use migrate::{MigrateError, migrate};
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
+        ("approvals", approvals::STATEMENTS),
+        ("approvals", approvals::VIEWS),
         ("audit", audit::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
@@ -76,6 +81,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
         ("subscriptions", subscriptions::STATEMENTS),
+        ("tasks", tasks::STATEMENTS),
+        ("tasks", tasks::ANSWERS),
+        ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),
         ("waits", waits::STATEMENTS),

@@ -36,6 +36,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0005_control",
         text: include_str!("../../../migrations/0005_control.sql"),
     },
+    Migration {
+        name: "0006_people",
+        text: include_str!("../../../migrations/0006_people.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -15,6 +15,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
+use crate::hears::Hears;
 use crate::link::{Link, Ready};
 use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
@@ -342,6 +343,7 @@ pub async fn sleep_on(
     session: SessionId,
     (due_at, stage): (Option<Timestamp>, Stage),
     saw_cancel: bool,
+    hears: Hears,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
     let values: [&(dyn ToSql + Sync); 6] = [
@@ -352,7 +354,16 @@ pub async fn sleep_on(
         &stage,
         &saw_cancel,
     ];
-    Ok(cell.reader().await?.execute(SLEEP_ON, &values).await? == 1)
+    let mut client = cell.reader().await?;
+    let Some((heard, ids)) = hears.statement() else {
+        return Ok(client.execute(SLEEP_ON, &values).await? == 1);
+    };
+    // The second statement sees what the first had to wait for.
+    let tx = client.transaction().await?;
+    let slept = tx.execute(SLEEP_ON, &values).await? == 1;
+    tx.execute(heard, &[&ids]).await?;
+    tx.commit().await?;
+    Ok(slept)
 }
 
 /// Asks for a run's end. False when it has ended, or is none of this namespace's.

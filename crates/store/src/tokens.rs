@@ -8,11 +8,11 @@ use crate::cell::{Cell, ReadError};
 use crate::flows;
 
 const INSERT: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5))";
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6)";
 
 const FIND: &str = "
-    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at
+    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment()";
@@ -35,6 +35,8 @@ pub struct TokenRow {
     pub digest: Vec<u8>,
     /// When it stops working.
     pub expires_at: Timestamp,
+    /// The groups that its owner belongs to.
+    pub groups: Vec<String>,
 }
 
 /// Keeps a token's digest; its namespace is made unless it is there.
@@ -45,12 +47,16 @@ pub async fn insert(
     name: &str,
     digest: &[u8],
     lifetime: Span,
+    groups: &[String],
 ) -> Result<(), ReadError> {
     let namespace_id = flows::ensure_namespace(cell, namespace).await?;
     let secs = lifetime.as_millis() as f64 / 1e3;
     let client = cell.reader().await?;
     client
-        .execute(INSERT, &[&id, &namespace_id, &name, &digest, &secs])
+        .execute(
+            INSERT,
+            &[&id, &namespace_id, &name, &digest, &secs, &groups],
+        )
         .await?;
     Ok(())
 }
@@ -65,6 +71,7 @@ pub async fn find(cell: &Cell, id: Uuid) -> Result<Option<TokenRow>, ReadError> 
         name: row.get(2),
         digest: row.get(3),
         expires_at: row.get(4),
+        groups: row.get(5),
     }))
 }
 

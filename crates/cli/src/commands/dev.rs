@@ -155,7 +155,7 @@ async fn keep_token(folder: &Folder, cell: &Cell) -> Result<(), Problem> {
     {
         return Ok(());
     }
-    let token = access::make_token(cell, "dev").await?;
+    let token = access::make_token(cell, "dev", &[]).await?;
     folder.write("token", &token)
 }
 

@@ -24,6 +24,12 @@ pub(crate) struct Arguments {
     /// Make another token, although there are some.
     #[arg(long)]
     new_token: bool,
+    /// What the token is called: whoever has it is known by this name, to approvals too.
+    #[arg(long, value_name = "NAME", requires = "new_token")]
+    token_name: Option<String>,
+    /// A group that the token's owner belongs to; may be given more than once.
+    #[arg(long, value_name = "GROUP", requires = "new_token")]
+    group: Vec<String>,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
@@ -34,7 +40,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .map_err(|error| Problem::local(chain(&error)))?
         == 0;
     let token = if first || arguments.new_token {
-        Some(access::make_token(&cell, if first { "first" } else { "migrate" }).await?)
+        let usual = if first { "first" } else { "migrate" };
+        let name = arguments.token_name.as_deref().unwrap_or(usual);
+        Some(access::make_token(&cell, name, &arguments.group).await?)
     } else {
         None
     };

@@ -9,6 +9,7 @@ use semel_model::outcome::Fault;
 use semel_model::run::EndState;
 use serde_json::Value;
 
+mod approvals;
 mod ways;
 
 use super::value;
@@ -43,6 +44,11 @@ fn sentence(event: &Value) -> (Tone, String) {
 const fn tone(event: &Event) -> Tone {
     match event {
         Event::Done { .. } => Tone::Good,
+        Event::ApprovalDecided { decision, .. } => match decision.approved {
+            true => Tone::Good,
+            false => Tone::Bad,
+        },
+        Event::ApprovalElapsed { .. } => Tone::Odd,
         Event::Failed { .. } | Event::ReadFailed { .. } | Event::Broken { .. } => Tone::Bad,
         Event::Doubted { .. } | Event::Parked { .. } | Event::Undoing { .. } => Tone::Odd,
         Event::FanEnded { fault: Some(_), .. } => Tone::Bad,
@@ -65,6 +71,8 @@ const fn tone(event: &Event) -> Tone {
         | Event::Licensed { .. }
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. }
+        | Event::ApprovalOpened { .. }
+        | Event::ApprovalTold { .. }
         | Event::Resumed { .. } => Tone::Plain,
     }
 }
@@ -94,6 +102,10 @@ fn tell(event: &Event) -> String {
             WaitEnd::TimedOut => format!("{step}: nobody answered in time"),
             WaitEnd::Answered { payload } => format!("{step}: answered with {}", value(payload)),
         },
+        Event::ApprovalOpened { .. }
+        | Event::ApprovalTold { .. }
+        | Event::ApprovalDecided { .. }
+        | Event::ApprovalElapsed { .. } => approvals::tell(event),
         Event::Ended {
             state,
             result,

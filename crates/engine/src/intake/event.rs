@@ -64,6 +64,7 @@ impl Engine {
             query: Value::Null,
             caller: None,
             resumes,
+            by: None,
         })
         .await
     }

@@ -148,6 +148,7 @@ impl Engine {
             headers,
             query,
             caller: None,
+            by: None,
         };
         match earlier {
             None => self.accept(inbound).await,

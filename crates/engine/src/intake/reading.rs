@@ -119,6 +119,7 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
         query,
         release,
         caller,
+        by,
         ..
     } = inbound;
     let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
@@ -131,6 +132,9 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
     if let Some(caller) = caller {
         let Caller { run, wait } = caller;
         row.push_str(&format!(r#","caller":{{"run":"{run}","wait":"{wait}"}}"#));
+    }
+    if let Some(by) = by {
+        row.push_str(&format!(r#","by":{}"#, Value::from(by.as_str())));
     }
     row.push_str("}]");
     row
@@ -145,6 +149,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
         headers: kept(inbound.release.reads_headers, &inbound.headers),
         query: kept(inbound.release.reads_query, &inbound.query),
         caller: inbound.caller,
+        by: inbound.by.clone(),
     };
     let mut state = RunState::new(run);
     state.begin(accepted);

@@ -9,10 +9,13 @@ use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
 use semel_model::{EffectId, Fault, Guard, RunId, SessionId, WaitId};
+use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
+use semel_store::tasks::TaskChange;
 
+mod outside;
 mod points;
 mod words;
 
@@ -39,6 +42,8 @@ pub(super) struct Notes {
     events: Vec<Event>,
     effects: Vec<EffectChange>,
     waits: Vec<WaitChange>,
+    tasks: Vec<TaskChange>,
+    approvals: Vec<ApprovalChange>,
     kv: Option<Write>,
     emitted: Vec<Emitted>,
     record: Option<RecordChange>,
@@ -79,7 +84,7 @@ impl Notes {
     /// more than that.
     pub(super) fn take_opening(&mut self) -> Option<(Vec<Event>, Option<EffectChange>)> {
         let more = self.kv.is_some() || self.record.is_some() || !self.emitted.is_empty();
-        if more || !self.waits.is_empty() {
+        if more || !self.waits.is_empty() || !self.tasks.is_empty() || !self.approvals.is_empty() {
             return None;
         }
         let effect = match self.effects.len() {
@@ -107,6 +112,7 @@ impl Notes {
 
     /// Notes an event, and what it makes of ledger, waits and record.
     pub(super) fn add(&mut self, flow: &Flow, run: RunId, event: Event) {
+        self.ask_outside(flow, run, &event);
         match &event {
             Event::Intended {
                 step,
@@ -230,6 +236,10 @@ impl Notes {
             | Event::Licensed { .. }
             | Event::WaitOpened { .. }
             | Event::WaitEnded { .. }
+            | Event::ApprovalOpened { .. }
+            | Event::ApprovalTold { .. }
+            | Event::ApprovalDecided { .. }
+            | Event::ApprovalElapsed { .. }
             | Event::Parked { .. }
             | Event::Resumed { .. } => {}
         }
@@ -320,6 +330,8 @@ impl Notes {
             events: std::mem::take(&mut self.events),
             effects: std::mem::take(&mut self.effects),
             waits: std::mem::take(&mut self.waits),
+            tasks: std::mem::take(&mut self.tasks),
+            approvals: std::mem::take(&mut self.approvals),
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
             record: self.record.take(),

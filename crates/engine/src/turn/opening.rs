@@ -15,6 +15,7 @@ use crate::catalogue::Release;
 use crate::decide::{Act, Sight, decide};
 use crate::engine::{Inner, chance};
 use crate::fold::RunState;
+use crate::outside::Outside;
 
 /// A run whose first intent is to be accepted with it.
 pub(crate) struct Opening {
@@ -47,6 +48,7 @@ impl Opening {
             cancel: false,
             answers: &[],
             evidence: &[],
+            outside: &Outside::Nothing,
         };
         let (events, act) = decide(&mut state, &sight);
         let Act::Perform(call) = act else {

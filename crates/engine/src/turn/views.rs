@@ -5,6 +5,7 @@ use semel_model::{Key, RunId};
 use serde_json::{Value, json};
 
 use super::fan::branch_run;
+use crate::approvals;
 use crate::catalogue::Release;
 use crate::engine::Inner;
 use crate::fold::RunState;
@@ -21,6 +22,12 @@ pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Ke
     for step in release.flow.callbacks() {
         if let Some(owner) = owner(&release.flow, state, step) {
             let url = crate::waits::address(inner, owner, step.id.as_str());
+            waits.insert(step.id.to_string(), json!({ "url": url }));
+        }
+    }
+    for step in release.flow.approvals() {
+        if let Some(owner) = owner(&release.flow, state, step) {
+            let url = approvals::address(inner, owner, step.id.as_str());
             waits.insert(step.id.to_string(), json!({ "url": url }));
         }
     }

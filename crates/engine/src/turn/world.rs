@@ -50,7 +50,8 @@ impl Turn {
             | Call::Ssh(_)
             | Call::Notify(_)
             | Call::Llm(_)
-            | Call::Persist(_) => {}
+            | Call::Persist(_)
+            | Call::Task(_) => {}
         }
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())

@@ -10,7 +10,7 @@ use semel_store::runs::Standing;
 use semel_store::writer::WriteError;
 
 use super::{Stop, Turn, notes};
-use crate::lease;
+use crate::{lease, outside};
 
 impl Turn {
     /// An effect's outcome is written before anything slow is built on it.
@@ -34,6 +34,7 @@ impl Turn {
         let transition = self.notes.take(self.identity(), lease.clone());
         let end = transition.record.clone();
         let emits = !transition.emitted.is_empty();
+        let opens = !transition.tasks.is_empty();
         fault::point(before, &self.key.text()).await;
         let written = self.inner.record.write(transition).await;
         fault::point(after, &self.key.text()).await;
@@ -46,6 +47,9 @@ impl Turn {
                 self.recorded_parked = self.state.parked;
                 if emits {
                     self.inner.emitted.notify_one();
+                }
+                if opens {
+                    self.inner.desks.opened.notify_waiters();
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
@@ -115,7 +119,8 @@ impl Turn {
         let session = self.tenure.session;
         let rest = (due_at, stage);
         let (cell, run) = (&self.inner.cell, self.run);
-        match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel).await {
+        let hears = outside::hears(&self.state);
+        match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {
                 self.settled = true;
                 Ok(())

@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod approvals;
 mod control;
 mod deliveries;
 mod destinations;
@@ -11,6 +12,7 @@ mod locks;
 mod parts;
 mod questions;
 mod resources;
+mod tasks;
 mod told;
 mod waits;
 mod world;

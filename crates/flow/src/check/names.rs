@@ -114,14 +114,16 @@ fn unknown_step(outline: &Outline<'_>, path: &Path, at: Option<StepIndex>, field
 
 fn unknown_wait(outline: &Outline<'_>, path: &Path) -> Problem {
     let id = path.fields.first()?;
-    let calls_back =
-        |index: StepIndex| outline.body(index).is_some_and(|body| body.has("callback"));
+    let calls_back = |index: StepIndex| {
+        let body = outline.body(index);
+        body.is_some_and(|body| body.has("callback") || body.shape.name == "approval")
+    };
     if outline.find(id).is_some_and(calls_back) {
         return None;
     }
     let known = outline.steps.iter().enumerate();
     let known = known.filter(|(index, _)| calls_back(*index));
-    let message = format!("no step `{id}` waits for a callback");
+    let message = format!("no step `{id}` waits for a callback or an approval");
     let help = match nearest(id, known.map(|(_, step)| step.id)) {
         Some(near) => format!("did you mean `waits.{near}`?"),
         None => format!("add a step `{id}` with `wait: {{ callback: true, within: 7d }}`"),

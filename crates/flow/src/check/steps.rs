@@ -2,6 +2,7 @@
 
 mod guard;
 mod http;
+mod people;
 
 pub(crate) use http::{env_of, folded, is_header_name};
 
@@ -76,6 +77,8 @@ impl<'t> Check<'_, 't, '_> {
             "wait" => self.wait(body),
             "db" => self.sql(body),
             "ssh" => self.ssh(body),
+            "emit" => self.emit(body),
+            "approval" => self.approval(body),
             _ => {}
         }
     }

@@ -209,7 +209,18 @@ pub(super) static APPROVAL: Shape = Shape::new(
             "What holds where nobody answered.",
         )
         .default("reject"),
+        field(
+            "remind",
+            Takes::Span(60_000, YEAR),
+            "How often people are told again while nobody answered.",
+        ),
         field("login", Takes::Truth, "Whether a link alone is not enough.").default("false"),
+        field(
+            "not_starter",
+            Takes::Truth,
+            "Whether whoever started the run may not answer; a link alone is then not enough.",
+        )
+        .default("false"),
     ],
 );
 

@@ -6,9 +6,9 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::tree::{Outline, Record};
 
 /// What a step can do in this build.
-const ACTIONS: [&str; 16] = [
+const ACTIONS: [&str; 18] = [
     "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit", "call",
-    "switch", "foreach", "parallel", "fail", "return",
+    "switch", "foreach", "parallel", "fail", "return", "task", "approval",
 ];
 /// Fields of a step that this build does not act on.
 const STEP_FIELDS: [&str; 2] = ["key", "scope"];

@@ -1,18 +1,18 @@
 //! Steps of a release.
 
-use semel_model::connection::KeyPlace;
-use semel_model::request::{CacheScope, NextPage, Pages};
+use semel_model::approval::OnTimeout;
+use semel_model::request::CacheScope;
 use semel_model::{Guard, RetryPolicy, Span};
 use serde_json::Value as Json;
 
 use super::control;
-use crate::check::folded;
-use crate::effect::{Facts, guards, is_decided_by_connection, method};
+use super::http::request;
+use crate::effect::{Facts, guards, is_decided_by_connection};
 use crate::grammar::ACTIONS;
 use crate::release::{
-    Action, Ask, Body, CallStep, DbStep, EmitStep, FailStep, Follow, KvStep, KvVerb, LlmStep,
-    Method, NotifyStep, PartTemplate, PersistStep, Probe, Request, SshStep, Step, StepGuard,
-    TextMap, Topic, Wait,
+    Action, ApprovalStep, Ask, CallStep, DbStep, EmitStep, FailStep, Follow, KvStep, KvVerb,
+    LlmStep, NotifyStep, PersistStep, Probe, SshStep, Step, StepGuard, TaskStep, TextMap, Topic,
+    Wait,
 };
 use crate::template::{Template, TextTemplate};
 use crate::tree::{Item, Outline, Record, StepIndex, Value};
@@ -99,89 +99,10 @@ fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Optio
             event: body.text("event")?.to_owned(),
             data: template(body, "data"),
         })),
+        "task" => Some(Action::Task(Box::new(task(body)?))),
+        "approval" => Some(Action::Approval(Box::new(approval(body)))),
         _ => None,
     }
-}
-
-fn request(body: &Record, env: &Json) -> Option<Request> {
-    let name = method(body)?;
-    let method = Method::ALL
-        .into_iter()
-        .find(|method| method.field() == name)?;
-    let mut headers = texts(body, "headers", str::to_ascii_lowercase)?;
-    if let Some(version) = text(body, "if_match") {
-        headers.insert("if-match".to_owned(), version);
-    }
-    Some(Request {
-        connection: body.text("connection").map(str::to_owned),
-        method,
-        url: folded(&text(body, name)?, env).ok()?,
-        headers,
-        query: texts(body, "query", str::to_owned)?,
-        body: body_of(body)?,
-        key_as: body.map("key_as").and_then(key_place),
-        pages: body.map("pages").and_then(pages),
-        timeout: body.span_of("timeout")?,
-    })
-}
-
-/// The body of a request: nothing, or what one of its fields says.
-fn body_of(body: &Record) -> Option<Option<Body>> {
-    let field = body.which(&["json", "text", "form", "multipart", "file"]);
-    Some(match field {
-        Some("json") => Some(Body::Json(template(body, "json")?)),
-        Some("text") => Some(Body::Text(text(body, "text")?)),
-        Some("form") => Some(Body::Form(texts(body, "form", str::to_owned)?)),
-        Some("multipart") => Some(Body::Multipart(parts(body)?)),
-        Some(_) => Some(Body::File(text(body, "file")?)),
-        None => None,
-    })
-}
-
-fn parts(body: &Record) -> Option<TextMap<PartTemplate>> {
-    let Some(Value::Named(entries)) = body.value("multipart") else {
-        return None;
-    };
-    let mut parts = TextMap::new();
-    for entry in entries {
-        let part = match entry.value.as_holes() {
-            Some(text) => PartTemplate::Text(text.clone()),
-            None => {
-                let file = entry.value.as_map()?;
-                PartTemplate::File {
-                    file: text(file, "file")?,
-                    name: text(file, "name"),
-                }
-            }
-        };
-        parts.insert(entry.name.clone(), part);
-    }
-    Some(parts)
-}
-
-fn key_place(record: &Record) -> Option<KeyPlace> {
-    let field = record.which(&["header", "field", "query"])?;
-    let name = record.text(field)?.to_owned();
-    Some(match field {
-        "header" => KeyPlace::Header(name),
-        "field" => KeyPlace::Field(name),
-        _ => KeyPlace::Query(name),
-    })
-}
-
-fn pages(record: &Record) -> Option<Pages> {
-    let next = match record.text("cursor") {
-        Some(path) => NextPage::Cursor {
-            path: path.to_owned(),
-            query: record.text("query").unwrap_or("cursor").to_owned(),
-        },
-        None => NextPage::Link,
-    };
-    Some(Pages {
-        items: record.text("items").unwrap_or_default().to_owned(),
-        next,
-        most: u32::try_from(record.whole("most").unwrap_or(100)).ok()?,
-    })
 }
 
 fn guard(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Option<StepGuard> {
@@ -340,6 +261,41 @@ fn persist(body: &Record) -> Option<PersistStep> {
     })
 }
 
+fn task(body: &Record) -> Option<TaskStep> {
+    Some(TaskStep {
+        queue: body.text("queue")?.to_owned(),
+        input: template(body, "input"),
+        lease: body.span_of("lease")?,
+        within: body.span_of("within"),
+    })
+}
+
+fn approval(body: &Record) -> ApprovalStep {
+    let not_starter = body.truth("not_starter") == Some(true);
+    ApprovalStep {
+        from: words(body, "from"),
+        escalate: words(body, "escalate"),
+        show: template(body, "show"),
+        within: body.span_of("within"),
+        remind: body.span_of("remind"),
+        on_timeout: match body.word("on_timeout") {
+            Some("fail") => OnTimeout::Fail,
+            Some("continue") => OnTimeout::Continue,
+            Some(_) | None => OnTimeout::Reject,
+        },
+        // A link does not say who follows it.
+        login: not_starter || body.truth("login") == Some(true),
+        not_starter,
+    }
+}
+
+/// The plain texts of a list.
+fn words(body: &Record, field: &str) -> Vec<String> {
+    let items = body.list(field).iter();
+    let texts = items.filter_map(|item| item.value.as_text());
+    texts.map(str::to_owned).collect()
+}
+
 fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {
     let texts = items.iter().map(|item| item.value.as_holes().cloned());
     texts.collect()
@@ -367,15 +323,15 @@ fn wait(body: &Record) -> Option<Wait> {
     }
 }
 
-fn text(record: &Record, field: &str) -> Option<TextTemplate> {
+pub(super) fn text(record: &Record, field: &str) -> Option<TextTemplate> {
     record.value(field).and_then(Value::as_holes).cloned()
 }
 
-fn template(record: &Record, field: &str) -> Option<Template> {
+pub(super) fn template(record: &Record, field: &str) -> Option<Template> {
     record.value(field).and_then(Value::as_template).cloned()
 }
 
-fn texts(
+pub(super) fn texts(
     record: &Record,
     field: &str,
     spell: impl Fn(&str) -> String,

@@ -6,6 +6,7 @@ use semel_model::{EffectId, Fault, Guard, RetryPolicy, Span, StepId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::approval::ApprovalStep;
 use super::control::{CallStep, FailStep, Follow, Foreach, Parallel, Switch};
 use super::db::DbStep;
 use super::guard::StepGuard;
@@ -15,6 +16,7 @@ use super::kv::KvStep;
 use super::llm::LlmStep;
 use super::notify::NotifyStep;
 use super::ssh::SshStep;
+use super::task::TaskStep;
 use super::topic::Topic;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::template::TextTemplate;
@@ -87,6 +89,10 @@ pub enum Action {
     Fail(FailStep),
     /// Ends the run with this result.
     Return(Expr),
+    /// Has a program outside do it.
+    Task(Box<TaskStep>),
+    /// Asks people.
+    Approval(Box<ApprovalStep>),
 }
 
 /// What a parked run waits for.
@@ -197,6 +203,8 @@ impl Step {
             Action::Parallel(_) => "parallel",
             Action::Fail(_) => "fail",
             Action::Return(_) => "return",
+            Action::Task(_) => "task",
+            Action::Approval(_) => "approval",
         }
     }
 
@@ -228,7 +236,9 @@ impl Step {
             | Action::Foreach(_)
             | Action::Parallel(_)
             | Action::Fail(_)
-            | Action::Return(_) => None,
+            | Action::Return(_)
+            | Action::Task(_)
+            | Action::Approval(_) => None,
         }
     }
 
@@ -246,6 +256,7 @@ impl Step {
     ) -> Result<Option<Call>, RenderError> {
         let call = match &self.action {
             Action::Function(_)
+            | Action::Approval(_)
             | Action::Wait(_)
             | Action::Switch(_)
             | Action::Foreach(_)
@@ -261,6 +272,7 @@ impl Step {
             Action::Persist(persist) => Call::Persist(persist.render(scope)?),
             Action::Emit(emit) => Call::Emit(emit.render(scope)?),
             Action::Call(call) => Call::Start(call.render(scope)?),
+            Action::Task(task) => Call::Task(task.render(scope)?),
         };
         match call.connection() {
             Some(name) if find(name).is_none() => Err(RenderError::NoConnection(name.to_owned())),
@@ -294,6 +306,8 @@ impl Step {
             | Action::Kv(_)
             | Action::Emit(_)
             | Action::Call(_)
+            | Action::Task(_)
+            | Action::Approval(_)
             | Action::Function(_)
             | Action::Wait(_)
             | Action::Switch(_)
@@ -347,6 +361,10 @@ impl Step {
                 exprs
             }
             Action::Emit(emit) => emit.data.iter().flat_map(|data| data.exprs()).collect(),
+            Action::Task(task) => task.input.iter().flat_map(|input| input.exprs()).collect(),
+            Action::Approval(approval) => {
+                approval.show.iter().flat_map(|show| show.exprs()).collect()
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
 mod access;
+mod approvals;
 mod authentic;
 mod callbacks;
 mod commands;
@@ -17,4 +18,5 @@ mod secrets;
 mod signing;
 mod starts;
 mod subscriptions;
+mod tasks;
 mod world;

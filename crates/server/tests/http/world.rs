@@ -119,15 +119,27 @@ async fn new_database() -> Result<Database> {
 }
 
 async fn add_token(cell: &Cell, namespace: &str) -> Result<String> {
+    add_token_of(cell, namespace, "test", &[]).await
+}
+
+/// Makes a token of somebody.
+pub(crate) async fn add_token_of(
+    cell: &Cell,
+    namespace: &str,
+    name: &str,
+    groups: &[&str],
+) -> Result<String> {
+    let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
     let minted = token::mint()?;
     let lifetime = Span::from_secs(3_600);
     tokens::insert(
         cell,
         minted.id,
         &namespace.parse()?,
-        "test",
+        name,
         &minted.digest,
         lifetime,
+        &groups,
     )
     .await?;
     Ok(minted.text)

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
-use crate::{effects, kv, listeners, outbox};
+use crate::{approvals, effects, kv, listeners, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -66,6 +66,8 @@ pub(super) struct Columns<'a> {
     pub(super) elapsed: Vec<Uuid>,
     pub(super) elapsed_count: i64,
     pub(super) cancelled: Vec<Uuid>,
+    pub(super) tasks: tasks::Rows<'a>,
+    pub(super) approvals: approvals::Rows<'a>,
     pub(super) parked: Vec<Uuid>,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
@@ -113,6 +115,8 @@ impl<'a> Columns<'a> {
             elapsed: Vec::new(),
             elapsed_count: 0,
             cancelled: Vec::new(),
+            tasks: tasks::Rows::default(),
+            approvals: approvals::Rows::default(),
             parked: Vec::new(),
             records: Records::default(),
             sets: kv::Rows::default(),
@@ -158,6 +162,12 @@ impl<'a> Columns<'a> {
         {
             self.parts.runs.push(*item.run.as_uuid());
             self.parts.states.push(record.state.as_str());
+        }
+        for change in &item.tasks {
+            self.tasks.push(item, change);
+        }
+        for change in &item.approvals {
+            self.approvals.push(item, change);
         }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{evidence, kv, listeners, locks, outbox, parts, waits};
+use crate::{approvals, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -37,6 +37,13 @@ pub(super) const FOLLOWERS: &[&str] = &[
     parts::END,
     listeners::OPEN,
     listeners::CLOSE,
+    tasks::OPEN,
+    tasks::REOPEN,
+    tasks::WITHDRAW,
+    approvals::OPEN,
+    approvals::ELAPSE,
+    approvals::WITHDRAW,
+    approvals::HEAR,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -99,6 +106,10 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.listeners.values() {
             self.send(listeners::OPEN, values);
+        }
+        let people = columns.approvals.statements();
+        for (text, values) in columns.tasks.statements().into_iter().chain(people) {
+            self.send(text, values);
         }
         if !columns.parked.is_empty() {
             self.send(evidence::HEAR, vec![&columns.parked]);

@@ -6,10 +6,12 @@ use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
 
+use crate::approvals::ApprovalChange;
 use crate::kv::{self, Write};
 use crate::listeners::Topic;
 use crate::outbox::Emitted;
 use crate::runs::Stage;
+use crate::tasks::TaskChange;
 
 /// One step forward of one run.
 #[derive(Clone, Debug)]
@@ -32,6 +34,10 @@ pub struct Transition {
     pub effects: Vec<EffectChange>,
     /// Waits that open or run out.
     pub waits: Vec<WaitChange>,
+    /// Tasks that open, open again or are withdrawn.
+    pub tasks: Vec<TaskChange>,
+    /// Approvals that open, are told of again, run out or are withdrawn.
+    pub approvals: Vec<ApprovalChange>,
     /// The shared entry that is written in the same commit.
     pub kv: Option<Write>,
     /// Events that go out with the same commit.
@@ -62,6 +68,8 @@ impl Transition {
             || tells
             || !self.waits.is_empty()
             || self.ends_part()
+            || !self.tasks.is_empty()
+            || !self.approvals.is_empty()
             || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
     }
 }

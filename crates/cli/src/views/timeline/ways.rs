@@ -77,6 +77,10 @@ pub(super) fn tell(event: &Event) -> String {
         | Event::Licensed { .. }
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. }
+        | Event::ApprovalOpened { .. }
+        | Event::ApprovalTold { .. }
+        | Event::ApprovalDecided { .. }
+        | Event::ApprovalElapsed { .. }
         | Event::Parked { .. }
         | Event::Resumed { .. }
         | Event::Ended { .. } => String::new(),

@@ -32,6 +32,7 @@ impl Turn {
             | Current::Reading(_)
             | Current::Effect(_)
             | Current::Waiting { .. }
+            | Current::Approving(_)
             | Current::Broken(_) => None,
         };
         let (mut result, mut joined, mut fault) = (Value::Null, Value::Null, None);

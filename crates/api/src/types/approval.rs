@@ -1,0 +1,74 @@
+//! Approvals: what people are asked to decide, and what they decided.
+
+use jiff::Timestamp;
+use semel_model::approval::{Decision, Digest, State};
+use semel_model::{RunId, WaitId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A question to people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The approval.
+    pub approval: WaitId,
+    /// Its run.
+    pub run: RunId,
+    /// The flow.
+    pub flow: String,
+    /// The step's path.
+    pub step: String,
+    /// Where it stands.
+    pub state: State,
+    /// Who may decide: people or groups.
+    pub from: Vec<String>,
+    /// Who else may, once half of the time is over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalate: Vec<String>,
+    /// When that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalate_at: Option<Timestamp>,
+    /// What is decided about, as it was when people were asked.
+    pub shown: Value,
+    /// Its digest, which a decision has to name.
+    pub digest: Digest,
+    /// Whether the link alone is not enough.
+    pub login: bool,
+    /// Who may not decide, because they started the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_by: Option<String>,
+    /// When people were asked.
+    pub opened_at: Timestamp,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+}
+
+/// Says yes or no to what was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decide {
+    /// Yes or no.
+    pub approved: bool,
+    /// The digest of what was shown.
+    pub digest: Digest,
+    /// What there is to say about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A decision stands, made now or before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedApproval {
+    /// The approval.
+    pub approval: WaitId,
+    /// The run that goes on.
+    pub run: RunId,
+    /// The decision.
+    pub decision: Decision,
+}

@@ -1,0 +1,186 @@
+//! Tasks: work that programs outside take from a queue.
+
+use jiff::Timestamp;
+use semel_model::task::State;
+use semel_model::{EffectId, RunId, Span};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Asks for work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimTasks {
+    /// The queue.
+    pub queue: String,
+    /// How many at the most; 1 where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u16>,
+    /// How long to wait for work where there is none, up to 20 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+    /// What the worker calls itself, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// How long the worker may be silent; as the step says where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+}
+
+/// What there was to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimedTasks {
+    /// The tasks; none where none came in time.
+    pub tasks: Vec<ClaimedTask>,
+}
+
+/// A task in a worker's hands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimedTask {
+    /// The task.
+    pub task: EffectId,
+    /// The key of what it changes, the same on every attempt: to pass on to whoever takes keys.
+    pub key: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The step's path.
+    pub step: String,
+    /// The queue.
+    pub queue: String,
+    /// The number of the attempt, from 1.
+    pub attempt: i32,
+    /// What every heartbeat and answer has to carry.
+    pub token: i64,
+    /// How long the worker may be silent.
+    pub lease: Span,
+    /// When it counts as lost.
+    pub lease_until: Timestamp,
+    /// When the task's time is over in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// What there is to do.
+    pub input: Value,
+}
+
+/// Says that the worker is still at it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewTask {
+    /// The token of the claim.
+    pub token: i64,
+    /// How long the worker may be silent; as the step says where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+}
+
+/// The worker may go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenewedTask {
+    /// The task.
+    pub task: EffectId,
+    /// When the worker counts as lost.
+    pub lease_until: Timestamp,
+    /// Whether somebody asked for the run's end: the worker may stop and say that it failed.
+    pub cancel: bool,
+}
+
+/// It is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteTask {
+    /// The token of the claim.
+    pub token: i64,
+    /// What the flow reads as the step's result.
+    #[serde(default)]
+    pub result: Value,
+}
+
+/// It did not happen, or the worker cannot say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailTask {
+    /// The token of the claim.
+    pub token: i64,
+    /// A stable word for the kind of failure; `failed` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What happened, for people.
+    #[serde(default)]
+    pub message: String,
+    /// Whether another attempt may help.
+    #[serde(default)]
+    pub retryable: bool,
+    /// How long to stay away before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
+    /// Whether it may have happened: the step's guard then settles it.
+    #[serde(default)]
+    pub in_doubt: bool,
+}
+
+/// An answer is on record, now or before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredTask {
+    /// The task.
+    pub task: EffectId,
+    /// The run that goes on.
+    pub run: RunId,
+    /// Always true.
+    pub accepted: bool,
+}
+
+/// A task as people see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The task, which is the effect.
+    pub task: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The queue.
+    pub queue: String,
+    /// The step's path.
+    pub step: String,
+    /// Where it stands.
+    pub state: State,
+    /// The number of the latest attempt.
+    pub attempt: i32,
+    /// What the latest worker calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// When the latest attempt was opened.
+    pub opened_at: Timestamp,
+    /// When the worker that holds it counts as lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Timestamp>,
+    /// When its time is over in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// When the latest attempt ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What there is to do.
+    pub input: Value,
+    /// What the worker answered: `{result}`, `{fault}` or `{doubt}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
+}
+
+/// Which tasks to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskFilter {
+    /// Only of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only of this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Only in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Those that are over too.
+    #[serde(default)]
+    pub all: bool,
+    /// The most tasks of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+}

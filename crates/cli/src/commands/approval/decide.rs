@@ -1,0 +1,56 @@
+//! `semel approval approve` and `semel approval reject`.
+
+use semel_api::types::Decide;
+use semel_model::WaitId;
+use semel_model::approval::Digest;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::output::{self, Reader};
+use crate::remote;
+use crate::views;
+
+/// Decide what is shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The approval.
+    approval: WaitId,
+    /// What there is to say about it.
+    #[arg(long)]
+    comment: Option<String>,
+    /// The digest of what you saw; without it, what is shown now is decided, and shown first.
+    #[arg(long)]
+    digest: Option<String>,
+}
+
+pub(crate) async fn run(
+    ctx: &Context,
+    arguments: &Arguments,
+    approved: bool,
+) -> Result<Answer, Problem> {
+    let client = remote::client(ctx)?;
+    let digest = match &arguments.digest {
+        Some(digest) => Digest::from_text(digest),
+        None => {
+            let found = client.get_approval(arguments.approval).await?;
+            if ctx.reader == Reader::Person {
+                output::note(&views::approval::detail(&found, ctx.style));
+            }
+            found.digest
+        }
+    };
+    let decide = Decide {
+        approved,
+        digest,
+        comment: arguments.comment.clone(),
+    };
+    let answer = client.decide_approval(arguments.approval, &decide).await?;
+    let decided = answer.body;
+    let text = views::approval::decision(&decided.decision, ctx.style);
+    let next = format!("semel run watch {}", decided.run);
+    let done = Answer::done(&decided, text).next(next);
+    Ok(match answer.replayed {
+        true => done.note("it had been decided so before"),
+        false => done,
+    })
+}

@@ -1,0 +1,34 @@
+//! `semel approval show`.
+
+use semel_model::WaitId;
+use semel_model::approval::State;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// Show what is to be decided, and by whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The approval.
+    approval: WaitId,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let found = remote::client(ctx)?
+        .get_approval(arguments.approval)
+        .await?;
+    let answer = Answer::done(&found, views::approval::detail(&found, ctx.style));
+    Ok(match found.state {
+        State::Open => {
+            let words = format!("{} --digest {}", found.approval, found.digest);
+            answer
+                .next(format!("semel approval approve {words}"))
+                .next(format!("semel approval reject {words}"))
+        }
+        State::Decided | State::Elapsed | State::Withdrawn => {
+            answer.next(format!("semel run show {}", found.run))
+        }
+    })
+}

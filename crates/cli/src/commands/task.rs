@@ -1,0 +1,21 @@
+//! `semel task`: work that programs outside take.
+
+mod list;
+mod show;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// Look at work that programs outside take; `semel worker` takes it.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    List(list::Arguments),
+    Show(show::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Show(arguments) => show::run(ctx, arguments).await,
+    }
+}

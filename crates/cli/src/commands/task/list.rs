@@ -1,0 +1,45 @@
+//! `semel task list`.
+
+use semel_api::types::TaskFilter;
+use semel_model::RunId;
+use semel_model::task::State;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// List tasks that are not over, newest first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only of this queue.
+    #[arg(long, visible_alias = "type")]
+    queue: Option<String>,
+    /// Only of this run.
+    #[arg(long)]
+    run: Option<RunId>,
+    /// Only in this state: open, held, done, failed, lost or withdrawn.
+    #[arg(long)]
+    state: Option<State>,
+    /// Those that are over too.
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let filter = TaskFilter {
+        queue: arguments.queue.clone(),
+        run: arguments.run,
+        state: arguments.state,
+        all: arguments.all,
+        limit: None,
+    };
+    let page = remote::client(ctx)?.list_tasks(&filter).await?;
+    let answer = Answer::done(&page, views::task::table(&page.items, ctx.style));
+    let open = page.items.iter().find(|task| task.state == State::Open);
+    Ok(match (open, page.items.first()) {
+        (Some(task), _) => answer.next(format!("semel worker --queue {} -- COMMAND", task.queue)),
+        (None, Some(task)) => answer.next(format!("semel task show {}", task.task)),
+        (None, None) => answer.note("there are no such tasks"),
+    })
+}

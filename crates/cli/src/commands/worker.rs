@@ -1,0 +1,192 @@
+//! `semel worker`: runs a command for each task of a queue.
+
+mod job;
+mod report;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_api::types::{ClaimTasks, ClaimedTask};
+use semel_api::{Client, ClientError};
+use semel_model::{DeliveryId, Span};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::service::Signals;
+use report::Report;
+
+/// How long one request waits for work: a worker that is asked to stop waits for its end, because
+/// work that it was given must not get lost.
+const CLAIM_WAIT: Span = Span::from_const_secs(2);
+
+/// How long to rest at first, and at the most, from a server that does not answer.
+const REST: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// Run a command for each task of a queue.
+///
+/// The command gets the task's input as JSON on stdin, and SEMEL_TASK, SEMEL_KEY, SEMEL_ATTEMPT,
+/// SEMEL_RUN and SEMEL_STEP in its environment. What it writes to stdout is the step's result: JSON,
+/// or else the text itself. Exit code 0 says that it is done, 75 that it did not happen and another
+/// attempt may help, any other that it did not happen. A command that a signal ends leaves a doubt.
+///
+/// SIGTERM or Ctrl-C: what runs is finished, nothing new is begun; a second one ends at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  semel worker --queue images -- ./resize.sh
+  semel worker --queue images --parallel 4 --lease 30s -- python3 resize.py")]
+pub(crate) struct Arguments {
+    /// The queue, as the flow's `task` step names it.
+    #[arg(long, visible_alias = "type", value_name = "QUEUE")]
+    queue: String,
+    /// How many commands may run together.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    parallel: u16,
+    /// How long this worker may be silent before another one is given its tasks; as the step says
+    /// where nothing is said.
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    /// What this worker calls itself, for people.
+    #[arg(long)]
+    name: Option<String>,
+    /// End once there has been nothing to do for this long.
+    #[arg(long, value_name = "SPAN")]
+    until_idle: Option<Span>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let client = remote::client(ctx)?;
+    let mut signals = Signals::catch()?;
+    let worker = Worker {
+        client,
+        report: Arc::new(Report::new(ctx.reader)),
+        room: Arc::new(Semaphore::new(usize::from(arguments.parallel))),
+        jobs: TaskTracker::new(),
+        stop: CancellationToken::new(),
+        command: Arc::from(arguments.command.as_slice()),
+    };
+    worker.report.begin(&arguments.queue, arguments.parallel);
+    let working = async {
+        let ended = worker.work(arguments).await;
+        worker.jobs.close();
+        worker.jobs.wait().await;
+        ended
+    };
+    tokio::pin!(working);
+    tokio::select! {
+        ended = &mut working => return ended.map(|()| worker.report.end()),
+        () = signals.come() => worker.stop.cancel(),
+    }
+    worker.report.stopping(worker.jobs.len());
+    tokio::select! {
+        ended = &mut working => ended.map(|()| worker.report.end()),
+        () = signals.come() => Err(Problem::local("stopped at once: what ran is left to its lease")),
+    }
+}
+
+struct Worker {
+    client: Client,
+    report: Arc<Report>,
+    room: Arc<Semaphore>,
+    jobs: TaskTracker,
+    stop: CancellationToken,
+    command: Arc<[OsString]>,
+}
+
+impl Worker {
+    /// Takes work for as long as nobody asks for the end.
+    async fn work(&self, arguments: &Arguments) -> Result<(), Problem> {
+        let mut idle_since = Instant::now();
+        let mut rest = REST.0;
+        let mut name = None;
+        while !self.stop.is_cancelled() {
+            let Some(room) = self.room().await else {
+                return Ok(());
+            };
+            // A request whose answer was lost is asked again under its own name.
+            let key = name.get_or_insert_with(|| DeliveryId::generate().to_string());
+            let claim = ClaimTasks {
+                queue: arguments.queue.clone(),
+                max: Some(room),
+                wait: Some(CLAIM_WAIT),
+                worker: Some(worker_name(arguments)),
+                lease: arguments.lease,
+            };
+            match self.client.claim_tasks(&claim, key).await {
+                Ok(claimed) => {
+                    (name, rest) = (None, REST.0);
+                    if !claimed.tasks.is_empty() || !self.jobs.is_empty() {
+                        idle_since = Instant::now();
+                    }
+                    for task in claimed.tasks {
+                        self.begin(task, arguments.lease).await;
+                    }
+                }
+                Err(error) if passes(&error) => {
+                    self.report.away(&error, rest);
+                    tokio::select! {
+                        () = tokio::time::sleep(rest) => {}
+                        () = self.stop.cancelled() => {}
+                    }
+                    rest = (rest * 2).min(REST.1);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let patience = arguments.until_idle.map(Span::to_duration);
+            if patience.is_some_and(|patience| idle_since.elapsed() >= patience) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a command may be started, and says how many may.
+    async fn room(&self) -> Option<u16> {
+        let one = tokio::select! {
+            one = self.room.acquire() => one.ok()?,
+            () = self.stop.cancelled() => return None,
+        };
+        drop(one);
+        u16::try_from(self.room.available_permits()).ok()
+    }
+
+    async fn begin(&self, task: ClaimedTask, lease: Option<Span>) {
+        let Ok(permit) = self.room.clone().acquire_owned().await else {
+            return;
+        };
+        let job = job::Job {
+            client: self.client.clone(),
+            report: self.report.clone(),
+            command: self.command.clone(),
+            task,
+            lease,
+        };
+        self.jobs.spawn(async move {
+            job.carry_out().await;
+            drop(permit);
+        });
+    }
+}
+
+/// Whether waiting may help.
+fn passes(error: &ClientError) -> bool {
+    match error.status() {
+        None => matches!(error, ClientError::Unreachable(_)),
+        Some(status) => status == 429 || status >= 500,
+    }
+}
+
+fn worker_name(arguments: &Arguments) -> String {
+    match &arguments.name {
+        Some(name) => name.clone(),
+        None => format!("semel worker, pid {}", std::process::id()),
+    }
+}

@@ -1,0 +1,69 @@
+//! What comes next for an approval: somebody decided, people are told again, or its time is over.
+
+use jiff::Timestamp;
+use semel_flow::release::{ApprovalStep, RenderError};
+use semel_flow::{Scope, Step};
+use semel_model::WaitId;
+use semel_model::approval::Told;
+use semel_model::event::Event;
+
+use super::{Act, Next, Sight};
+use crate::fold::{Approving, RunState};
+
+/// How often people are told again at the most.
+const REMINDERS_MAX: u32 = 100;
+
+/// Asks people.
+pub(super) fn open(
+    state: &RunState,
+    sight: &Sight<'_>,
+    step: &Step,
+    ask: &ApprovalStep,
+    scope: &Scope<'_>,
+) -> Result<Next, RenderError> {
+    let asked = ask.render(scope, sight.now, state.started_by.as_deref())?;
+    let until = ask.within.map(|within| sight.now + within.to_duration());
+    Ok(Next::Event(Event::ApprovalOpened {
+        step: step.id.to_string(),
+        wait: WaitId::derive(state.run, step.id.as_str()),
+        until,
+        asked: Box::new(asked),
+    }))
+}
+
+/// The next look at an approval.
+pub(super) fn go_on(sight: &Sight<'_>, step: &Step, approving: &Approving) -> Next {
+    let step = step.id.to_string();
+    if let Some(decision) = sight.outside.decision() {
+        let decision = decision.clone();
+        return Next::Event(Event::ApprovalDecided { step, decision });
+    }
+    let due = |at: Option<Timestamp>| at.is_some_and(|at| sight.now >= at);
+    if due(approving.until) {
+        let policy = approving.asked.on_timeout;
+        return Next::Event(Event::ApprovalElapsed { step, policy });
+    }
+    if due(approving.escalate_at) {
+        let what = Told::Escalated;
+        return Next::Event(Event::ApprovalTold { step, what });
+    }
+    if due(approving.remind_at) {
+        let what = remind(sight, approving);
+        return Next::Event(Event::ApprovalTold { step, what });
+    }
+    let ends = [approving.until, approving.escalate_at, approving.remind_at];
+    Next::Act(Act::Sleep {
+        until: ends.into_iter().flatten().min(),
+        retrying: false,
+    })
+}
+
+/// However many were missed, people are told once.
+fn remind(sight: &Sight<'_>, approving: &Approving) -> Told {
+    let number = approving.reminders + 1;
+    let again = approving.asked.remind.filter(|_| number < REMINDERS_MAX);
+    Told::Reminded {
+        number,
+        next_at: again.map(|span| sight.now + span.to_duration()),
+    }
+}

@@ -1,0 +1,94 @@
+//! What comes next for a task: its worker answered, was lost, or has not come yet.
+
+use jiff::Timestamp;
+use semel_flow::{Action, Step};
+use semel_model::effect::{Effect, Pending, Witness};
+use semel_model::request::{Call, TaskRequest};
+use semel_model::task::State;
+use semel_model::{Doubt, Fault, Outcome};
+use semel_store::tasks::Seen;
+use serde_json::Value;
+
+use super::{Act, Next, Sight, bench, confirmed};
+use crate::fold::Standing;
+use crate::settle;
+
+/// Whether an attempt at a task that ended with this code had been taken by nobody.
+pub(crate) fn withdraws(code: &str) -> bool {
+    matches!(code, "task-timed-out" | "cancelled")
+}
+
+/// Says when the time of a task is over.
+pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {
+    if let (Call::Task(request), Action::Task(task)) = (call, &step.action) {
+        request.until = task.within.map(|within| now + within.to_duration());
+    }
+}
+
+/// The next look at a task that is under way.
+pub(super) fn go_on(
+    sight: &Sight<'_>,
+    step: &Step,
+    standing: &Standing,
+    effect: &Effect<Pending>,
+    request: &TaskRequest,
+) -> Next {
+    let seen = sight.outside.task(effect.attempt());
+    let judged = |outcome: &Outcome| settle::settle(bench(sight, step, standing), effect, outcome);
+    let outcome = match seen.map(|seen| seen.state) {
+        Some(State::Done) => {
+            let result = seen
+                .and_then(|seen| part(seen, "result"))
+                .unwrap_or_default();
+            return Next::Event(confirmed(step, &result, Witness::Answer));
+        }
+        Some(State::Failed) => Outcome::Failed(fault_of(seen)),
+        Some(State::Lost) => Outcome::InDoubt(doubt_of(seen)),
+        // The worker is told with its next heartbeat, and what it answers is known then.
+        Some(State::Held) => return sleep(request),
+        None | Some(State::Open | State::Withdrawn) => match given_up(sight, effect, request) {
+            Some(fault) if seen.is_some() => Outcome::Failed(fault),
+            Some(_) | None => return sleep(request),
+        },
+    };
+    match judged(&outcome) {
+        Some(event) => Next::Event(event),
+        None => Next::Event(confirmed(step, &Value::Null, Witness::Answer)),
+    }
+}
+
+/// Why nobody needs to take an open task any more.
+fn given_up(sight: &Sight<'_>, effect: &Effect<Pending>, request: &TaskRequest) -> Option<Fault> {
+    if request.until.is_some_and(|until| sight.now >= until) {
+        return Some(Fault::permanent(
+            "task-timed-out",
+            "no worker took it in time",
+        ));
+    }
+    // An attempt before this one may have happened: that is found out first.
+    let cancelled = sight.cancel && !effect.doubted();
+    cancelled.then(|| Fault::permanent("cancelled", "a person asked for the end of this run"))
+}
+
+fn sleep(request: &TaskRequest) -> Next {
+    Next::Act(Act::Sleep {
+        until: request.until,
+        retrying: false,
+    })
+}
+
+fn part(seen: &Seen, name: &str) -> Option<Value> {
+    seen.answer.as_ref()?.get(name).cloned()
+}
+
+fn fault_of(seen: Option<&Seen>) -> Fault {
+    let said = seen.and_then(|seen| part(seen, "fault"));
+    let said = said.and_then(|fault| serde_json::from_value(fault).ok());
+    said.unwrap_or_else(|| Fault::permanent("task-failed", "the worker did not say why"))
+}
+
+fn doubt_of(seen: Option<&Seen>) -> Doubt {
+    let said = seen.and_then(|seen| part(seen, "doubt"));
+    let said = said.and_then(|doubt| serde_json::from_value(doubt).ok());
+    said.unwrap_or_else(|| Doubt::new("worker-lost", "the worker fell silent"))
+}

@@ -1,0 +1,322 @@
+//! Approvals: one decision, bound to what was shown, in time, by whoever may.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::approvals::{Approver, DecideError, Decided, Verdict};
+use semel_model::approval::{self, Digest};
+use semel_model::run::State;
+use semel_model::{RunId, WaitId};
+use semel_store::approvals::{self, ApprovalView};
+use semel_store::runs::{self, Standing};
+use semel_store::{clock, kv};
+use serde_json::{Value, json};
+
+use crate::world::{World, soon};
+
+const ASK: &str = "steps:\n  - id: tell\n    kv: { set: 'link/${{ input.id }}', value: '${{ waits.sign.url }}' }\n\
+    \x20 - id: sign\n    approval: { from: [ada, finance], show: { id: '${{ input.id }}' }, MORE }\n\
+    \x20 - id: after\n    kv: { add: after }\nresult: steps.sign.result\n";
+
+async fn world_with(more: &str) -> Result<World> {
+    let world = World::start().await?;
+    world.publish(&ASK.replace("MORE", more)).await?;
+    Ok(world)
+}
+
+async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
+    let accepted = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
+    let view = soon(async || {
+        let cell = world.engine.cell();
+        let open = approvals::list(cell, world.namespace_id, Some(accepted.run), false, 9).await?;
+        Ok(open.into_iter().next())
+    })
+    .await?;
+    Ok((accepted.run, view))
+}
+
+async fn fresh(world: &World, wait: WaitId) -> Result<ApprovalView> {
+    let view = approvals::find(world.engine.cell(), world.namespace_id, wait).await?;
+    view.context("an approval")
+}
+
+fn token(name: &str, groups: &[&str]) -> Approver {
+    Approver::Token {
+        name: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }
+}
+
+async fn decide(
+    world: &World,
+    view: &ApprovalView,
+    by: &Approver,
+    approved: bool,
+) -> Result<Decided, DecideError> {
+    let verdict = Verdict {
+        digest: view.digest.clone(),
+        approved,
+        comment: Some("looked at it".to_owned()),
+    };
+    world.engine.decide(view, by, verdict).await
+}
+
+async fn end(world: &World, run: RunId) -> Result<Standing> {
+    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    end.context("there is such a run")
+}
+
+async fn ahead(world: &World, secs: u64) -> Result<()> {
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(secs)).await?;
+    Ok(())
+}
+
+fn result_of(end: &Standing) -> Result<Value> {
+    Ok(serde_json::from_str(
+        end.result.as_deref().unwrap_or("null"),
+    )?)
+}
+
+#[tokio::test]
+async fn the_first_decision_stands_and_everybody_is_told_the_same() -> Result<()> {
+    let world = world_with("within: 1h").await?;
+    let (run, view) = asked(&world, "1").await?;
+
+    let first = decide(&world, &view, &token("ada", &[]), true).await?;
+    let again = decide(&world, &view, &token("bob", &["finance"]), true).await?;
+    let contrary = decide(&world, &view, &Approver::Link, false).await;
+    let end = end(&world, run).await?;
+
+    assert!(!first.replayed && again.replayed);
+    assert_eq!(first.decision, again.decision, "the same answer for both");
+    match contrary {
+        Err(DecideError::Contrary { decision }) => assert_eq!(decision, first.decision),
+        other => anyhow::bail!("a contrary decision was taken: {other:?}"),
+    }
+    assert_eq!(end.state, State::Succeeded);
+    let result = result_of(&end)?;
+    assert_eq!(
+        (&result["approved"], &result["by"], &result["comment"]),
+        (&json!(true), &json!("ada"), &json!("looked at it"))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rejection_fails_the_run_before_later_steps() -> Result<()> {
+    let world = world_with("within: 1h").await?;
+    let (run, view) = asked(&world, "1").await?;
+
+    decide(&world, &view, &token("ada", &[]), false).await?;
+    let end = end(&world, run).await?;
+    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+
+    assert_eq!(end.state, State::Failed);
+    let fault = end.fault.unwrap_or_default();
+    assert!(
+        fault.contains("approval-rejected") && fault.contains("rejected by ada"),
+        "{fault}"
+    );
+    assert_eq!(after, Value::Null, "nothing behind it ran");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_decision_about_something_else_is_refused() -> Result<()> {
+    let world = world_with("within: 1h").await?;
+    let (_, view) = asked(&world, "1").await?;
+    let verdict = Verdict {
+        digest: Digest::of(&json!({"id": "2"})),
+        approved: true,
+        comment: None,
+    };
+
+    let refused = world
+        .engine
+        .decide(&view, &token("ada", &[]), verdict)
+        .await;
+    let stands = fresh(&world, view.wait).await?;
+
+    assert_eq!(view.digest, Digest::of(&json!({"id": "1"})));
+    assert!(matches!(refused, Err(DecideError::Differs)), "{refused:?}");
+    assert_eq!(stands.state, approval::State::Open);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_those_who_are_asked_may_decide_and_others_from_half_of_the_time_on() -> Result<()> {
+    let world = world_with("within: 10h, escalate: [cfo]").await?;
+    listen(&world).await?;
+    let (run, view) = asked(&world, "1").await?;
+
+    let nobody = decide(&world, &view, &token("eve", &["sales"]), true).await;
+    let early = decide(&world, &view, &token("cfo", &[]), true).await;
+    ahead(&world, 5 * 3_600 + 60).await?;
+    let later = fresh(&world, view.wait).await?;
+    let told = until_told(&world, "escalated", 1).await?;
+    decide(&world, &later, &token("cfo", &[]), true).await?;
+    let end = end(&world, run).await?;
+
+    assert!(matches!(nobody, Err(DecideError::Denied(_))), "{nobody:?}");
+    assert!(matches!(early, Err(DecideError::Denied(_))), "{early:?}");
+    assert_eq!(told[0]["from"], json!(["cfo"]));
+    assert_eq!(result_of(&end)?["by"], "cfo");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()> {
+    let world = world_with("within: 1h").await?;
+    let (_, view) = asked(&world, "1").await?;
+    let link = kv::get(world.engine.cell(), world.namespace_id, "link/1").await?;
+    let link = link.as_str().context("a link")?.to_owned();
+    let token = link.rsplit('/').next().context("a token")?;
+    let engine = &world.engine;
+
+    let found = engine.find_approval(token).await?.context("an approval")?;
+    let as_callback = engine.call_back(token, b"{}").await;
+    ahead(&world, 3_700).await?;
+    let over = engine.find_approval(token).await?;
+    let late = decide(&world, &view, &Approver::Link, true).await;
+
+    assert!(link.contains("/approvals/"));
+    assert_eq!((found.wait, found.digest), (view.wait, view.digest.clone()));
+    assert!(as_callback.is_err(), "an approval is no callback");
+    assert!(over.is_none());
+    assert!(matches!(late, Err(DecideError::Unknown)), "{late:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_in_time_is_a_rejection_a_failure_or_no_decision_as_the_step_says() -> Result<()> {
+    let cases = [
+        ("", State::Failed, "approval-rejected"),
+        (", on_timeout: fail", State::Failed, "approval-timed-out"),
+        (", on_timeout: continue", State::Succeeded, ""),
+    ];
+    for (policy, state, code) in cases {
+        let world = world_with(&format!("within: 1h{policy}")).await?;
+        let (run, view) = asked(&world, "1").await?;
+
+        ahead(&world, 3_700).await?;
+        let end = end(&world, run).await?;
+        let stands = fresh(&world, view.wait).await?;
+
+        assert_eq!(end.state, state, "{policy}: {end:?}");
+        assert!(
+            end.fault.as_deref().unwrap_or_default().contains(code),
+            "{policy}"
+        );
+        assert_eq!(stands.state, approval::State::Elapsed);
+        if state == State::Succeeded {
+            assert_eq!(result_of(&end)?["approved"], Value::Null);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_meanwhile()
+-> Result<()> {
+    let world = world_with("within: 10h, remind: 1h").await?;
+    listen(&world).await?;
+    let (run, view) = asked(&world, "1").await?;
+    let requested = until_told(&world, "requested", 1).await?;
+
+    ahead(&world, 3_600 + 60).await?;
+    until_told(&world, "reminded", 1).await?;
+    // Three are missed together, and people are told once.
+    ahead(&world, 3 * 3_600).await?;
+    let reminded = until_told(&world, "reminded", 2).await?;
+    let view = fresh(&world, view.wait).await?;
+    decide(&world, &view, &Approver::Link, true).await?;
+    let end = end(&world, run).await?;
+    let decided = until_told(&world, "decided", 1).await?;
+    let all = told(&world, "reminded").await?;
+
+    assert_eq!(requested[0]["shown"], json!({"id": "1"}));
+    assert_eq!(requested[0]["from"], json!(["ada", "finance"]));
+    let link = requested[0]["link"].as_str().unwrap_or_default();
+    assert!(link.contains("/approvals/"), "{link}");
+    let mut numbers: Vec<u64> = reminded
+        .iter()
+        .filter_map(|it| it["number"].as_u64())
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!((numbers, all.len()), (vec![1, 2], 2));
+    assert_eq!(decided[0]["approved"], true);
+    assert_eq!(decided[0]["by"], "link");
+    assert!(decided[0]["link"].is_null(), "what is over opens nothing");
+    assert_eq!(end.state, State::Succeeded);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_withdraws_what_it_asked() -> Result<()> {
+    let world = world_with("within: 1h").await?;
+    let (run, view) = asked(&world, "1").await?;
+
+    let id = world.namespace_id;
+    world.engine.cancel_run(id, run, "over", "test").await?;
+    let end = end(&world, run).await?;
+    let late = decide(
+        &world,
+        &fresh(&world, view.wait).await?,
+        &Approver::Link,
+        true,
+    )
+    .await;
+
+    assert_eq!(end.state, State::Cancelled);
+    assert!(matches!(late, Err(DecideError::Unknown)), "{late:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_link_alone_is_not_enough_where_the_step_says_so() -> Result<()> {
+    let world = world_with("within: 1h, login: true").await?;
+    let (_, view) = asked(&world, "1").await?;
+
+    let by_link = decide(&world, &view, &Approver::Link, true).await;
+    let by_token = decide(&world, &view, &token("x", &["finance"]), true).await;
+
+    assert!(
+        matches!(by_link, Err(DecideError::NeedsLogin)),
+        "{by_link:?}"
+    );
+    assert!(by_token.is_ok());
+    Ok(())
+}
+
+/// Flows that listen to what is told of approvals, one for each event.
+async fn listen(world: &World) -> Result<()> {
+    for name in ["requested", "reminded", "escalated", "decided"] {
+        let source = format!(
+            "flow: {name}\ntrigger:\n  event: {{ name: semel.approval.{name} }}\nsteps:\n  \
+             - id: hear\n    function: input\nresult: input\n"
+        );
+        world.publish_source(&source).await?;
+    }
+    Ok(())
+}
+
+/// What was told, as the flow that listens got it.
+async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
+    let filter = runs::Filter {
+        flow: Some(name.to_owned()),
+        ..runs::Filter::default()
+    };
+    let heard = runs::list(world.engine.cell(), world.namespace_id, &filter, 99).await?;
+    let results = heard.iter().filter_map(|run| run.result.as_deref());
+    Ok(results
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?)
+}
+
+async fn until_told(world: &World, name: &str, count: usize) -> Result<Vec<Value>> {
+    soon(async || {
+        let heard = told(world, name).await?;
+        Ok((heard.len() >= count).then_some(heard))
+    })
+    .await
+}

@@ -1,0 +1,332 @@
+//! Tasks: taken by programs outside, answered once, and settled by the guard where a worker is lost.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::Settlement;
+use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_model::run::State;
+use semel_model::task;
+use semel_model::{RunId, Span};
+use semel_store::runs::Standing;
+use semel_store::tasks::{Claim, Claimed};
+use semel_store::{clock, effects, tasks};
+use serde_json::{Value, json};
+
+mod hands;
+
+use hands::{answer, claim, done, end, failed, lose, take, until, world_with};
+
+use crate::world::{World, soon};
+
+#[tokio::test]
+async fn a_worker_s_result_is_the_step_s() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    let ledger = effects::find(world.engine.cell(), world.namespace_id, task.task).await?;
+    let ledger = ledger.context("the intent is on record")?;
+
+    let first = answer(&world, &task, done(json!({"width": 7}))).await?;
+    let again = answer(&world, &task, done(json!({"width": 7}))).await?;
+    let contrary = answer(&world, &task, done(json!({"width": 8}))).await;
+    let end = end(&world, accepted.run).await?;
+
+    assert_eq!(
+        serde_json::from_str::<Value>(&task.input)?,
+        json!({"id": "1"})
+    );
+    assert_eq!(
+        (ledger.kind.as_str(), ledger.state),
+        ("task", semel_model::effect::State::Pending)
+    );
+    assert!(!first.replayed && again.replayed);
+    match contrary {
+        Err(TaskError::Answered { recorded }) => {
+            assert_eq!(recorded, json!({"result": {"width": 7}}));
+        }
+        other => anyhow::bail!("a contrary answer was taken: {other:?}"),
+    }
+    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.result.as_deref(), Some(r#"{"width":7}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_follows_the_retry_policy_under_the_same_key() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+
+    let first = take(&world).await?;
+    answer(&world, &first, failed(true)).await?;
+    let repeated = answer(&world, &first, failed(true)).await?;
+    let second = take(&world).await?;
+    answer(&world, &second, failed(false)).await?;
+    let end = end(&world, accepted.run).await?;
+
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert_eq!(first.task, second.task, "the key is the same");
+    assert!(second.token > first.token);
+    assert!(repeated.replayed);
+    assert_eq!(end.state, State::Failed);
+    assert!(end.fault.unwrap_or_default().contains("task-broken-image"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_worker_s_task_is_given_to_another_where_the_key_makes_that_safe() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let first = take(&world).await?;
+
+    lose(&world).await?;
+    let second = take(&world).await?;
+    let late = answer(&world, &first, done(json!("late"))).await;
+    answer(&world, &second, done(json!("in time"))).await?;
+    let after = answer(&world, &first, done(json!("late"))).await;
+    let end = end(&world, accepted.run).await?;
+
+    assert_eq!((second.task, second.attempt), (first.task, 2));
+    assert!(
+        matches!(late, Err(TaskError::NotHeld { kept: true, .. })),
+        "{late:?}"
+    );
+    assert!(
+        matches!(after, Err(TaskError::Answered { .. })),
+        "{after:?}"
+    );
+    assert_eq!(end.result.as_deref(), Some(r#""in time""#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_worker_without_a_guard_is_a_doubt_that_a_person_settles() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+
+    lose(&world).await?;
+    let stands = end(&world, accepted.run).await?;
+    let nobody = world
+        .engine
+        .claim_tasks(&claim(&world), Duration::ZERO)
+        .await?;
+    let settlement = Settlement::Happened {
+        external_id: None,
+        result: Some(json!("seen")),
+    };
+    let id = world.namespace_id;
+    world
+        .engine
+        .settle(id, task.task, settlement, "test")
+        .await?;
+    let end = end(&world, accepted.run).await?;
+
+    assert_eq!(stands.state, State::InDoubt);
+    assert!(nobody.is_empty(), "nobody is given what may have happened");
+    assert_eq!(end.result.as_deref(), Some(r#""seen""#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_late_answer_turns_doubt_into_done() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    lose(&world).await?;
+    let stands = end(&world, accepted.run).await?;
+
+    let late = answer(&world, &task, done(json!({"late": true}))).await;
+    let ended = soon(async || {
+        let stands = end(&world, accepted.run).await?;
+        Ok((stands.state == State::Succeeded).then_some(stands))
+    })
+    .await?;
+
+    assert_eq!(stands.state, State::InDoubt);
+    assert!(
+        matches!(late, Err(TaskError::NotHeld { kept: true, .. })),
+        "{late:?}"
+    );
+    assert_eq!(ended.result.as_deref(), Some(r#"{"late":true}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_say_leaves_a_doubt() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    let unsure = TaskAnswer::InDoubt {
+        message: "signal 9 ended the command".to_owned(),
+    };
+
+    answer(&world, &task, unsure).await?;
+    let stands = end(&world, accepted.run).await?;
+
+    assert_eq!(stands.state, State::InDoubt);
+    assert!(stands.fault.unwrap_or_default().contains("signal 9"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_heartbeat_keeps_a_task_and_its_token_must_be_the_latest() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    let id = world.namespace_id;
+    let renew = |token| world.engine.renew_task(id, task.task, token, None);
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(20)).await?;
+    let renewed = renew(task.token).await?;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(20)).await?;
+    let still = renew(task.token).await?;
+    let stale = renew(task.token - 1).await;
+
+    assert!(renewed.lease_until > task.lease_until && still.lease_until > renewed.lease_until);
+    assert!(!still.cancel);
+    assert!(matches!(stale, Err(TaskError::NotHeld { .. })), "{stale:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_takes_in_time_fails_its_run() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    until(&world, accepted.run, task::State::Open).await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+    let end = end(&world, accepted.run).await?;
+    let view = until(&world, accepted.run, task::State::Withdrawn).await?;
+
+    assert_eq!(end.state, State::Failed);
+    assert!(end.fault.unwrap_or_default().contains("task-timed-out"));
+    assert!(view.ended_at.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancelled_run_withdraws_what_nobody_took_and_tells_whoever_did() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let free = world.deliver(r#"{"id":"free"}"#).await?;
+    until(&world, free.run, task::State::Open).await?;
+    let id = world.namespace_id;
+
+    world
+        .engine
+        .cancel_run(id, free.run, "over", "test")
+        .await?;
+    let free_end = end(&world, free.run).await?;
+    until(&world, free.run, task::State::Withdrawn).await?;
+    let held = world.deliver(r#"{"id":"held"}"#).await?;
+    let task = take(&world).await?;
+    world
+        .engine
+        .cancel_run(id, held.run, "over", "test")
+        .await?;
+    let told = soon(async || {
+        let renewed = world
+            .engine
+            .renew_task(id, task.task, task.token, None)
+            .await?;
+        Ok(renewed.cancel.then_some(renewed))
+    })
+    .await;
+    answer(&world, &task, done(json!(1))).await?;
+    let held_end = end(&world, held.run).await?;
+
+    assert_eq!(free_end.state, State::Cancelled);
+    assert!(told.is_ok(), "the worker is told: {told:?}");
+    assert_eq!(held_end.state, State::Cancelled, "what it did is on record");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    for id in ["1", "2"] {
+        world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
+    }
+    soon(async || {
+        let all = tasks::list(
+            world.engine.cell(),
+            world.namespace_id,
+            &tasks::Filter::default(),
+            9,
+        );
+        Ok((all.await?.len() == 2).then_some(()))
+    })
+    .await?;
+    let named = |name: u128| Claim {
+        most: 1,
+        name: Some(uuid::Uuid::from_u128(name)),
+        ..claim(&world)
+    };
+    let engine = &world.engine;
+
+    let first = engine.claim_tasks(&named(1), Duration::ZERO).await?;
+    let again = engine.claim_tasks(&named(1), Duration::ZERO).await?;
+    let other = engine.claim_tasks(&named(2), Duration::ZERO).await?;
+
+    assert_eq!(
+        (first[0].task, first[0].token),
+        (again[0].task, again[0].token)
+    );
+    assert_ne!(first[0].task, other[0].task);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_workers_never_hold_the_same_task() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    for id in 0..40 {
+        world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
+    }
+    let claim = Claim {
+        most: 3,
+        ..claim(&world)
+    };
+
+    let takers = (0..8).map(|_| {
+        let (engine, claim) = (world.engine.clone(), claim.clone());
+        tokio::spawn(async move {
+            let mut mine = Vec::new();
+            while let Ok(claimed) = engine.claim_tasks(&claim, Duration::from_millis(700)).await {
+                if claimed.is_empty() {
+                    break;
+                }
+                mine.extend(claimed.into_iter().map(|task| task.task));
+            }
+            mine
+        })
+    });
+    let mut all = Vec::new();
+    for taker in takers.collect::<Vec<_>>() {
+        all.extend(taker.await?);
+    }
+
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((count, all.len()), (40, 40));
+    Ok(())
+}
+
+/// The task of a run, once it stands like this.
+#[tokio::test]
+async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
+    let world = world_with("guard: key").await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let long = Claim {
+        lease: Some(Span::from_secs(86_400)),
+        ..claim(&world)
+    };
+
+    let claimed = world
+        .engine
+        .claim_tasks(&long, Duration::from_secs(15))
+        .await?;
+
+    assert_eq!(Some(claimed[0].lease_until), claimed[0].until);
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! A worker's hands: claiming tasks, answering them, and being lost.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_model::{RunId, Span, task};
+use semel_store::runs::Standing;
+use semel_store::tasks::{Claim, Claimed};
+use semel_store::{clock, tasks};
+use serde_json::Value;
+
+use crate::world::{World, soon};
+
+const WORK: &str = "steps:\n  - id: work\n    task: { queue: images, input: { id: '${{ input.id }}' }, \
+    within: 1h, lease: 30s }\n    GUARD\nresult: steps.work.result\n";
+
+pub(super) async fn world_with(guard: &str) -> Result<World> {
+    let world = World::start().await?;
+    world.publish(&WORK.replace("GUARD", guard)).await?;
+    Ok(world)
+}
+
+pub(super) fn claim(world: &World) -> Claim {
+    Claim {
+        namespace_id: world.namespace_id,
+        queue: "images".to_owned(),
+        most: 10,
+        worker: Some("test".to_owned()),
+        name: None,
+        lease: None,
+    }
+}
+
+/// Claims the one task that has to be there soon.
+pub(super) async fn take(world: &World) -> Result<Claimed> {
+    let patience = Duration::from_secs(15);
+    let mut claimed = world.engine.claim_tasks(&claim(world), patience).await?;
+    claimed.pop().context("a task")
+}
+
+pub(super) async fn answer(
+    world: &World,
+    task: &Claimed,
+    said: TaskAnswer,
+) -> Result<semel_engine::tasks::TaskAnswered, TaskError> {
+    let id = world.namespace_id;
+    world
+        .engine
+        .answer_task(id, task.task, task.token, said)
+        .await
+}
+
+pub(super) async fn end(world: &World, run: RunId) -> Result<Standing> {
+    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    end.context("there is such a run")
+}
+
+pub(super) fn done(value: Value) -> TaskAnswer {
+    TaskAnswer::Done(value)
+}
+
+pub(super) fn failed(retryable: bool) -> TaskAnswer {
+    TaskAnswer::Failed {
+        code: "broken-image".to_owned(),
+        message: "cannot read it".to_owned(),
+        retryable,
+        retry_after: None,
+    }
+}
+
+/// Lets the lease of a task run out, by the database's clock.
+pub(super) async fn lose(world: &World) -> Result<()> {
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(31)).await?;
+    Ok(())
+}
+
+pub(super) async fn until(
+    world: &World,
+    run: RunId,
+    state: task::State,
+) -> Result<tasks::TaskView> {
+    let filter = tasks::Filter {
+        run: Some(run),
+        all: true,
+        ..tasks::Filter::default()
+    };
+    soon(async || {
+        let found = tasks::list(world.engine.cell(), world.namespace_id, &filter, 1).await?;
+        Ok(found.into_iter().find(|task| task.state == state))
+    })
+    .await
+}

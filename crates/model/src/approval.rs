@@ -1,0 +1,208 @@
+//! Approvals: a person says yes or no, to exactly what was shown.
+//!
+//! ```text
+//!          ┌──▶ Decided      by a person, or by whoever has the link
+//! Open ────┼──▶ Elapsed      nobody decided in time
+//!          └──▶ Withdrawn    the run ended first
+//! ```
+//!
+//! Exactly one of the ends is reached. What is decided about is pinned by its digest: a decision
+//! names the digest of what its maker saw.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::span::Span;
+
+/// What the record says of an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nobody decided yet.
+    Open,
+    /// Somebody decided.
+    Decided,
+    /// Nobody decided in time.
+    Elapsed,
+    /// Its run ended first.
+    Withdrawn,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Open, Self::Decided, Self::Elapsed, Self::Withdrawn];
+
+    /// The state's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Decided => "decided",
+            Self::Elapsed => "elapsed",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no state.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected open, decided, elapsed or withdrawn")]
+pub struct StateError;
+
+impl FromStr for State {
+    type Err = StateError;
+
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or(StateError)
+    }
+}
+
+/// What holds where nobody decided in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeout {
+    /// As if somebody had rejected it.
+    #[default]
+    Reject,
+    /// The run fails.
+    Fail,
+    /// The run goes on without a decision.
+    Continue,
+}
+
+/// What people are asked, pinned when they are asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Who may decide: people or groups.
+    pub from: Vec<String>,
+    /// Who else may, once half of the time is over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalate: Vec<String>,
+    /// When they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalate_at: Option<Timestamp>,
+    /// What is decided about.
+    pub shown: Value,
+    /// Its digest, which a decision has to name.
+    pub digest: Digest,
+    /// Whether the link alone is not enough.
+    #[serde(default)]
+    pub login: bool,
+    /// Who may not decide, because they started the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_by: Option<String>,
+    /// How often people are told again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind: Option<Span>,
+    /// When they are told again first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_at: Option<Timestamp>,
+    /// What holds where nobody decided in time.
+    #[serde(default)]
+    pub on_timeout: OnTimeout,
+}
+
+/// What a person decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Yes or no.
+    pub approved: bool,
+    /// Who decided: the name of a token, or `link`.
+    pub by: String,
+    /// What they said about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What people are told besides being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "told", rename_all = "snake_case")]
+pub enum Told {
+    /// Again, because nobody decided yet.
+    Reminded {
+        /// How many times so far, this one included.
+        number: u32,
+        /// When they are told again; no more, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_at: Option<Timestamp>,
+    },
+    /// Others too, because half of the time is over.
+    Escalated,
+}
+
+/// SHA-256 of the canonical form (RFC 8785) of what was shown, as 64 hex digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest of a value.
+    #[must_use]
+    pub fn of(shown: &Value) -> Self {
+        let written = serde_json_canonicalizer::to_vec(shown);
+        assert!(written.is_ok(), "a parsed JSON value has a canonical form");
+        Self(hex::encode(Sha256::digest(written.unwrap_or_default())))
+    }
+
+    /// Takes the text of a digest as it came; one that is none equals no other.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Self(text.trim().to_ascii_lowercase())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_is_of_the_meaning_and_not_of_the_spelling() {
+        let one: Value = serde_json::from_str(r#"{"b":1,"a":[1.0,"x"]}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{ "a": [1, "x"], "b": 1 }"#).unwrap();
+
+        assert_eq!(Digest::of(&one), Digest::of(&other));
+        assert_ne!(
+            Digest::of(&one),
+            Digest::of(&json!({"a": [1, "x"], "b": 2}))
+        );
+    }
+
+    #[test]
+    fn a_digest_is_sha_256_over_rfc_8785() {
+        // printf '{"a":1}' | sha256sum
+        let known = "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862";
+
+        assert_eq!(Digest::of(&json!({"a": 1})).as_str(), known);
+        assert_eq!(Digest::from_text(&known.to_uppercase()).as_str(), known);
+    }
+}

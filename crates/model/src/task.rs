@@ -1,0 +1,81 @@
+//! Tasks: work that a program outside takes from a queue.
+//!
+//! ```text
+//! Open ──claimed──▶ Held ──┬──▶ Done
+//!  ▲ │                     ├──▶ Failed ──┐
+//!  │ │                     └──▶ Lost ────┤    its lease ran out, or its worker cannot say
+//!  │ └──▶ Withdrawn                      │
+//!  └─────────────── the next attempt ────┘
+//! ```
+//!
+//! A worker moves a task only under the token of its claim; the run alone opens it again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What the record says of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nobody has it.
+    Open,
+    /// A worker has it.
+    Held,
+    /// A worker did it.
+    Done,
+    /// A worker says that it did not happen.
+    Failed,
+    /// Nobody can say: its worker was lost, or cannot tell.
+    Lost,
+    /// The run wants it no longer; nobody had it.
+    Withdrawn,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 6] = [
+        Self::Open,
+        Self::Held,
+        Self::Done,
+        Self::Failed,
+        Self::Lost,
+        Self::Withdrawn,
+    ];
+
+    /// The state's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Held => "held",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no state.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected open, held, done, failed, lost or withdrawn")]
+pub struct StateError;
+
+impl FromStr for State {
+    type Err = StateError;
+
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or(StateError)
+    }
+}

@@ -1,0 +1,277 @@
+//! Approvals: the page that a link leads to, and the API's own way to decide.
+//!
+//! `GET` shows and changes nothing: mail scanners and link previews fetch every address they see.
+//! The decision is a `POST` to the same address, with the digest of what was shown. An address
+//! that is unknown and one whose time is over look the same.
+
+mod page;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::response::{IntoResponse, Response};
+use semel_api::Code;
+use semel_api::types::{Approval, Decide, DecidedApproval, Page};
+use semel_engine::approvals::{Approver, DecideError, Decided, Verdict};
+use semel_model::approval::{Decision, Digest};
+use semel_model::{RunId, WaitId};
+use semel_store::approvals::{self, ApprovalView};
+use serde::Deserialize;
+use url::form_urlencoded;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::edge::Peer;
+use crate::query::{Named, Params, page_size};
+use crate::refusal::Refusal;
+
+/// `GET /approvals/{token}`: what is asked, and what was decided.
+pub(crate) async fn page(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    token: Named,
+) -> Response {
+    match find(&app, peer, &token).await {
+        Ok(view) => page::show(&view),
+        Err(refusal) => page::refuse(refusal),
+    }
+}
+
+/// `POST /approvals/{token}`: the decision, from the page's form or as JSON.
+pub(crate) async fn submit(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    token: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Response {
+    let json = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let read = match json {
+        true => payload.read::<Decide>().map(|(decide, _)| decide),
+        false => read_form(&payload),
+    };
+    let decided = async {
+        let view = find(&app, peer, &token).await.map_err(No::Refused)?;
+        let decide = read.map_err(No::Refused)?;
+        let verdict = to_verdict(decide);
+        let decided = carry_out(&app, &view, Approver::Link, verdict).await?;
+        Ok((view, decided))
+    }
+    .await;
+    match (json, decided) {
+        (true, decided) => {
+            let answered = decided
+                .map_err(No::into_refusal)
+                .and_then(|(_, decided)| answer_decided(&decided));
+            page::discreet(answered.into_response())
+        }
+        (false, Ok((view, decided))) => page::decided(&view, &decided.decision),
+        (false, Err(No::Contrary(view, decision))) => page::contrary(&view, &decision),
+        (false, Err(no)) => page::refuse(no.into_refusal()),
+    }
+}
+
+/// Why a decision by link does not stand.
+enum No {
+    Refused(Refusal),
+    Contrary(Box<ApprovalView>, Decision),
+}
+
+impl No {
+    fn into_refusal(self) -> Refusal {
+        match self {
+            Self::Refused(refusal) => refusal,
+            Self::Contrary(_, decision) => DecideError::Contrary { decision }.into(),
+        }
+    }
+}
+
+/// What a link leads to. Whoever only guesses is told to stay away after a while.
+async fn find(app: &App, peer: Peer, token: &Named) -> Result<ApprovalView, Refusal> {
+    match app.engine.find_approval(token.as_str()).await? {
+        Some(view) => Ok(view),
+        None => Err(app.edge.refuse_unknown(peer, Code::ApprovalNotFound)),
+    }
+}
+
+/// The decision is a task of its own: whoever hangs up does not stop it half way.
+async fn carry_out(
+    app: &App,
+    view: &ApprovalView,
+    by: Approver,
+    verdict: Verdict,
+) -> Result<Decided, No> {
+    let (engine, asked) = (app.engine.clone(), view.clone());
+    let written = tokio::spawn(async move { engine.decide(&asked, &by, verdict).await });
+    match written.await {
+        Ok(Ok(decided)) => {
+            let approved = decided.decision.approved;
+            if !decided.replayed {
+                tracing::info!(run.id = %decided.run, approval.id = %decided.wait, approved,
+                    by = decided.decision.by, "an approval was decided");
+            }
+            Ok(decided)
+        }
+        Ok(Err(DecideError::Contrary { decision })) => {
+            Err(No::Contrary(Box::new(view.clone()), decision))
+        }
+        Ok(Err(error)) => Err(No::Refused(error.into())),
+        Err(_) => Err(No::Refused(Refusal::internal("a decision broke off"))),
+    }
+}
+
+/// What the page's form sends.
+fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
+    let (mut approved, mut digest, mut comment) = (None, None, None);
+    for (name, value) in form_urlencoded::parse(&payload.0) {
+        match (&*name, &*value) {
+            ("decision", "approve") => approved = Some(true),
+            ("decision", "reject") => approved = Some(false),
+            ("digest", value) => digest = Some(Digest::from_text(value)),
+            ("comment", value) => comment = Some(value.to_owned()),
+            _ => {
+                let detail = format!("the form has no `{name}` of this value");
+                return Err(Refusal::new(Code::BodyInvalid, detail));
+            }
+        }
+    }
+    match (approved, digest) {
+        (Some(approved), Some(digest)) => Ok(Decide {
+            approved,
+            digest,
+            comment,
+        }),
+        _ => Err(Refusal::new(
+            Code::BodyInvalid,
+            "`decision` and `digest` are needed",
+        )),
+    }
+}
+
+fn to_verdict(decide: Decide) -> Verdict {
+    Verdict {
+        digest: Digest::from_text(decide.digest.as_str()),
+        approved: decide.approved,
+        comment: decide.comment,
+    }
+}
+
+fn answer_decided(decided: &Decided) -> Answered {
+    let mut response = answer::ok(&DecidedApproval {
+        approval: decided.wait,
+        run: decided.run,
+        decision: decided.decision.clone(),
+    })?;
+    if decided.replayed {
+        answer::mark_replayed(&mut response);
+    }
+    Ok(response)
+}
+
+/// Which approvals to list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    #[serde(default)]
+    run: Option<RunId>,
+    #[serde(default)]
+    all: bool,
+    #[serde(default)]
+    limit: Option<u16>,
+}
+
+/// `GET /v1/approvals`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(Filter { run, all, limit }): Params<Filter>,
+) -> Answered {
+    let limit = page_size(limit);
+    let found = approvals::list(app.cell(), caller.namespace_id, run, all, limit).await?;
+    answer::ok(&Page {
+        items: found.iter().map(view).collect(),
+        next: None,
+    })
+}
+
+/// `GET /v1/approvals/{approval}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, approval: Named) -> Answered {
+    let found = find_own(&app, &caller, &approval).await?;
+    answer::ok(&view(&found))
+}
+
+/// `POST /v1/approvals/{approval}/decide`. The same decision again gets the same answer.
+pub(crate) async fn decide(
+    State(app): State<App>,
+    caller: Caller,
+    approval: Named,
+    payload: Payload,
+) -> Answered {
+    let (decide, _) = payload.read::<Decide>()?;
+    let found = find_own(&app, &caller, &approval).await?;
+    let by = Approver::Token {
+        name: caller.token,
+        groups: caller.groups,
+    };
+    let decided = carry_out(&app, &found, by, to_verdict(decide)).await;
+    answer_decided(&decided.map_err(No::into_refusal)?)
+}
+
+async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<ApprovalView, Refusal> {
+    let id: WaitId = approval.read(Code::ApprovalNotFound)?;
+    let found = approvals::find(app.cell(), caller.namespace_id, id).await?;
+    found.ok_or_else(|| Refusal::plain(Code::ApprovalNotFound))
+}
+
+/// An approval as it goes over the wire.
+fn view(approval: &ApprovalView) -> Approval {
+    let asked = approval.clone();
+    Approval {
+        approval: asked.wait,
+        run: asked.run,
+        flow: asked.flow,
+        step: asked.step,
+        state: asked.state,
+        from: asked.people,
+        escalate: asked.escalate,
+        escalate_at: asked.escalate_at,
+        shown: serde_json::from_str(&asked.shown).unwrap_or_default(),
+        digest: asked.digest,
+        login: asked.login,
+        not_by: asked.not_by,
+        opened_at: asked.opened_at,
+        until: asked.until,
+        ended_at: asked.ended_at,
+        decision: asked.decision,
+    }
+}
+
+/// A decision in words.
+fn in_words(decision: &Decision) -> String {
+    let verb = if decision.approved {
+        "approved"
+    } else {
+        "rejected"
+    };
+    format!("{verb} by {} at {}", decision.by, decision.at)
+}
+
+impl From<DecideError> for Refusal {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::Unknown => Self::plain(Code::ApprovalNotFound),
+            DecideError::Differs => Self::plain(Code::ApprovalDiffers),
+            DecideError::Contrary { decision } => Self::new(
+                Code::ApprovalDecided,
+                format!("it was {}", in_words(&decision)),
+            ),
+            DecideError::Denied(why) => Self::new(Code::ApprovalDenied, why),
+            DecideError::NeedsLogin => Self::plain(Code::ApprovalNeedsLogin),
+            DecideError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Tasks: claim, renew, answer, and look.
+//!
+//! The token of a claim is what makes a repeat safe here: the same answer under the same token is
+//! the same answer. A claim under an `Idempotency-Key` gets what the first one claimed, for as long
+//! as that is held.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use semel_api::Code;
+use semel_api::types::{
+    AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, Page, RenewTask,
+    RenewedTask, Task, TaskFilter,
+};
+use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_model::{EffectId, Span};
+use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{KEY_HEADER, identify};
+use crate::query::{Named, Params, page_size, patience, read_key};
+use crate::refusal::Refusal;
+
+/// The longest that a worker may wait for work in one request.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// The shortest and the longest silence that a worker may ask for.
+const LEASE_SECS: std::ops::RangeInclusive<u64> = 1..=86_400;
+
+/// The longest name of a worker or a queue.
+const NAME_BYTES_MAX: usize = 200;
+
+/// `POST /v1/tasks/claim`.
+pub(crate) async fn claim(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let (asked, _) = payload.read::<ClaimTasks>()?;
+    let name = match headers.get(KEY_HEADER) {
+        Some(key) => {
+            let key = read_key(key.as_bytes())?;
+            Some(identify(&caller, "task.claim", key.as_bytes()))
+        }
+        None => None,
+    };
+    let wait = patience(asked.wait, WAIT_MAX);
+    let claim = Claim {
+        namespace_id: caller.namespace_id,
+        queue: named("queue", asked.queue)?,
+        most: asked.max.unwrap_or(1),
+        worker: asked.worker.map(|it| named("worker", it)).transpose()?,
+        name,
+        lease: asked.lease.map(read_lease).transpose()?,
+    };
+    let claimed = app.engine.claim_tasks(&claim, wait).await?;
+    answer::ok(&ClaimedTasks {
+        tasks: claimed.into_iter().map(view_claimed).collect(),
+    })
+}
+
+/// `POST /v1/tasks/{task}/heartbeat`.
+pub(crate) async fn renew(
+    State(app): State<App>,
+    caller: Caller,
+    task: Named,
+    payload: Payload,
+) -> Answered {
+    let task: EffectId = task.read(Code::TaskNotFound)?;
+    let (RenewTask { token, lease }, _) = payload.read()?;
+    let lease = lease.map(read_lease).transpose()?;
+    let engine = &app.engine;
+    let renewed = engine
+        .renew_task(caller.namespace_id, task, token, lease)
+        .await?;
+    answer::ok(&RenewedTask {
+        task,
+        lease_until: renewed.lease_until,
+        cancel: renewed.cancel,
+    })
+}
+
+/// `POST /v1/tasks/{task}/complete`.
+pub(crate) async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    task: Named,
+    payload: Payload,
+) -> Answered {
+    let (CompleteTask { token, result }, _) = payload.read()?;
+    answer(app, caller, task, token, TaskAnswer::Done(result)).await
+}
+
+/// `POST /v1/tasks/{task}/fail`.
+pub(crate) async fn fail(
+    State(app): State<App>,
+    caller: Caller,
+    task: Named,
+    payload: Payload,
+) -> Answered {
+    let (said, _) = payload.read::<FailTask>()?;
+    let word = match said.in_doubt {
+        true => TaskAnswer::InDoubt {
+            message: said.message,
+        },
+        false => TaskAnswer::Failed {
+            code: said.code.unwrap_or_else(|| "failed".to_owned()),
+            message: said.message,
+            retryable: said.retryable,
+            retry_after: said.retry_after,
+        },
+    };
+    answer(app, caller, task, said.token, word).await
+}
+
+/// The work is a task of its own: a worker that hangs up does not stop it half way.
+async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAnswer) -> Answered {
+    let task: EffectId = task.read(Code::TaskNotFound)?;
+    let engine = app.engine.clone();
+    let written = tokio::spawn(async move {
+        engine
+            .answer_task(caller.namespace_id, task, token, word)
+            .await
+    });
+    let Ok(answered) = written.await else {
+        return Err(Refusal::internal("an answer broke off"));
+    };
+    let answered = answered?;
+    let mut response = answer::ok(&AnsweredTask {
+        task,
+        run: answered.run,
+        accepted: true,
+    })?;
+    if answered.replayed {
+        answer::mark_replayed(&mut response);
+    }
+    Ok(response)
+}
+
+/// `GET /v1/tasks`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(asked): Params<TaskFilter>,
+) -> Answered {
+    let limit = page_size(asked.limit);
+    let filter = Filter {
+        queue: asked.queue,
+        run: asked.run,
+        state: asked.state,
+        all: asked.all,
+    };
+    let found = tasks::list(app.cell(), caller.namespace_id, &filter, limit).await?;
+    answer::ok(&Page {
+        items: found.into_iter().map(view).collect(),
+        next: None,
+    })
+}
+
+/// `GET /v1/tasks/{task}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, task: Named) -> Answered {
+    let task: EffectId = task.read(Code::TaskNotFound)?;
+    let found = tasks::find(app.cell(), caller.namespace_id, task).await?;
+    let found = found.ok_or_else(|| Refusal::plain(Code::TaskNotFound))?;
+    answer::ok(&view(found))
+}
+
+fn named(field: &str, name: String) -> Result<String, Refusal> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let detail = format!("`{field}` has 1 to {NAME_BYTES_MAX} bytes of text");
+        return Err(Refusal::new(Code::BodyInvalid, detail));
+    }
+    Ok(name)
+}
+
+fn read_lease(lease: Span) -> Result<Span, Refusal> {
+    if LEASE_SECS.contains(&(lease.as_millis() / 1_000)) {
+        return Ok(lease);
+    }
+    let detail = "`lease` lies between 1s and 1d";
+    Err(Refusal::new(Code::BodyInvalid, detail))
+}
+
+fn view_claimed(task: Claimed) -> ClaimedTask {
+    ClaimedTask {
+        task: task.task,
+        key: task.task,
+        run: task.run,
+        step: task.step,
+        queue: task.queue,
+        attempt: task.attempt,
+        token: task.token,
+        lease: task.lease,
+        lease_until: task.lease_until,
+        until: task.until,
+        input: read(&task.input),
+    }
+}
+
+fn view(task: TaskView) -> Task {
+    Task {
+        task: task.task,
+        run: task.run,
+        queue: task.queue,
+        step: task.step,
+        state: task.state,
+        attempt: task.attempt,
+        worker: task.worker,
+        opened_at: task.opened_at,
+        lease_until: task.lease_until,
+        until: task.until,
+        ended_at: task.ended_at,
+        input: read(&task.input),
+        answer: task.answer.as_deref().map(read),
+    }
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+impl From<TaskError> for Refusal {
+    fn from(error: TaskError) -> Self {
+        match error {
+            TaskError::Unknown => Self::plain(Code::TaskNotFound),
+            TaskError::NotHeld { state, kept } => {
+                let kept = match kept {
+                    true => "; what was done is kept as evidence",
+                    false => "",
+                };
+                let detail = format!("the task is {state}, and not held under this token{kept}");
+                Self::new(Code::TaskNotHeld, detail)
+            }
+            TaskError::Answered { recorded } => {
+                let detail = format!("on record is {recorded}");
+                Self::new(Code::TaskAnswered, detail)
+            }
+            TaskError::Withdrawn => Self::plain(Code::TaskWithdrawn),
+            TaskError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
+            TaskError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Approvals over HTTP: a link is a page, the decision is a POST, and a token decides by its name
+//! or its groups.
+
+use anyhow::{Context, Result};
+use hyper::Method;
+use semel_api::types::{Approval, Cancel, Decide, Standing, StartRun};
+use semel_api::{Client, Code};
+use semel_model::{RunId, Span};
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE_SECS, World, add_token_of, refused, soon};
+
+const ASKING: &str = "trigger: { api: {} }\nsteps:\n\
+    \x20 - id: tell\n    kv: { set: address, value: '${{ waits.sign.url }}' }\n\
+    \x20 - id: sign\n    approval: { from: [ada, finance], show: '${{ input }}', within: 1h MORE }\n\
+    result: steps.sign.result.approved\n";
+
+const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];
+
+/// Starts a run that asks; gives it, the path of its page, and what is asked.
+async fn ask(world: &World, more: &str) -> Result<(RunId, String, Approval)> {
+    let flow = world
+        .publish("asking", &ASKING.replace("MORE", more))
+        .await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        input: json!({ "order": "<o-1>" }),
+        ..StartRun::default()
+    };
+    let run = world.client.start_run(&flow, &start, None).await?.body.run;
+    let asked =
+        soon(async || Ok(world.client.list_approvals(Some(run)).await?.items.pop())).await?;
+    let cell = world.engine.cell();
+    let namespace_id = semel_store::flows::ensure_namespace(cell, &"main".parse()?).await?;
+    let url = semel_store::kv::get(cell, namespace_id, "address").await?;
+    let token = url.as_str().and_then(|url| url.rsplit('/').next());
+    Ok((
+        run,
+        format!("/approvals/{}", token.context("an address")?),
+        asked,
+    ))
+}
+
+async fn member(world: &World, name: &str, groups: &[&str]) -> Result<Client> {
+    let token = add_token_of(world.engine.cell(), "main", name, groups).await?;
+    Ok(Client::new(world.client.base(), &token)?)
+}
+
+fn decide(asked: &Approval, approved: bool) -> Decide {
+    Decide {
+        approved,
+        digest: asked.digest.clone(),
+        comment: None,
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> Result<()> {
+    let world = World::start().await?;
+    let (run, path, asked) = ask(&world, "").await?;
+    let form = |decision: &str| {
+        let digest = &asked.digest;
+        format!("digest={digest}&comment=looks+fine&decision={decision}")
+    };
+    let post = async |body: String| {
+        world
+            .bare
+            .send(Method::POST, &path, &FORM, body.into())
+            .await
+    };
+
+    let page = world.bare.get(&path).await?;
+    let waiting = world.client.get_run(run).await?.run.state;
+    let yes = post(form("approve")).await?;
+    let again = post(form("approve")).await?;
+    let no = post(form("reject")).await?;
+    let after = world.bare.get(&path).await?;
+    let end = world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
+
+    assert_eq!((page.status.as_u16(), waiting), (200, Standing::Waiting));
+    assert!(page.text().contains("&lt;o-1&gt;") && page.text().contains(asked.digest.as_str()));
+    assert!(!page.text().contains("<o-1>") && !page.text().contains("<script"));
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    assert_eq!(page.header("cache-control"), Some("no-store"));
+    let policy = page.header("content-security-policy").context("a policy")?;
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"));
+    assert_eq!(
+        (
+            yes.status.as_u16(),
+            again.status.as_u16(),
+            no.status.as_u16()
+        ),
+        (200, 200, 409)
+    );
+    assert_eq!(yes.body, again.body, "the same click gets the same answer");
+    assert!(no.text().contains("approved by link"), "{}", no.text());
+    assert!(after.text().contains("looks fine"));
+    assert_eq!(
+        (end.state, end.result),
+        (Standing::Succeeded, Some(json!(true)))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_unknown_over_or_withdrawn_looks_the_same() -> Result<()> {
+    let world = World::start().await?;
+    let (run, path, asked) = ask(&world, "").await?;
+    let reason = "over".to_owned();
+    world
+        .client
+        .cancel_run(run, &Cancel { reason }, "c")
+        .await?;
+    world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
+    let mut forged = path.clone();
+    forged.replace_range(20..21, if &path[20..21] == "A" { "B" } else { "A" });
+    let body = format!("digest={}&decision=approve", asked.digest);
+
+    let mut seen = Vec::new();
+    for path in [&path, &forged, &"/approvals/AAAA".to_owned()] {
+        let page = world.bare.get(path).await?;
+        let post = world
+            .bare
+            .send(Method::POST, path, &FORM, body.clone().into())
+            .await?;
+        seen.push((page.status.as_u16(), page.body));
+        seen.push((post.status.as_u16(), post.body));
+    }
+
+    assert_eq!(seen[0].0, 404);
+    assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn guessing_addresses_is_answered_with_patience_for_a_while_only() -> Result<()> {
+    let world = World::start().await?;
+
+    let mut statuses = Vec::new();
+    for number in 0..15 {
+        let page = world.bare.get(&format!("/approvals/guess{number}")).await?;
+        statuses.push(page.status.as_u16());
+    }
+
+    assert_eq!(statuses[..10], [404; 10]);
+    assert_eq!(statuses[14], 429);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_decides_by_its_name_or_a_group_and_by_what_was_shown() -> Result<()> {
+    let world = World::start().await?;
+    let (_, _, asked) = ask(&world, "").await?;
+    let (eve, bob) = (
+        member(&world, "eve", &["sales"]).await?,
+        member(&world, "bob", &["finance"]).await?,
+    );
+    let stranger = world.stranger().await?;
+    let other = Decide {
+        digest: semel_model::approval::Digest::of(&json!({ "order": "o-2" })),
+        ..decide(&asked, true)
+    };
+
+    let denied = eve
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
+    let unknown = stranger.get_approval(asked.approval).await;
+    let differs = bob.decide_approval(asked.approval, &other).await;
+    let first = bob
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
+    let ada = member(&world, "ada", &[]).await?;
+    let again = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
+    let contrary = ada
+        .decide_approval(asked.approval, &decide(&asked, false))
+        .await;
+    let groups = bob.whoami().await?.groups;
+    let audited = audited(&world).await?;
+
+    assert_eq!(refused(denied)?, Code::ApprovalDenied);
+    assert_eq!(refused(unknown)?, Code::ApprovalNotFound);
+    assert_eq!(refused(differs)?, Code::ApprovalDiffers);
+    assert_eq!(first.body.decision.by, "bob");
+    assert!(again.replayed && again.body == first.body);
+    assert_eq!(refused(contrary)?, Code::ApprovalDecided);
+    assert_eq!(groups, ["finance"]);
+    assert_eq!(
+        audited,
+        [("token:bob".to_owned(), "approval.approve".to_owned())]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
+    let world = World::start().await?;
+    let (_, path, asked) = ask(&world, ", login: true").await?;
+    let body = format!("digest={}&decision=approve", asked.digest);
+
+    let page = world.bare.get(&path).await?;
+    let post = world
+        .bare
+        .send(Method::POST, &path, &FORM, body.into())
+        .await?;
+    let json = json!({ "approved": true, "digest": asked.digest }).to_string();
+    let headers = [("content-type", "application/json")];
+    let by_json = world
+        .bare
+        .send(Method::POST, &path, &headers, json.into())
+        .await?;
+    let ada = member(&world, "ada", &[]).await?;
+    let decided = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
+
+    let command = format!("semel approval approve {}", asked.approval);
+    assert!(page.text().contains(&command), "{}", page.text());
+    assert!(!page.text().contains("<form"));
+    assert_eq!((post.status.as_u16(), by_json.status.as_u16()), (403, 403));
+    assert_eq!(by_json.json::<Value>()?["code"], "approval-needs-login");
+    assert_eq!(decided.body.decision.by, "ada");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_started_the_run_may_not_decide_where_the_step_says_so() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world
+        .publish("asking", &ASKING.replace("MORE", ", not_starter: true"))
+        .await?;
+    let ada = member(&world, "ada", &[]).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = ada.start_run(&flow, &start, None).await?.body.run;
+    let asked = soon(async || Ok(ada.list_approvals(Some(run)).await?.items.pop())).await?;
+
+    let own = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
+    let bob = member(&world, "bob", &["finance"]).await?;
+    let other = bob
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await?;
+
+    assert_eq!(asked.not_by.as_deref(), Some("ada"));
+    assert!(asked.login, "a link does not say who follows it");
+    assert_eq!(refused(own)?, Code::ApprovalDenied);
+    assert_eq!(other.body.decision.by, "bob");
+    Ok(())
+}
+
+async fn audited(world: &World) -> Result<Vec<(String, String)>> {
+    let client = world.database.connect().await?;
+    let rows = "SELECT actor, action FROM audit WHERE action LIKE 'approval.%'";
+    let rows = client.query(rows, &[]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}

@@ -1,0 +1,144 @@
+//! Tasks over HTTP: whoever claims one answers once, under the token of the claim.
+
+use anyhow::{Context, Result};
+use semel_api::types::{
+    ClaimTasks, ClaimedTask, CompleteTask, FailTask, RenewTask, Standing, StartRun, TaskFilter,
+};
+use semel_api::{Client, Code};
+use semel_model::{RunId, Span, task};
+use serde_json::json;
+
+use crate::world::{PATIENCE_SECS, World, refused};
+
+const WORKING: &str = "trigger: { api: {} }\nsteps:\n  - id: work\n    \
+    task: { queue: images, input: '${{ input }}', within: 1h, lease: 30s }\n    guard: key\n\
+    result: steps.work.result\n";
+
+async fn open(world: &World) -> Result<RunId> {
+    let flow = world.publish("working", WORKING).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        input: json!({ "id": 1 }),
+        ..StartRun::default()
+    };
+    Ok(world.client.start_run(&flow, &start, None).await?.body.run)
+}
+
+fn claim(wait: u64) -> ClaimTasks {
+    ClaimTasks {
+        queue: "images".to_owned(),
+        max: Some(5),
+        wait: Some(Span::from_secs(wait)),
+        worker: Some("test".to_owned()),
+        lease: None,
+    }
+}
+
+async fn take(client: &Client) -> Result<ClaimedTask> {
+    let mut claimed = client.claim_tasks(&claim(PATIENCE_SECS), "claim-1").await?;
+    claimed.tasks.pop().context("a task")
+}
+
+#[tokio::test]
+async fn a_task_is_claimed_renewed_and_completed_over_http() -> Result<()> {
+    let world = World::start().await?;
+    let run = open(&world).await?;
+
+    let task = take(&world.client).await?;
+    let same = take(&world.client).await?;
+    let nothing = world.client.claim_tasks(&claim(0), "claim-2").await?;
+    let renew = RenewTask {
+        token: task.token,
+        lease: None,
+    };
+    let renewed = world.client.renew_task(task.task, &renew).await?;
+    let complete = CompleteTask {
+        token: task.token,
+        result: json!({ "width": 7 }),
+    };
+    let first = world.client.complete_task(task.task, &complete).await?;
+    let again = world.client.complete_task(task.task, &complete).await?;
+    let contrary = CompleteTask {
+        result: json!(8),
+        ..complete.clone()
+    };
+    let contrary = world.client.complete_task(task.task, &contrary).await;
+    let patience = Span::from_secs(PATIENCE_SECS);
+    let end = world.client.await_run(run, patience).await?;
+
+    assert_eq!(
+        (task.task, task.token),
+        (same.task, same.token),
+        "a repeated claim"
+    );
+    assert_eq!(task.key, task.task);
+    assert_eq!(task.input, json!({ "id": 1 }));
+    assert!(nothing.tasks.is_empty());
+    assert!(renewed.lease_until >= task.lease_until && !renewed.cancel);
+    assert!(!first.replayed && again.replayed);
+    assert_eq!(refused(contrary)?, Code::TaskAnswered);
+    assert_eq!(
+        (end.state, end.result),
+        (Standing::Succeeded, Some(json!({ "width": 7 })))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_says_why_it_failed_within_bounds() -> Result<()> {
+    let world = World::start().await?;
+    let run = open(&world).await?;
+    let task = take(&world.client).await?;
+    let fail = |code: &str| FailTask {
+        token: task.token,
+        code: Some(code.to_owned()),
+        message: "x".repeat(10_000),
+        retryable: false,
+        retry_after: None,
+        in_doubt: false,
+    };
+
+    let odd = world.client.fail_task(task.task, &fail("Not A Code")).await;
+    world.client.fail_task(task.task, &fail("no-image")).await?;
+    let patience = Span::from_secs(PATIENCE_SECS);
+    let end = world.client.await_run(run, patience).await?;
+
+    assert_eq!(refused(odd)?, Code::BodyInvalid);
+    let fault = end.fault.context("a fault")?;
+    assert_eq!(
+        (end.state, fault.code.as_str()),
+        (Standing::Failed, "task-no-image")
+    );
+    assert!(fault.message.len() <= 2_000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn tasks_of_another_namespace_are_not_there() -> Result<()> {
+    let world = World::start().await?;
+    open(&world).await?;
+    let stranger = world.stranger().await?;
+
+    let nothing = stranger.claim_tasks(&claim(0), "c").await?;
+    let task = take(&world.client).await?;
+    let shown = stranger.get_task(task.task).await;
+    let complete = CompleteTask {
+        token: task.token,
+        result: json!(1),
+    };
+    let completed = stranger.complete_task(task.task, &complete).await;
+    let renew = RenewTask {
+        token: task.token,
+        lease: None,
+    };
+    let renewed = stranger.renew_task(task.task, &renew).await;
+    let listed = world.client.list_tasks(&TaskFilter::default()).await?;
+
+    assert!(nothing.tasks.is_empty());
+    assert_eq!(refused(shown)?, Code::TaskNotFound);
+    assert_eq!(refused(completed)?, Code::TaskNotFound);
+    assert_eq!(refused(renewed)?, Code::TaskNotFound);
+    assert_eq!(listed.items[0].state, task::State::Held);
+    assert_eq!(listed.items[0].worker.as_deref(), Some("test"));
+    Ok(())
+}

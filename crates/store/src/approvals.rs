@@ -1,0 +1,210 @@
+//! The `approvals` table: what people are asked, and what they decided.
+//!
+//! An approval is left once, from `open`, by whoever is first. A decision, its audit record and the
+//! waking of its run are one commit: that of [`Deciding`]. Locks on `queue` come before locks on
+//! `approvals`.
+
+use std::collections::HashMap;
+
+use futures_util::future::try_join5;
+use jiff::Timestamp;
+use semel_model::approval::{Decision, Digest, State};
+use semel_model::{RunId, Slot, WaitId};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::link::Link;
+use crate::writer::{Batch, Writer};
+
+mod changes;
+mod views;
+
+pub use changes::ApprovalChange;
+pub(crate) use changes::{ELAPSE, HEAR, OPEN, Rows, WITHDRAW};
+pub(crate) use views::STATEMENTS as VIEWS;
+pub use views::{ApprovalView, find, find_by_link, list};
+
+const LOCK_RUNS: &str = "
+    SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
+
+/// A decision is about what its maker saw, in time, and the first one stands. Whoever made it is
+/// written down with it.
+const DECIDE: &str = "
+    WITH decided AS (
+        UPDATE approvals a
+           SET state = 'decided', approved = t.approved, decided_by = t.who, comment = t.comment,
+               ended_at = (SELECT moment())
+          FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::text[], $5::text[], $6::text[])
+            AS t (id, digest, approved, who, comment, actor)
+         WHERE a.id = t.id AND a.state = 'open' AND a.digest = t.digest
+           AND (a.until IS NULL OR a.until > (SELECT moment()))
+     RETURNING a.id, a.namespace_id, t.approved, t.comment, t.actor),
+    audited AS (
+        INSERT INTO audit (namespace_id, actor, action, subject, reason)
+        SELECT namespace_id, actor,
+               CASE WHEN approved THEN 'approval.approve' ELSE 'approval.reject' END,
+               'wait_' || replace(id::text, '-', ''), comment
+          FROM decided)
+    SELECT id FROM decided";
+
+const RECORDED: &str = "
+    SELECT id, CASE WHEN state = 'open' AND until <= moment() THEN 'elapsed' ELSE state::text END,
+           digest, approved, decided_by, comment, ended_at
+      FROM approvals
+     WHERE id = ANY ($1)";
+
+const LOOK: &str = "
+    SELECT approved, decided_by, comment, ended_at
+      FROM approvals
+     WHERE id = $1 AND state = 'decided'";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    OPEN, ELAPSE, WITHDRAW, HEAR, LOCK_RUNS, DECIDE, RECORDED, LOOK,
+];
+
+/// A decision on its way in.
+#[derive(Clone, Debug)]
+pub struct Click {
+    /// The approval.
+    pub wait: WaitId,
+    /// Its run.
+    pub run: RunId,
+    /// The digest of what its maker saw.
+    pub digest: Digest,
+    /// Yes or no.
+    pub approved: bool,
+    /// Who decides: the name of a token, or `link`.
+    pub by: String,
+    /// What they say about it.
+    pub comment: Option<String>,
+    /// Who it was, for the record of what people did.
+    pub actor: String,
+}
+
+/// What a decision came to.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It stands.
+    First(Decision),
+    /// Another one stands.
+    Decided(Decision),
+    /// It is about something else than what is shown.
+    Differs,
+    /// The approval has ended without a decision, or there is none.
+    Over,
+}
+
+/// The batch of one commit of decisions.
+pub struct Deciding;
+
+/// Starts the writer that all decisions of a process go through.
+pub fn start_deciding(cell: &Cell) -> Writer<Deciding> {
+    Writer::start(cell, || Deciding)
+}
+
+impl Batch for Deciding {
+    type Item = Click;
+    type Answer = Reply;
+
+    const LANES: usize = 1;
+
+    fn slot(item: &Click) -> Slot {
+        item.run.slot()
+    }
+
+    async fn write(
+        &mut self,
+        link: &mut Link,
+        items: &mut Vec<Click>,
+    ) -> Result<Vec<Reply>, Error> {
+        let ready = link.prepare(&[LOCK_RUNS, DECIDE, HEAR, RECORDED]).await?;
+        let firsts = firsts(items);
+        let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
+        chosen.sort_unstable_by_key(|item| item.run);
+        let ids: Vec<Uuid> = chosen.iter().map(|item| *item.wait.as_uuid()).collect();
+        let runs: Vec<Uuid> = chosen.iter().map(|item| *item.run.as_uuid()).collect();
+        let digests: Vec<&str> = chosen.iter().map(|item| item.digest.as_str()).collect();
+        let verdicts: Vec<bool> = chosen.iter().map(|item| item.approved).collect();
+        let people: Vec<&str> = chosen.iter().map(|item| item.by.as_str()).collect();
+        let comments: Vec<Option<&str>> =
+            chosen.iter().map(|item| item.comment.as_deref()).collect();
+        let actors: Vec<&str> = chosen.iter().map(|item| item.actor.as_str()).collect();
+        let client = ready.client;
+        let values: [&(dyn ToSql + Sync); 6] =
+            [&ids, &digests, &verdicts, &people, &comments, &actors];
+        let written = try_join5(
+            client.batch_execute("BEGIN"),
+            client.query(ready.statement(LOCK_RUNS), &[&runs]),
+            client.query(ready.statement(DECIDE), &values),
+            client.execute(ready.statement(HEAR), &[&ids]),
+            client.query(ready.statement(RECORDED), &[&ids]),
+        )
+        .await;
+        let (_, _, decided, _, recorded) = match written {
+            Ok(rows) => rows,
+            Err(error) => {
+                let _ = client.batch_execute("ROLLBACK").await;
+                return Err(error);
+            }
+        };
+        client.batch_execute("COMMIT").await?;
+        let won: Vec<Uuid> = decided.iter().map(|row| row.get(0)).collect();
+        let recorded: HashMap<Uuid, &Row> = recorded.iter().map(|row| (row.get(0), row)).collect();
+        Ok(items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| {
+                let id = item.wait.as_uuid();
+                let first = firsts.get(&(item.wait, &item.digest)) == Some(&index);
+                match recorded.get(id) {
+                    Some(row) => reply(row, item, first && won.contains(id)),
+                    None => Reply::Over,
+                }
+            })
+            .collect())
+    }
+}
+
+/// The first click of each approval and digest speaks for the others of the batch.
+fn firsts(items: &[Click]) -> HashMap<(WaitId, &Digest), usize> {
+    let mut firsts = HashMap::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        firsts.entry((item.wait, &item.digest)).or_insert(index);
+    }
+    firsts
+}
+
+fn reply(row: &Row, item: &Click, won: bool) -> Reply {
+    let state: State = match row.get::<_, &str>(1).parse() {
+        Ok(state) => state,
+        Err(_) => unreachable!("the record has no such approval state"),
+    };
+    match (state, read_decision(row, 3)) {
+        (State::Decided, Some(decision)) if won => Reply::First(decision),
+        (State::Decided, Some(decision)) => Reply::Decided(decision),
+        (State::Open, _) if row.get::<_, &str>(2) != item.digest.as_str() => Reply::Differs,
+        (State::Open | State::Decided | State::Elapsed | State::Withdrawn, _) => Reply::Over,
+    }
+}
+
+/// A decision, from its first column on.
+fn read_decision(row: &Row, from: usize) -> Option<Decision> {
+    let approved: Option<bool> = row.get(from);
+    let by: Option<String> = row.get(from + 1);
+    let at: Option<Timestamp> = row.get(from + 3);
+    Some(Decision {
+        approved: approved?,
+        by: by?,
+        comment: row.get(from + 2),
+        at: at?,
+    })
+}
+
+/// Looks for the decision that a run waits for.
+pub async fn look(cell: &Cell, wait: WaitId) -> Result<Option<Decision>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(LOOK, &[wait.as_uuid()]).await?;
+    Ok(row.and_then(|row| read_decision(&row, 0)))
+}

@@ -1,0 +1,186 @@
+//! What a run's own transition makes of its approvals.
+
+use jiff::Timestamp;
+use semel_model::WaitId;
+use semel_model::approval::Asked;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::journal::Transition;
+
+/// A write that is submitted twice asks once; what ended without a decision may be asked again.
+/// Lists of people travel as text: a
+/// list of lists has no array of its own.
+pub(crate) const OPEN: &str = "
+    INSERT INTO approvals (id, run_id, namespace_id, flow, step, people, escalate, escalate_at,
+                           shown, digest, login, not_by, until, opened_at)
+    SELECT t.id, t.run_id, t.namespace_id, t.flow, t.step,
+           ARRAY(SELECT json_array_elements_text(t.people::json)),
+           ARRAY(SELECT json_array_elements_text(t.escalate::json)),
+           t.escalate_at, t.shown::json, t.digest, t.login, t.not_by, t.until, (SELECT moment())
+      FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::text[], $6::text[],
+                  $7::text[], $8::timestamptz[], $9::text[], $10::text[], $11::bool[],
+                  $12::text[], $13::timestamptz[])
+        AS t (id, run_id, namespace_id, flow, step, people, escalate, escalate_at, shown, digest,
+              login, not_by, until)
+        ON CONFLICT (id) DO UPDATE
+       SET state = 'open', people = EXCLUDED.people, escalate = EXCLUDED.escalate,
+           escalate_at = EXCLUDED.escalate_at, shown = EXCLUDED.shown, digest = EXCLUDED.digest,
+           login = EXCLUDED.login, not_by = EXCLUDED.not_by, until = EXCLUDED.until,
+           opened_at = EXCLUDED.opened_at, ended_at = NULL
+     WHERE approvals.state IN ('elapsed', 'withdrawn')";
+
+/// Ends approvals whose time came; refuses the transition where somebody decided first.
+pub(crate) const ELAPSE: &str = "
+    WITH ended AS (
+        UPDATE approvals
+           SET state = 'elapsed', ended_at = (SELECT moment())
+         WHERE id = ANY ($1) AND state = 'open'
+     RETURNING 1)
+    SELECT all_or_nothing(count(*), $2) FROM ended";
+
+/// Ends approvals of runs that end.
+pub(crate) const WITHDRAW: &str = "
+    UPDATE approvals
+       SET state = 'withdrawn', ended_at = (SELECT moment())
+     WHERE id = ANY ($1) AND state = 'open'";
+
+/// Wakes runs that fell asleep again while somebody decided.
+pub(crate) const HEAR: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+      FROM approvals a
+     WHERE a.id = ANY ($1) AND a.state = 'decided' AND q.run_id = a.run_id
+       AND q.holder IS NULL AND q.stage = 'waiting'";
+
+/// What becomes of an approval.
+#[derive(Clone, Debug)]
+pub enum ApprovalChange {
+    /// People are asked.
+    Open {
+        /// The approval.
+        wait: WaitId,
+        /// The flow, for people.
+        flow: String,
+        /// The step's path.
+        step: String,
+        /// What they are asked.
+        asked: Box<Asked>,
+        /// When it ends by itself.
+        until: Option<Timestamp>,
+    },
+    /// People are told again; the run sleeps on, unless somebody decided meanwhile.
+    Told {
+        /// The approval.
+        wait: WaitId,
+    },
+    /// Its time came, and nobody decided.
+    Elapse {
+        /// The approval.
+        wait: WaitId,
+    },
+    /// The run ends while it is open.
+    Withdraw {
+        /// The approval.
+        wait: WaitId,
+    },
+}
+
+/// Changes of a batch, by column.
+#[derive(Default)]
+pub(crate) struct Rows<'a> {
+    ids: Vec<Uuid>,
+    runs: Vec<Uuid>,
+    namespaces: Vec<i32>,
+    flows: Vec<&'a str>,
+    steps: Vec<&'a str>,
+    people: Vec<String>,
+    escalate: Vec<String>,
+    escalate_at: Vec<Option<Timestamp>>,
+    shown: Vec<String>,
+    digests: Vec<&'a str>,
+    logins: Vec<bool>,
+    not_by: Vec<Option<&'a str>>,
+    untils: Vec<Option<Timestamp>>,
+    told: Vec<Uuid>,
+    elapsed: Vec<Uuid>,
+    elapsed_count: i64,
+    withdrawn: Vec<Uuid>,
+}
+
+type Statements<'a> = Vec<(&'static str, Vec<&'a (dyn ToSql + Sync)>)>;
+
+impl<'a> Rows<'a> {
+    pub(crate) fn push(&mut self, item: &Transition, change: &'a ApprovalChange) {
+        match change {
+            ApprovalChange::Open {
+                wait,
+                flow,
+                step,
+                asked,
+                until,
+            } => {
+                self.ids.push(*wait.as_uuid());
+                self.runs.push(*item.run.as_uuid());
+                self.namespaces.push(item.namespace_id);
+                self.flows.push(flow);
+                self.steps.push(step);
+                self.untils.push(*until);
+                self.ask(asked);
+            }
+            ApprovalChange::Told { wait } => self.told.push(*wait.as_uuid()),
+            ApprovalChange::Elapse { wait } => {
+                self.elapsed.push(*wait.as_uuid());
+                self.elapsed_count += 1;
+            }
+            ApprovalChange::Withdraw { wait } => self.withdrawn.push(*wait.as_uuid()),
+        }
+    }
+
+    fn ask(&mut self, asked: &'a Asked) {
+        self.people.push(to_text(&asked.from));
+        self.escalate.push(to_text(&asked.escalate));
+        self.escalate_at.push(asked.escalate_at);
+        self.shown.push(asked.shown.to_string());
+        self.digests.push(asked.digest.as_str());
+        self.logins.push(asked.login);
+        self.not_by.push(asked.not_by.as_deref());
+    }
+
+    /// The statements that these changes need, with their parameters.
+    pub(crate) fn statements(&'a self) -> Statements<'a> {
+        let mut all: Statements<'a> = Vec::new();
+        if !self.ids.is_empty() {
+            let values: Vec<&(dyn ToSql + Sync)> = vec![
+                &self.ids,
+                &self.runs,
+                &self.namespaces,
+                &self.flows,
+                &self.steps,
+                &self.people,
+                &self.escalate,
+                &self.escalate_at,
+                &self.shown,
+                &self.digests,
+                &self.logins,
+                &self.not_by,
+                &self.untils,
+            ];
+            all.push((OPEN, values));
+        }
+        if !self.elapsed.is_empty() {
+            all.push((ELAPSE, vec![&self.elapsed, &self.elapsed_count]));
+        }
+        if !self.withdrawn.is_empty() {
+            all.push((WITHDRAW, vec![&self.withdrawn]));
+        }
+        if !self.told.is_empty() {
+            all.push((HEAR, vec![&self.told]));
+        }
+        all
+    }
+}
+
+fn to_text(names: &[String]) -> String {
+    serde_json::to_string(names).unwrap_or_else(|_| "[]".to_owned())
+}

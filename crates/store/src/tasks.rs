@@ -1,0 +1,285 @@
+//! The `tasks` table: work that programs outside take, and what they answered.
+//!
+//! The run opens a task with its own transition and withdraws it the same way. A worker claims,
+//! renews and answers it; an answer also wakes the run, in the same commit. Locks on `queue` come
+//! before locks on `tasks`; a claim takes locks on `tasks` alone and waits for none.
+//!
+//! Commit points: the claim, and the `COMMIT` of [`Settling`].
+
+use jiff::Timestamp;
+use semel_model::task::State;
+use semel_model::{EffectId, RunId, Span};
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::{Json, ToSql};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+mod changes;
+mod settling;
+mod views;
+
+pub use changes::TaskChange;
+pub(crate) use changes::{OPEN, REOPEN, Rows, WITHDRAW};
+pub(crate) use settling::STATEMENTS as ANSWERS;
+pub use settling::{Answer, Reply, Settling, start_settling};
+pub(crate) use views::STATEMENTS as VIEWS;
+pub use views::{Filter, TaskView, find, list};
+
+/// The oldest first; what another claims at this moment is passed over.
+const CLAIM: &str = "
+    WITH due AS (
+        SELECT t.id
+          FROM tasks t
+         WHERE t.namespace_id = $1 AND t.queue = $2 AND t.state = 'open'
+           AND (t.until IS NULL OR t.until > (SELECT moment()))
+         ORDER BY t.opened_at
+         LIMIT $3
+           FOR UPDATE SKIP LOCKED)
+    UPDATE tasks t
+       SET state = 'held', token = t.token + 1, worker = $4, claim_id = $5,
+           lease_until = least((SELECT moment())
+                               + make_interval(secs => coalesce($6, t.lease_ms) / 1e3), t.until)
+     WHERE t.id = ANY (ARRAY(SELECT id FROM due))
+ RETURNING t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
+           t.input::text, coalesce($6, t.lease_ms)";
+
+/// What an earlier request of the same name claimed, and whoever sent it may not know of.
+const CLAIMED: &str = "
+    SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
+           t.input::text, coalesce($3, t.lease_ms)
+      FROM tasks t
+     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
+
+const RENEW: &str = "
+    UPDATE tasks t
+       SET lease_until = least((SELECT moment())
+                               + make_interval(secs => coalesce($4, t.lease_ms) / 1e3), t.until)
+     WHERE t.id = $2 AND t.namespace_id = $1 AND t.state = 'held' AND t.token = $3
+ RETURNING t.lease_until, coalesce((SELECT q.cancel FROM queue q WHERE q.run_id = t.run_id), true)";
+
+const LOCK_RUNS: &str = "
+    SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
+
+const LEASES_OVER: &str = "
+    SELECT id, run_id
+      FROM tasks
+     WHERE state = 'held' AND lease_until <= (SELECT moment())
+     ORDER BY lease_until
+     LIMIT $1";
+
+const LOSE: &str = "
+    UPDATE tasks
+       SET state = 'lost', ended_at = (SELECT moment()), lease_until = NULL
+     WHERE id = ANY ($1) AND state = 'held' AND lease_until <= (SELECT moment())
+ RETURNING id";
+
+const LOOK: &str = "
+    SELECT state::text, attempt, answer FROM tasks WHERE id = $1";
+
+/// Wakes runs that sleep while their answer is there.
+pub(crate) const HEAR: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment()), stage = 'ready'
+      FROM tasks t
+     WHERE t.id = ANY ($1) AND t.state IN ('done', 'failed', 'lost')
+       AND q.run_id = t.run_id AND q.holder IS NULL AND q.stage = 'waiting'";
+
+const RUN: &str = "SELECT run_id FROM tasks WHERE namespace_id = $1 AND id = $2";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    OPEN,
+    REOPEN,
+    WITHDRAW,
+    CLAIM,
+    CLAIMED,
+    RENEW,
+    LOCK_RUNS,
+    LEASES_OVER,
+    LOSE,
+    LOOK,
+    HEAR,
+    RUN,
+];
+
+/// The most tasks of one claim.
+pub const CLAIM_MAX: u16 = 100;
+
+/// The most leases that one pass finds over.
+const LOSE_MAX: i64 = 1_000;
+
+/// Who asks for work, and for which.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Whose tasks.
+    pub namespace_id: i32,
+    /// The queue.
+    pub queue: String,
+    /// How many at the most.
+    pub most: u16,
+    /// What the worker calls itself.
+    pub worker: Option<String>,
+    /// The request's own name, where it has one: a repeat gets the same tasks.
+    pub name: Option<Uuid>,
+    /// How long the worker may be silent, where it says so.
+    pub lease: Option<Span>,
+}
+
+/// A task in a worker's hands.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The task: the effect's key.
+    pub task: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The queue.
+    pub queue: String,
+    /// The step's path.
+    pub step: String,
+    /// The number of the attempt.
+    pub attempt: i32,
+    /// What every answer has to carry.
+    pub token: i64,
+    /// When the worker counts as lost.
+    pub lease_until: Timestamp,
+    /// When its time is over in all.
+    pub until: Option<Timestamp>,
+    /// What the worker gets, as JSON text.
+    pub input: String,
+    /// How long the worker may be silent.
+    pub lease: Span,
+}
+
+/// Claims tasks, the oldest first.
+pub async fn claim(cell: &Cell, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
+    let client = cell.reader().await?;
+    let lease = lease_ms(claim.lease);
+    if let Some(name) = &claim.name {
+        let values: [&(dyn ToSql + Sync); 3] = [&claim.namespace_id, name, &lease];
+        let rows = client.query(CLAIMED, &values).await?;
+        if !rows.is_empty() {
+            return Ok(rows.iter().map(read_claimed).collect());
+        }
+    }
+    let most = i64::from(claim.most.clamp(1, CLAIM_MAX));
+    let values: [&(dyn ToSql + Sync); 6] = [
+        &claim.namespace_id,
+        &claim.queue,
+        &most,
+        &claim.worker,
+        &claim.name,
+        &lease,
+    ];
+    let statement = client.prepare_cached(CLAIM).await?;
+    let rows = client.query(&statement, &values).await?;
+    Ok(rows.iter().map(read_claimed).collect())
+}
+
+fn lease_ms(lease: Option<Span>) -> Option<i64> {
+    lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn read_claimed(row: &Row) -> Claimed {
+    let lease: i64 = row.get(9);
+    Claimed {
+        task: EffectId::from_uuid(row.get(0)),
+        run: RunId::from_uuid(row.get(1)),
+        queue: row.get(2),
+        step: row.get(3),
+        attempt: row.get(4),
+        token: row.get(5),
+        lease_until: row.get(6),
+        until: row.get(7),
+        input: row.get(8),
+        lease: Span::from_millis(lease.unsigned_abs()),
+    }
+}
+
+/// A lease that was renewed.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewed {
+    /// When the worker counts as lost.
+    pub lease_until: Timestamp,
+    /// Whether somebody asked for the run's end.
+    pub cancel: bool,
+}
+
+/// Renews the lease of the latest claim; nothing where it is another's or over.
+pub async fn renew(
+    cell: &Cell,
+    namespace_id: i32,
+    task: EffectId,
+    token: i64,
+    lease: Option<Span>,
+) -> Result<Option<Renewed>, ReadError> {
+    let lease = lease_ms(lease);
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, task.as_uuid(), &token, &lease];
+    let row = client.query_opt(RENEW, &values).await?;
+    Ok(row.map(|row| Renewed {
+        lease_until: row.get(0),
+        cancel: row.get(1),
+    }))
+}
+
+/// Marks tasks as lost whose lease is over, and wakes their runs. Gives how many.
+pub async fn lose(cell: &Cell) -> Result<u64, ReadError> {
+    let mut client = cell.reader().await?;
+    let over = client.query(LEASES_OVER, &[&LOSE_MAX]).await?;
+    if over.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<Uuid> = over.iter().map(|row| row.get(0)).collect();
+    let runs: Vec<Uuid> = over.iter().map(|row| row.get(1)).collect();
+    let tx = client.transaction().await?;
+    tx.query(LOCK_RUNS, &[&runs]).await?;
+    let lost = tx.query(LOSE, &[&ids]).await?;
+    tx.execute(HEAR, &[&ids]).await?;
+    tx.commit().await?;
+    Ok(lost.len() as u64)
+}
+
+/// What a run sees of its task.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Where it stands.
+    pub state: State,
+    /// The attempt that this is about.
+    pub attempt: i32,
+    /// What the worker answered.
+    pub answer: Option<Value>,
+}
+
+/// Looks at a task for its run; a lease that is over by now is seen as such.
+pub async fn look(cell: &Cell, task: EffectId) -> Result<Option<Seen>, ReadError> {
+    let client = cell.reader().await?;
+    client.execute(LOSE, &[&vec![*task.as_uuid()]]).await?;
+    let row = client.query_opt(LOOK, &[task.as_uuid()]).await?;
+    Ok(row.map(|row| Seen {
+        state: read_state(row.get(0)),
+        attempt: row.get(1),
+        answer: row.get::<_, Option<Json<Value>>>(2).map(|Json(it)| it),
+    }))
+}
+
+/// Looks up the run of a task.
+pub async fn find_run(
+    cell: &Cell,
+    namespace_id: i32,
+    task: EffectId,
+) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(RUN).await?;
+    let row = client
+        .query_opt(&statement, &[&namespace_id, task.as_uuid()])
+        .await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+}
+
+pub(crate) fn read_state(text: &str) -> State {
+    match text.parse() {
+        Ok(state) => state,
+        Err(_) => unreachable!("the record has no task state {text}"),
+    }
+}

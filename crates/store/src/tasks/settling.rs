@@ -1,0 +1,143 @@
+//! Answers of workers, on their way in.
+
+use std::collections::HashMap;
+
+use futures_util::future::try_join5;
+use jiff::Timestamp;
+use semel_model::task::State;
+use semel_model::{EffectId, RunId, Slot};
+use serde_json::Value;
+use tokio_postgres::types::{Json, ToSql};
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use super::{HEAR, LOCK_RUNS, read_state};
+use crate::cell::Cell;
+use crate::link::Link;
+use crate::writer::{Batch, Writer};
+
+/// Only the worker whose claim is the latest can answer.
+const ANSWER: &str = "
+    UPDATE tasks k
+       SET state = t.state::task_state, answer = t.answer::json, answered_token = t.token,
+           ended_at = (SELECT moment()), lease_until = NULL
+      FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[]) AS t (id, token, state, answer)
+     WHERE k.id = t.id AND k.state = 'held' AND k.token = t.token
+ RETURNING k.id";
+
+const RECORDED: &str = "
+    SELECT id, state::text, token, answered_token, answer, ended_at
+      FROM tasks
+     WHERE id = ANY ($1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[ANSWER, RECORDED];
+
+/// A worker's answer on its way in.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The task.
+    pub task: EffectId,
+    /// Its run.
+    pub run: RunId,
+    /// The token of the claim.
+    pub token: i64,
+    /// What became of it: done, failed or lost.
+    pub state: State,
+    /// What the worker says, as JSON text.
+    pub answer: String,
+}
+
+/// What a worker's answer came to.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It is on record, and the run goes on with it.
+    First,
+    /// Another answer is, or the task is not the worker's.
+    Recorded {
+        /// Where the task stands.
+        state: State,
+        /// The token of the latest claim.
+        token: i64,
+        /// The token of the latest answer.
+        answered_token: Option<i64>,
+        /// The latest answer.
+        answer: Option<Value>,
+        /// When it was given.
+        at: Option<Timestamp>,
+    },
+    /// There is no such task.
+    Unknown,
+}
+
+/// The batch of one commit of answers.
+pub struct Settling;
+
+/// Starts the writer that all answers of a process go through.
+pub fn start_settling(cell: &Cell) -> Writer<Settling> {
+    Writer::start(cell, || Settling)
+}
+
+impl Batch for Settling {
+    type Item = Answer;
+    type Answer = Reply;
+
+    const LANES: usize = 1;
+
+    fn slot(item: &Answer) -> Slot {
+        item.run.slot()
+    }
+
+    /// Two answers to one task go down one after the other.
+    fn admits(&self, gathered: &[Answer], next: &Answer) -> bool {
+        !gathered.iter().any(|item| item.task == next.task)
+    }
+
+    async fn write(
+        &mut self,
+        link: &mut Link,
+        items: &mut Vec<Answer>,
+    ) -> Result<Vec<Reply>, Error> {
+        let ready = link.prepare(&[LOCK_RUNS, ANSWER, HEAR, RECORDED]).await?;
+        let ids: Vec<Uuid> = items.iter().map(|item| *item.task.as_uuid()).collect();
+        let runs: Vec<Uuid> = items.iter().map(|item| *item.run.as_uuid()).collect();
+        let tokens: Vec<i64> = items.iter().map(|item| item.token).collect();
+        let states: Vec<&str> = items.iter().map(|item| item.state.as_str()).collect();
+        let answers: Vec<&str> = items.iter().map(|item| item.answer.as_str()).collect();
+        let client = ready.client;
+        let values: [&(dyn ToSql + Sync); 4] = [&ids, &tokens, &states, &answers];
+        let written = try_join5(
+            client.batch_execute("BEGIN"),
+            client.query(ready.statement(LOCK_RUNS), &[&runs]),
+            client.query(ready.statement(ANSWER), &values),
+            client.execute(ready.statement(HEAR), &[&ids]),
+            client.query(ready.statement(RECORDED), &[&ids]),
+        )
+        .await;
+        let (_, _, answered, _, recorded) = match written {
+            Ok(rows) => rows,
+            Err(error) => {
+                let _ = client.batch_execute("ROLLBACK").await;
+                return Err(error);
+            }
+        };
+        client.batch_execute("COMMIT").await?;
+        let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
+        let recorded: HashMap<Uuid, &Row> = recorded.iter().map(|row| (row.get(0), row)).collect();
+        let reply = |item: &Answer| match recorded.get(item.task.as_uuid()) {
+            Some(_) if won.contains(item.task.as_uuid()) => Reply::First,
+            Some(row) => read_reply(row),
+            None => Reply::Unknown,
+        };
+        Ok(items.iter().map(reply).collect())
+    }
+}
+
+fn read_reply(row: &Row) -> Reply {
+    Reply::Recorded {
+        state: read_state(row.get(1)),
+        token: row.get(2),
+        answered_token: row.get(3),
+        answer: row.get::<_, Option<Json<Value>>>(4).map(|Json(it)| it),
+        at: row.get(5),
+    }
+}

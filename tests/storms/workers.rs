@@ -1,0 +1,232 @@
+//! Workers in other languages: a Python program and a shell command work through many tasks each,
+//! while workers are killed, and the server now and then.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Process, Program};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::crowd::{self, Post};
+use crate::servers::{Home, Served, serve_at};
+
+/// How many tasks each language works through, unless `SEMEL_WORKER_TASKS` says otherwise.
+const TASKS: usize = 1_000;
+
+/// How many processes of each language there are.
+const WORKERS: usize = 2;
+
+/// How often a worker is killed.
+const KILL_EVERY: Duration = Duration::from_millis(700);
+
+/// Every so many kills, one is the server's.
+const SERVER_EVERY: usize = 6;
+
+/// The least kills that are a storm.
+const KILLS_MIN: usize = 12;
+
+/// How long all may take for each thousand tasks.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+const SENDERS: usize = 16;
+
+const LEASE: &str = "2s";
+
+/// What the shell command does with what it gets on stdin.
+const SHELL: &str = r#"n=$(tr -dc 0-9); printf '{"square":%d,"key":"%s"}' $((n * n)) "$SEMEL_KEY""#;
+
+const QUEUES: [&str; 2] = ["python", "shell"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
+    let wanted = std::env::var("SEMEL_WORKER_TASKS").ok();
+    let wanted: usize = wanted.map_or(Ok(TASKS), |text| text.parse())?;
+    let cluster = Cluster::start(Options::durable()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let mut place = Place::open(&home).await?;
+    for queue in QUEUES {
+        home.publish(&place.server, queue, &flow(queue)).await?;
+    }
+    let begun = Instant::now();
+    deliver(&place.server, wanted).await?;
+    let accepted_after = begun.elapsed();
+
+    let client = home.connect().await?;
+    let patience = PATIENCE * u32::try_from(wanted.div_ceil(1_000))?;
+    let (mut chance, mut kills, mut server_kills) = (Chance::new("workers"), 0, 0);
+    while kills < KILLS_MIN || active(&client).await? > 0 {
+        ensure!(
+            begun.elapsed() < patience,
+            "{} go on",
+            active(&client).await?
+        );
+        sleep(KILL_EVERY).await;
+        kills += 1;
+        if kills % SERVER_EVERY == 0 {
+            server_kills += 1;
+            place.kill_server(&home).await?;
+        } else {
+            place.kill_worker(chance.below(WORKERS * QUEUES.len()))?;
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+
+    check_results(&client, wanted).await?;
+    let again = count(
+        &client,
+        "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1",
+    );
+    let late = count(&client, "SELECT count(*) FROM evidence");
+    let (again, late) = (again.await?, late.await?);
+    let figures = json!({
+        "tasks_of_each": wanted,
+        "workers_killed": kills - server_kills,
+        "servers_killed": server_kills,
+        "accepted_after_s": (accepted_after.as_secs_f64() * 10.0).round() / 10.0,
+        "seconds": (seconds * 10.0).round() / 10.0,
+        "given_to_another_worker": again,
+        "late_answers_kept": late,
+        "results": wanted * QUEUES.len(),
+        "recorded_twice": 0,
+    });
+    println!("{figures:#}");
+    ensure!(again > 0, "no worker died with a task in its hands");
+    keep(&figures)
+}
+
+fn flow(queue: &str) -> String {
+    format!(
+        "flow: {queue}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+         retry: {{ attempts: 50, first: 50ms, most: 500ms, within: 1d }}\nsteps:\n\
+         \x20 - id: work\n    task: {{ queue: {queue}, input: {{ n: '${{{{ input.n }}}}' }}, within: 1d, lease: {LEASE} }}\n    \
+         guard: key\n\
+         \x20 - id: counted\n    kv: {{ add: '{queue}/${{{{ input.id }}}}' }}\n\
+         result: steps.work.result\n"
+    )
+}
+
+async fn deliver(server: &Served, wanted: usize) -> Result<()> {
+    let deliveries = (0..wanted * QUEUES.len()).map(|index| {
+        let (queue, n) = (QUEUES[index % QUEUES.len()], index / QUEUES.len());
+        Post {
+            subject: index,
+            path: format!("/hooks/default/{queue}"),
+            body: format!(r#"{{"id":"{n}","n":{n}}}"#),
+        }
+    });
+    for (_, answer) in crowd::send(server, SENDERS, deliveries.collect()).await? {
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+    Ok(())
+}
+
+/// One server that always comes back at its address, and the workers that speak to it.
+struct Place {
+    listen: String,
+    token: String,
+    server: Served,
+    workers: Vec<Process>,
+}
+
+impl Place {
+    async fn open(home: &Home) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let listen = format!("127.0.0.1:{port}");
+        let server = serve_at(Program::semel()?, &home.url(), "2s", &listen).await?;
+        let mut place = Self {
+            listen,
+            token: home.token().to_owned(),
+            server,
+            workers: Vec::new(),
+        };
+        for index in 0..WORKERS * QUEUES.len() {
+            let worker = place.start(index)?;
+            place.workers.push(worker);
+        }
+        Ok(place)
+    }
+
+    fn start(&self, index: usize) -> Result<Process> {
+        let (url, token) = (format!("http://{}", self.listen), &self.token);
+        if index.is_multiple_of(QUEUES.len()) {
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("storms/workers/worker.py");
+            return Program::at("python3")
+                .arg(script)
+                .args([&url, token, QUEUES[0]])
+                .start();
+        }
+        Program::semel()?
+            .args(["worker", "--queue", QUEUES[1], "--parallel", "4"])
+            .args(["--url", &url, "--token", token, "--", "sh", "-c", SHELL])
+            .start()
+    }
+
+    fn kill_worker(&mut self, index: usize) -> Result<()> {
+        self.workers[index].sigkill()?;
+        self.workers[index] = self.start(index)?;
+        Ok(())
+    }
+
+    async fn kill_server(&mut self, home: &Home) -> Result<()> {
+        self.server.process.sigkill()?;
+        self.server = serve_at(Program::semel()?, &home.url(), "2s", &self.listen).await?;
+        Ok(())
+    }
+}
+
+/// Every run succeeded with the result of its own number, and went on behind its task once.
+async fn check_results(client: &Connection, wanted: usize) -> Result<()> {
+    let rows = "SELECT f.name, convert_from(r.key, 'UTF8'), r.state::text, r.result::text
+                  FROM runs r JOIN releases l ON l.id = r.release_id JOIN flows f ON f.id = l.flow_id";
+    let mut seen: HashMap<(String, String), ()> = HashMap::new();
+    for row in client.query(rows, &[]).await? {
+        let (queue, id): (String, String) = (row.get(0), row.get(1));
+        let (state, result): (&str, Option<&str>) = (row.get(2), row.get(3));
+        ensure!(state == "succeeded", "{queue} {id} is {state}: {result:?}");
+        let result: Value = serde_json::from_str(result.unwrap_or("null"))?;
+        let n: u64 = id.parse().context("a number")?;
+        ensure!(
+            result["square"] == json!(n * n),
+            "{queue} {id} gave {result}"
+        );
+        ensure!(seen.insert((queue, id), ()).is_none(), "a run twice");
+    }
+    ensure!(seen.len() == wanted * QUEUES.len(), "{} runs", seen.len());
+    let once = "SELECT count(*) FROM kv WHERE entry ~ '^(python|shell)/' AND value::text = '1'";
+    ensure!(
+        count(client, once).await? == wanted * QUEUES.len(),
+        "each went on once"
+    );
+    let twice = "SELECT count(*) FROM (
+        SELECT j.run_id FROM journal j, json_array_elements(j.events) e
+         WHERE e->>'event' = 'done' AND e->>'step' = 'work'
+         GROUP BY j.run_id HAVING count(*) > 1) AS more";
+    ensure!(
+        count(client, twice).await? == 0,
+        "a result was recorded twice"
+    );
+    Ok(())
+}
+
+async fn active(client: &Connection) -> Result<usize> {
+    count(client, "SELECT count(*) FROM runs WHERE state = 'active'").await
+}
+
+async fn count(client: &Connection, sql: &str) -> Result<usize> {
+    let row = client.query_one(sql, &[]).await?;
+    Ok(row.get::<_, i64>(0).unsigned_abs() as usize)
+}
+
+/// Keeps the figures where a long campaign asks for them.
+fn keep(figures: &Value) -> Result<()> {
+    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
+        let page = Path::new(&folder).join("workers.json");
+        std::fs::write(page, format!("{figures:#}\n"))?;
+    }
+    Ok(())
+}
