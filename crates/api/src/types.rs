@@ -11,6 +11,7 @@ mod flow;
 mod problem;
 mod resource;
 mod run;
+mod schedule;
 mod secret;
 mod standing;
 mod subscription;
@@ -27,6 +28,10 @@ pub use resource::{Resource, ResourceFilter};
 pub use run::{
     Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
     Started,
+};
+pub use schedule::{
+    FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
+    Tick, TickFilter, TickVerdict,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};

@@ -75,6 +75,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Wait(wait::Command),
     #[command(subcommand)]
+    Schedule(schedule::Command),
+    #[command(subcommand)]
     Connection(connection::Command),
     #[command(subcommand)]
     Secret(secret::Command),

@@ -18,6 +18,7 @@ pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod subscription;
@@ -45,6 +46,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
+        Command::Schedule(command) => schedule::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,

@@ -4,6 +4,7 @@ pub(crate) mod delivery;
 pub(crate) mod effect;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod timeline;
 
 use jiff::Timestamp;

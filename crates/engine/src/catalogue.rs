@@ -122,6 +122,19 @@ impl Catalogue {
             .collect()
     }
 
+    /// The state of the control data that this is of, and the live releases with a schedule.
+    pub(crate) fn scheduled(&self) -> (i64, Vec<Arc<Release>>) {
+        let live = self.live();
+        let scheduled = live.by_flow.values();
+        let scheduled = scheduled.filter(|release| release.flow.trigger.schedule.is_some());
+        (live.version, scheduled.cloned().collect())
+    }
+
+    /// The state of the control data that this is of.
+    pub(crate) fn version(&self) -> i64 {
+        self.live().version
+    }
+
     /// The live release of a flow.
     pub fn find_flow(&self, namespace_id: i32, flow: &FlowName) -> Option<Arc<Release>> {
         self.live()

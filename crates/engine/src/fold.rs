@@ -125,11 +125,15 @@ impl RunState {
             input,
             headers,
             query,
+            nominal,
         } = accepted
         else {
             unreachable!("a journal begins with an acceptance");
         };
-        self.trigger = json!({ "kind": trigger.as_str() });
+        self.trigger = match nominal {
+            Some(nominal) => json!({ "kind": trigger.as_str(), "nominal": nominal.to_string() }),
+            None => json!({ "kind": trigger.as_str() }),
+        };
         self.input = input;
         self.headers = headers;
         self.query = query;

@@ -29,6 +29,7 @@ mod event;
 mod hook;
 mod reading;
 mod replay;
+mod tick;
 mod unproven;
 
 pub use error::IntakeError;
@@ -100,6 +101,7 @@ struct Inbound {
     text: String,
     headers: Value,
     query: Value,
+    nominal: Option<Timestamp>,
 }
 
 impl Engine {
@@ -114,7 +116,7 @@ impl Engine {
         let declared = match start.trigger {
             TriggerKind::Api => triggers.api.as_ref(),
             TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook | TriggerKind::Event => None,
+            TriggerKind::Webhook | TriggerKind::Event | TriggerKind::Schedule => None,
         };
         let Some(declared) = declared else {
             return Err(IntakeError::NoTrigger {
@@ -153,6 +155,7 @@ impl Engine {
             text,
             headers,
             query,
+            nominal: None,
         })
         .await
     }

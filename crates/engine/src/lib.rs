@@ -12,6 +12,7 @@
 //! - [`vault`] keeps secrets and the connections that name them.
 //! - [`events`] spreads what flows emit to the flows and webhooks that take it; [`subscriptions`]
 //!   says which webhooks do.
+//! - [`schedule`] gives every instant that a schedule names its run, or says why not.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
@@ -35,6 +36,7 @@ mod recent;
 pub mod recover;
 pub mod resources;
 pub mod retain;
+pub mod schedule;
 pub mod settle;
 pub mod subscriptions;
 pub mod turn;
@@ -48,6 +50,7 @@ pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
 pub use resources::Resources;
+pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use subscriptions::{RetryError, SubscriptionError};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};

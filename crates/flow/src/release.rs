@@ -27,7 +27,7 @@ pub use notify::NotifyStep;
 pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
-pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
+pub use trigger::{EventTrigger, Schedule, Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -32,6 +32,9 @@ pub enum Event {
         /// The request's query parameters.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         query: Value,
+        /// The instant that a schedule named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nominal: Option<Timestamp>,
     },
     /// A step that changes nothing gave a value.
     Computed {

@@ -16,6 +16,8 @@ pub enum TriggerKind {
     Manual,
     /// An event that a flow emitted.
     Event,
+    /// An instant that the flow's schedule names.
+    Schedule,
 }
 
 impl TriggerKind {
@@ -26,6 +28,7 @@ impl TriggerKind {
             Self::Api => "api",
             Self::Manual => "manual",
             Self::Event => "event",
+            Self::Schedule => "schedule",
         }
     }
 }

@@ -188,6 +188,16 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.keys_forgotten,
         ),
         (
+            "ticks_fired",
+            "Instants of schedules that have their run",
+            &metrics.ticks_fired,
+        ),
+        (
+            "ticks_skipped",
+            "Instants of schedules that started nothing",
+            &metrics.ticks_skipped,
+        ),
+        (
             "events_spread",
             "Events that their takers have",
             &metrics.events_spread,

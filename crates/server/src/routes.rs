@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
     access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters,
-    resources, runs, secrets, starts, subscriptions, waits,
+    resources, runs, schedules, secrets, starts, subscriptions, waits,
 };
 
 /// Every route.
@@ -70,8 +70,20 @@ fn api() -> Router<App> {
         .route("/secrets", get(secrets::list))
         .route("/secrets/rotate", post(secrets::rotate))
         .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
+        .merge(scheduling())
         .merge(subscribing())
         .layer(map_response(keep_out_of_caches))
+}
+
+fn scheduling() -> Router<App> {
+    Router::new()
+        .route("/schedules", get(schedules::list))
+        .route("/schedules/{flow}", get(schedules::show))
+        .route("/schedules/{flow}/ticks", get(schedules::list_ticks))
+        .route("/schedules/{flow}/instants", get(schedules::list_instants))
+        .route("/schedules/{flow}/pause", post(schedules::pause))
+        .route("/schedules/{flow}/resume", post(schedules::resume))
+        .route("/schedules/{flow}/fire", post(schedules::fire))
 }
 
 fn subscribing() -> Router<App> {

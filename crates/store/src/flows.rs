@@ -21,6 +21,15 @@ const LIVE: &str = "
       JOIN namespaces n ON n.id = f.namespace_id
       JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
 
+const LIVE_SINCE: &str = "
+    SELECT l.id, f.live_at
+      FROM flows f
+      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release
+     WHERE l.id = ANY ($1)";
+
+const FIND_LIVE_SINCE: &str = "
+    SELECT live_at FROM flows WHERE namespace_id = $1 AND name = $2";
+
 const RELEASE: &str = "
     SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
       FROM releases l
@@ -44,8 +53,12 @@ const PUBLISH: &str = "
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 
+/// Promoting what is live already moves nothing: the instants of its schedule go on.
 const PROMOTE: &str = "
-    UPDATE flows f SET live_release = l.number
+    UPDATE flows f
+       SET live_release = l.number,
+           live_at = CASE WHEN f.live_release IS DISTINCT FROM l.number THEN moment()
+                          ELSE f.live_at END
       FROM releases l
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.flow_id = f.id AND l.number = $3";
 
@@ -73,6 +86,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     MAKE_NAMESPACE,
     FIND_NAMESPACE,
     LIVE,
+    LIVE_SINCE,
+    FIND_LIVE_SINCE,
     RELEASE,
     PUSH,
     LOCK_FLOW,
@@ -141,6 +156,28 @@ pub async fn list_live(cell: &Cell) -> Result<Vec<ReleaseRow>, ReadError> {
         .iter()
         .map(read_release)
         .collect())
+}
+
+/// Since when releases are live; those that are not are left out. A release that has been live for
+/// longer than that is kept has no instant.
+pub async fn list_live_since(
+    cell: &Cell,
+    releases: &[i32],
+) -> Result<Vec<(i32, Option<Timestamp>)>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(LIVE_SINCE, &[&releases]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// Since when a flow's live release is live, where that is kept.
+pub async fn find_live_since(
+    cell: &Cell,
+    namespace_id: i32,
+    flow: &str,
+) -> Result<Option<Timestamp>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(FIND_LIVE_SINCE, &[&namespace_id, &flow]).await?;
+    Ok(row.and_then(|row| row.get(0)))
 }
 
 /// One release, live or not.

@@ -62,6 +62,7 @@ impl Engine {
             text,
             headers: Value::Null,
             query: Value::Null,
+            nominal: None,
         })
         .await
     }

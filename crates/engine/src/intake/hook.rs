@@ -146,6 +146,7 @@ impl Engine {
             text,
             headers,
             query,
+            nominal: None,
         };
         match earlier {
             None => self.accept(inbound).await,

@@ -118,6 +118,7 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
         headers,
         query,
         release,
+        nominal,
         ..
     } = inbound;
     let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
@@ -126,6 +127,9 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
     }
     if release.reads_query && !query.is_null() {
         row.push_str(&format!(r#","query":{query}"#));
+    }
+    if let Some(nominal) = nominal {
+        row.push_str(&format!(r#","nominal":"{nominal}""#));
     }
     row.push_str("}]");
     row
@@ -139,6 +143,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
         input: std::mem::take(&mut inbound.input),
         headers: kept(inbound.release.reads_headers, &inbound.headers),
         query: kept(inbound.release.reads_query, &inbound.query),
+        nominal: inbound.nominal,
     };
     let mut state = RunState::new(run);
     state.begin(accepted);
