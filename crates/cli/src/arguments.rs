@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow, init, key,
-    migrate, resource, run, secret, serve, subscription, wait,
+    migrate, resource, run, schedule, secret, serve, subscription, wait,
 };
 use crate::output::Reader;
 

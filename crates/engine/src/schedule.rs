@@ -28,13 +28,12 @@ use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
 use semel_store::{ReadError, runs};
 
 pub use hand::{FireError, Fired, Moment, PauseError, ScheduleView};
-pub(crate) use plan::IN_TIME;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::intake::{Intake, IntakeError};
 use live::Live;
-use plan::{Basis, Call, Plan};
+use plan::{Call, Plan};
 
 /// How often a server looks for schedules that others changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -104,7 +103,9 @@ impl Engine {
             let basis = live.basis(&self.inner, schedule).await?;
             let plan = Plan::make(&basis, fires);
             let calls = plan.calls.iter();
-            fires -= calls.filter(|(_, call)| matches!(call, Call::Fire(_))).count();
+            fires -= calls
+                .filter(|(_, call)| matches!(call, Call::Fire(_)))
+                .count();
             planned.push((schedule, plan));
         }
         let decided = self.carry_out(planned).await?;
@@ -145,7 +146,11 @@ impl Engine {
         let made = planned.into_iter().zip(outcomes);
         Ok(made
             .filter_map(|((schedule, plan), outcomes)| {
-                decision(schedule, &plan, outcomes.into_iter().collect::<Option<_>>()?)
+                decision(
+                    schedule,
+                    &plan,
+                    outcomes.into_iter().collect::<Option<_>>()?,
+                )
             })
             .collect())
     }
@@ -160,7 +165,11 @@ impl Engine {
     ) -> Result<Vec<Option<Verdict>>, ReadError> {
         let mut expected = Vec::with_capacity(wanted.len());
         for (release, nominal) in wanted {
-            expected.push(expected_run(&release.namespace, &release.flow.name, *nominal));
+            expected.push(expected_run(
+                &release.namespace,
+                &release.flow.name,
+                *nominal,
+            ));
         }
         let known = runs::list_standings(self.cell(), &expected).await?;
         let mut together = Vec::with_capacity(wanted.len());
@@ -275,5 +284,8 @@ pub(crate) fn tick_key(flow: &FlowName, nominal: Timestamp) -> Key {
 
 /// The run that the instant has if it has one.
 fn expected_run(namespace: &NamespaceName, flow: &FlowName, nominal: Timestamp) -> RunId {
-    RunId::derive(ClaimId::derive(namespace, flow, &tick_key(flow, nominal)), 0)
+    RunId::derive(
+        ClaimId::derive(namespace, flow, &tick_key(flow, nominal)),
+        0,
+    )
 }

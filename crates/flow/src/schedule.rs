@@ -61,7 +61,9 @@ impl Rhythm {
             Self::Cron(cron) => cron.zone.clone(),
             Self::Every(_) => jiff::tz::TimeZone::UTC,
         };
-        at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+        at.to_zoned(zone)
+            .strftime("%a %Y-%m-%d %H:%M:%S %Z")
+            .to_string()
     }
 
     /// The time zone that the rhythm is read in.

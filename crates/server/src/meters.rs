@@ -102,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 23] = [
+    let counters: [(&str, &str, &Counter); 25] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",

@@ -196,11 +196,7 @@ pub(crate) async fn fire(
     .await
 }
 
-async fn get(
-    app: &App,
-    caller: &Caller,
-    flow: &Named,
-) -> Result<(ScheduleView, Rhythm), Refusal> {
+async fn get(app: &App, caller: &Caller, flow: &Named) -> Result<(ScheduleView, Rhythm), Refusal> {
     let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
     let found = app.engine.find_schedule(caller.namespace_id, &flow).await?;
     let found = found.ok_or_else(|| Refusal::plain(Code::ScheduleNotFound))?;

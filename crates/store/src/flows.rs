@@ -176,7 +176,9 @@ pub async fn find_live_since(
     flow: &str,
 ) -> Result<Option<Timestamp>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(FIND_LIVE_SINCE, &[&namespace_id, &flow]).await?;
+    let row = client
+        .query_opt(FIND_LIVE_SINCE, &[&namespace_id, &flow])
+        .await?;
     Ok(row.and_then(|row| row.get(0)))
 }
 

@@ -254,7 +254,15 @@ pub async fn open(cell: &Cell, new: &[Opening], grounds: Grounds) -> Result<(), 
         .await?
         .execute(
             OPEN,
-            &[&ids, &namespaces, &flows, &releases, &live, &version, &zones],
+            &[
+                &ids,
+                &namespaces,
+                &flows,
+                &releases,
+                &live,
+                &version,
+                &zones,
+            ],
         )
         .await?;
     Ok(())
@@ -348,10 +356,7 @@ impl Batch<'_> {
 /// Writes down that an instant was fired by hand. One that has a run already stays as it is.
 pub async fn record(cell: &Cell, id: ScheduleId, tick: &Tick) -> Result<(), ReadError> {
     let rows = Rows::of([(id, tick)].into_iter());
-    cell.reader()
-        .await?
-        .execute(RECORD, &rows.values())
-        .await?;
+    cell.reader().await?.execute(RECORD, &rows.values()).await?;
     Ok(())
 }
 
@@ -365,7 +370,9 @@ pub async fn find_fired(
     let row = client
         .query_opt(FIND_FIRED, &[id.as_uuid(), &nominal])
         .await?;
-    Ok(row.and_then(|row| row.get::<_, Option<Uuid>>(0)).map(RunId::from_uuid))
+    Ok(row
+        .and_then(|row| row.get::<_, Option<Uuid>>(0))
+        .map(RunId::from_uuid))
 }
 
 /// Lists what became of the instants of a schedule, the latest first.
@@ -376,7 +383,9 @@ pub async fn list_ticks(
     limit: i64,
 ) -> Result<Vec<TickView>, ReadError> {
     let client = cell.reader().await?;
-    let rows = client.query(TICKS, &[id.as_uuid(), &before, &limit]).await?;
+    let rows = client
+        .query(TICKS, &[id.as_uuid(), &before, &limit])
+        .await?;
     Ok(rows.iter().map(|row| read_tick(row, 0)).collect())
 }
 

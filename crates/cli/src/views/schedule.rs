@@ -39,7 +39,10 @@ pub(crate) fn table(ticks: &[Tick], style: Style) -> String {
             cell(instants(tick)),
             toned_cell(tone, tick.verdict.as_str()),
             cell(why(tick)),
-            cell(tick.run.map_or_else(|| "-".to_owned(), |run| run.to_string())),
+            cell(
+                tick.run
+                    .map_or_else(|| "-".to_owned(), |run| run.to_string()),
+            ),
             cell(ago(tick.decided_at)),
         ]);
     }

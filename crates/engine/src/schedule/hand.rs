@@ -11,7 +11,7 @@ use semel_store::{ReadError, runs};
 
 use super::live::{Live, One};
 use super::plan::Plan;
-use super::{FIRES_MAX, decision, expected_run, grounds, tick_key};
+use super::{FIRES_MAX, expected_run, grounds, tick_key};
 use crate::catalogue::Release;
 use crate::connections::By;
 use crate::engine::Engine;
@@ -124,7 +124,9 @@ impl Engine {
         flow: &FlowName,
     ) -> Result<Option<ScheduleView>, ReadError> {
         let views = self.list_schedules(namespace_id).await?;
-        Ok(views.into_iter().find(|view| view.release.flow.name == *flow))
+        Ok(views
+            .into_iter()
+            .find(|view| view.release.flow.name == *flow))
     }
 
     fn view(
@@ -275,7 +277,9 @@ impl Engine {
         let (run, replayed) = match run {
             Some(run) => (run, true),
             None => {
-                let taken = self.receive_tick(one.release.clone(), at, key.clone()).await?;
+                let taken = self
+                    .receive_tick(one.release.clone(), at, key.clone())
+                    .await?;
                 semel_steps::fault::point("tick.accepted", &key.text()).await;
                 accepted(taken)?
             }

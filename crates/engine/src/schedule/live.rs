@@ -49,8 +49,10 @@ impl Live {
     pub(super) async fn read(inner: &Inner) -> Result<Self, ReadError> {
         let (version, releases) = inner.catalogue.scheduled();
         let ids: Vec<i32> = releases.iter().map(|release| release.id).collect();
-        let since: HashMap<i32, Option<Timestamp>> =
-            flows::list_live_since(&inner.cell, &ids).await?.into_iter().collect();
+        let since: HashMap<i32, Option<Timestamp>> = flows::list_live_since(&inner.cell, &ids)
+            .await?
+            .into_iter()
+            .collect();
         let mut by_id = HashMap::with_capacity(releases.len());
         for release in releases {
             // One that is live no longer: the next look will tell what is.
@@ -120,7 +122,9 @@ impl Live {
         let live = self.by_id.get(&schedule.id);
         let since = match live {
             Some(one) => one.since,
-            None => flows::find_live_since(&inner.cell, schedule.namespace_id, &schedule.flow).await?,
+            None => {
+                flows::find_live_since(&inner.cell, schedule.namespace_id, &schedule.flow).await?
+            }
         };
         Ok(Basis {
             former,

@@ -9,5 +9,6 @@ mod keys;
 mod locks;
 mod questions;
 mod resources;
+mod schedules;
 mod waits;
 mod world;

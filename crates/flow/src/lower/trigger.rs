@@ -50,7 +50,9 @@ fn schedule(record: &Record) -> Option<Schedule> {
             "all" => Missed::All,
             _ => Missed::Once,
         },
-        most: most.and_then(|most| u32::try_from(most).ok()).unwrap_or(MOST),
+        most: most
+            .and_then(|most| u32::try_from(most).ok())
+            .unwrap_or(MOST),
         input: match record.value("input") {
             Some(Value::Json(input)) => input.clone(),
             Some(_) | None => serde_json::Value::Null,

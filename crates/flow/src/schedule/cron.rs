@@ -154,7 +154,8 @@ impl Serialize for Cron {
 
 /// The minute of the day that a time has reached or comes to next; 1,440 beyond the last.
 fn first_minute(time: Time) -> u16 {
-    let whole = u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs());
+    let whole =
+        u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs());
     let begun = time.second() > 0 || time.subsec_nanosecond() > 0;
     whole + u16::from(begun)
 }

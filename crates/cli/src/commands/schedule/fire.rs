@@ -15,12 +15,10 @@ use crate::remote;
 /// Safe to repeat: an instant has one run, whoever asks for it, and when its time comes nothing
 /// more happens. An instant that was skipped can be fired as well.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:
+#[command(after_help = "Examples:
   semel schedule fire nightly --at 2026-11-15T03:00:00Z    one that was missed
   semel schedule fire nightly --next                       tonight's, now
-  semel schedule fire nightly --now --key trial-1          beside the schedule"
-)]
+  semel schedule fire nightly --now --key trial-1          beside the schedule")]
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
@@ -79,6 +77,10 @@ async fn next(client: &Client, flow: &FlowName) -> Result<Timestamp, Problem> {
     let first = page.items.first().map(|one| one.at);
     first.ok_or_else(|| {
         let code = Code::InstantNotScheduled.as_str();
-        Problem::new(Outcome::NotFound, code, "the schedule names no instant any more")
+        Problem::new(
+            Outcome::NotFound,
+            code,
+            "the schedule names no instant any more",
+        )
     })
 }

@@ -37,7 +37,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let page = client.list_instants(flow, &filter).await?;
     let mut table = ctx.style.table(&["INSTANT", "ON THE WALL", "WHEN"]);
     for one in &page.items {
-        table.add_row([cell(one.at.to_string()), cell(&one.local), cell(ago(one.at))]);
+        table.add_row([
+            cell(one.at.to_string()),
+            cell(&one.local),
+            cell(ago(one.at)),
+        ]);
     }
     let answer = Answer::done(&page, render(&table));
     Ok(match found.paused_at {
