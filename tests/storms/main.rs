@@ -12,6 +12,8 @@ mod ground;
 mod harness;
 mod lies;
 mod limits;
+mod month;
 mod races;
 mod servers;
 mod three;
+mod ticks;

@@ -122,12 +122,10 @@ impl Catalogue {
             .collect()
     }
 
-    /// The state of the control data that this is of, and the live releases with a schedule.
-    pub(crate) fn scheduled(&self) -> (i64, Vec<Arc<Release>>) {
+    /// The live releases, and the state of the control data that they are of.
+    pub(crate) fn all_live(&self) -> (i64, Vec<Arc<Release>>) {
         let live = self.live();
-        let scheduled = live.by_flow.values();
-        let scheduled = scheduled.filter(|release| release.flow.trigger.schedule.is_some());
-        (live.version, scheduled.cloned().collect())
+        (live.version, live.by_flow.values().cloned().collect())
     }
 
     /// The state of the control data that this is of.
@@ -203,8 +201,9 @@ impl Catalogue {
             flow,
         });
         if let Ok(mut known) = self.known.lock() {
-            if known.len() >= OLD_RELEASES_MAX {
-                known.clear();
+            // What is live is held elsewhere too, and so are the releases of runs that move.
+            if known.len() >= self.live().by_flow.len() + OLD_RELEASES_MAX {
+                known.retain(|_, release| Arc::strong_count(release) > 1);
             }
             known.insert(row.id, release.clone());
         }

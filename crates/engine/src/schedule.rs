@@ -88,19 +88,24 @@ impl Engine {
     }
 
     /// Takes schedules that are due and decides them; says how many.
-    async fn decide_due(&self, live: &mut Live) -> Result<usize, ReadError> {
+    async fn decide_due(&self, live: &Live) -> Result<usize, ReadError> {
         let mut taking = schedules::start_taking(self.cell()).await?;
         let batch = taking.take(TAKE_MAX).await?;
-        // What is live may have changed since the last look.
-        live.follow(&self.inner).await?;
+        // What is live may have changed since the last look. Following that writes to schedules,
+        // some of which are locked here.
+        self.inner.catalogue.refresh().await?;
+        if self.inner.catalogue.version() != live.version {
+            return Ok(0);
+        }
         let mut planned = vec![];
         let mut fires = FIRES_MAX;
         for schedule in &batch.schedules {
-            // Somebody who knows more has been here; this process will know it soon.
-            if schedule.version > live.version || fires == 0 {
+            let Some(basis) = live.basis(&self.inner, schedule).await? else {
                 continue;
+            };
+            if fires == 0 {
+                break;
             }
-            let basis = live.basis(&self.inner, schedule).await?;
             let plan = Plan::make(&basis, fires);
             let calls = plan.calls.iter();
             fires -= calls
@@ -268,6 +273,7 @@ fn decision(
         decided_to,
         due_at: next().filter(|next| schedule.paused_at.is_none_or(|since| *next <= since)),
         release_id: plan.release.as_ref().map(|release| release.id),
+        now: schedule.now,
         stays_paused: schedule.paused_at.is_some(),
         ticks,
     })

@@ -5,8 +5,15 @@
 //! it has shown. A pattern with a fixed hour is due in the minute in which that mark reaches or
 //! passes one of its times; a pattern of every hour is due whenever the wall shows one.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: an instant that cannot be read is a failure"
+)]
+
 #[path = "schedules/oracle.rs"]
 mod oracle;
+#[path = "schedules/patterns.rs"]
+mod patterns;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -65,7 +72,7 @@ fn compare(text: &str, zone: &str, offsets: &Offsets) -> usize {
 
 #[test]
 fn ten_years_of_patterns_are_as_a_minute_by_minute_oracle_has_them() {
-    let patterns = oracle::patterns(0x5e_3e_1b_07, PATTERNS);
+    let patterns = patterns::draw(0x5e_3e_1b_07, PATTERNS);
     let told: usize = std::thread::scope(|scope| {
         let patterns = &patterns;
         let threads = ZONES.map(|name| {

@@ -179,7 +179,7 @@ pub(crate) async fn fire(
         let fired = engine
             .fire_schedule(by, &asking.namespace, &flow, &moment)
             .await?;
-        tracing::info!(%flow, actor, nominal = %fired.nominal, "a schedule was fired by hand");
+        tracing::info!(%flow, actor, key = %fired.key, "a schedule was fired by hand");
         let status = match fired.replayed {
             true => StatusCode::OK,
             false => StatusCode::CREATED,
@@ -245,6 +245,7 @@ impl From<PauseError> for Refusal {
     fn from(error: PauseError) -> Self {
         match error {
             PauseError::Unknown => Self::plain(Code::ScheduleNotFound),
+            PauseError::NotNow => Self::unavailable(),
             PauseError::Unavailable(error) => error.into(),
         }
     }

@@ -21,14 +21,11 @@ const LIVE: &str = "
       JOIN namespaces n ON n.id = f.namespace_id
       JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
 
-const LIVE_SINCE: &str = "
-    SELECT l.id, f.live_at
+const LIVE_IDS: &str = "
+    SELECT n.name, f.name, l.id, f.live_at
       FROM flows f
-      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release
-     WHERE l.id = ANY ($1)";
-
-const FIND_LIVE_SINCE: &str = "
-    SELECT live_at FROM flows WHERE namespace_id = $1 AND name = $2";
+      JOIN namespaces n ON n.id = f.namespace_id
+      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
 
 const RELEASE: &str = "
     SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
@@ -86,8 +83,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     MAKE_NAMESPACE,
     FIND_NAMESPACE,
     LIVE,
-    LIVE_SINCE,
-    FIND_LIVE_SINCE,
+    LIVE_IDS,
     RELEASE,
     PUSH,
     LOCK_FLOW,
@@ -158,28 +154,29 @@ pub async fn list_live(cell: &Cell) -> Result<Vec<ReleaseRow>, ReadError> {
         .collect())
 }
 
-/// Since when releases are live; those that are not are left out. A release that has been live for
-/// longer than that is kept has no instant.
-pub async fn list_live_since(
-    cell: &Cell,
-    releases: &[i32],
-) -> Result<Vec<(i32, Option<Timestamp>)>, ReadError> {
-    let client = cell.reader().await?;
-    let rows = client.query(LIVE_SINCE, &[&releases]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+/// Which release of a flow is live.
+#[derive(Clone, Debug)]
+pub struct LiveId {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its flow.
+    pub flow: String,
+    /// The release, short.
+    pub id: i32,
+    /// Since when it is live, where that is kept.
+    pub live_at: Option<Timestamp>,
 }
 
-/// Since when a flow's live release is live, where that is kept.
-pub async fn find_live_since(
-    cell: &Cell,
-    namespace_id: i32,
-    flow: &str,
-) -> Result<Option<Timestamp>, ReadError> {
-    let client = cell.reader().await?;
-    let row = client
-        .query_opt(FIND_LIVE_SINCE, &[&namespace_id, &flow])
-        .await?;
-    Ok(row.and_then(|row| row.get(0)))
+/// Which release of every flow is live, without their texts.
+pub async fn list_live_ids(cell: &Cell) -> Result<Vec<LiveId>, ReadError> {
+    let rows = cell.reader().await?.query(LIVE_IDS, &[]).await?;
+    let read = |row: &Row| LiveId {
+        namespace: row.get(0),
+        flow: row.get(1),
+        id: row.get(2),
+        live_at: row.get(3),
+    };
+    Ok(rows.iter().map(read).collect())
 }
 
 /// One release, live or not.

@@ -79,10 +79,10 @@ const RECORD: &str = "
     INSERT INTO ticks (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by,
                        decided_at)
     SELECT t.schedule_id, t.nominal, t.verdict::tick_verdict, t.last, t.instants, t.reason,
-           t.run_id, t.fired_by, moment()
+           t.run_id, t.fired_by, coalesce(t.decided_at, moment())
       FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[], $5::int8[],
-                  $6::text[], $7::uuid[], $8::text[])
-        AS t (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by)
+                  $6::text[], $7::uuid[], $8::text[], $9::timestamptz[])
+        AS t (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by, decided_at)
         ON CONFLICT (schedule_id, nominal, verdict) DO NOTHING";
 
 const TICKS: &str = "
@@ -214,6 +214,8 @@ pub struct Decision {
     pub due_at: Option<Timestamp>,
     /// The release whose rhythm is in force.
     pub release_id: Option<i32>,
+    /// The database's time that the decision went by.
+    pub now: Timestamp,
     /// Whether it stays paused, where it is.
     pub stays_paused: bool,
     /// What was decided.
@@ -343,9 +345,11 @@ impl Batch<'_> {
         if written != made.len() as u64 {
             return Ok(false);
         }
-        let ticks = made
-            .iter()
-            .flat_map(|one| one.ticks.iter().map(move |tick| (one.id, tick)));
+        let ticks = made.iter().flat_map(|one| {
+            one.ticks
+                .iter()
+                .map(move |tick| (one.id, tick, Some(one.now)))
+        });
         let rows = Rows::of(ticks);
         self.tx.execute(RECORD, &rows.values()).await?;
         self.tx.commit().await?;
@@ -355,7 +359,7 @@ impl Batch<'_> {
 
 /// Writes down that an instant was fired by hand. One that has a run already stays as it is.
 pub async fn record(cell: &Cell, id: ScheduleId, tick: &Tick) -> Result<(), ReadError> {
-    let rows = Rows::of([(id, tick)].into_iter());
+    let rows = Rows::of([(id, tick, None)].into_iter());
     cell.reader().await?.execute(RECORD, &rows.values()).await?;
     Ok(())
 }

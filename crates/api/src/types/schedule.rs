@@ -147,8 +147,9 @@ pub struct FireSchedule {
 pub struct FiredSchedule {
     /// The flow.
     pub flow: FlowName,
-    /// The instant.
-    pub nominal: Timestamp,
+    /// The instant, where the schedule names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominal: Option<Timestamp>,
     /// Its run.
     pub run: RunId,
     /// The run's key.

@@ -9,13 +9,16 @@ use semel_store::audit::{self, Act};
 use semel_store::schedules::{self, Schedule, Tick, TickView, Verdict};
 use semel_store::{ReadError, runs};
 
-use super::live::{Live, One};
+use super::live::Live;
 use super::plan::Plan;
 use super::{FIRES_MAX, expected_run, grounds, tick_key};
 use crate::catalogue::Release;
 use crate::connections::By;
 use crate::engine::Engine;
 use crate::intake::{Intake, IntakeError};
+
+/// How often resuming tries to decide what was due before the pause.
+const RESUME_TRIES_MAX: usize = 30;
 
 /// A live schedule, as people see it.
 #[derive(Clone, Debug)]
@@ -48,8 +51,8 @@ pub enum Moment {
 /// An instant that was fired by hand.
 #[derive(Clone, Debug)]
 pub struct Fired {
-    /// The instant.
-    pub nominal: Timestamp,
+    /// The instant, where the schedule names it.
+    pub nominal: Option<Timestamp>,
     /// Its run.
     pub run: RunId,
     /// The run's key.
@@ -64,6 +67,9 @@ pub enum PauseError {
     /// The flow has no live schedule.
     #[error("the flow has no live schedule")]
     Unknown,
+    /// What was due before the pause cannot be decided now.
+    #[error("the schedule cannot be decided now")]
+    NotNow,
     /// The database did not answer in time.
     #[error("the schedule could not be changed")]
     Unavailable(#[from] ReadError),
@@ -98,11 +104,10 @@ impl Engine {
     /// Lists the live schedules of a namespace, by flow.
     pub async fn list_schedules(&self, namespace_id: i32) -> Result<Vec<ScheduleView>, ReadError> {
         self.inner.catalogue.refresh().await?;
-        let (_, releases) = self.inner.catalogue.scheduled();
-        let mut releases: Vec<_> = releases
-            .into_iter()
-            .filter(|release| release.namespace_id == namespace_id)
-            .collect();
+        let (_, mut releases) = self.inner.catalogue.all_live();
+        releases.retain(|release| {
+            release.namespace_id == namespace_id && release.flow.trigger.schedule.is_some()
+        });
         releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
         let rows = schedules::list(self.cell(), Some(namespace_id)).await?;
         let rows: HashMap<ScheduleId, Schedule> =
@@ -185,13 +190,16 @@ impl Engine {
         let mut live = Live::default();
         live.follow(&self.inner).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
-        loop {
-            match self.try_resume(&live, id).await? {
-                Some(true) => break,
-                Some(false) => return Ok(false),
-                // More was due from before the pause than one transaction takes.
-                None => {}
+        let mut resumed = None;
+        for _ in 0..RESUME_TRIES_MAX {
+            // More may have been due before the pause than one transaction takes.
+            resumed = self.try_resume(&live, id).await?;
+            if resumed.is_some() {
+                break;
             }
+        }
+        if !resumed.ok_or(PauseError::NotNow)? {
+            return Ok(false);
         }
         self.note_schedule(by, "schedule.resume", flow.as_str(), reason)
             .await?;
@@ -209,7 +217,9 @@ impl Engine {
         if schedule.paused_at.is_none() {
             return Ok(Some(false));
         }
-        let basis = live.basis(&self.inner, schedule).await?;
+        let Some(basis) = live.basis(&self.inner, schedule).await? else {
+            return Ok(None);
+        };
         let plan = Plan::make(&basis, FIRES_MAX);
         let (whole, now) = (plan.whole, schedule.now);
         let mut made = self.carry_out(vec![(schedule, plan)]).await?;
@@ -238,10 +248,10 @@ impl Engine {
         let id = ScheduleId::derive(namespace, flow);
         let mut live = Live::default();
         live.follow(&self.inner).await?;
-        let one = live.find(id).ok_or(FireError::Unknown)?;
+        let release = live.find(id).ok_or(FireError::Unknown)?;
         let fired = match moment {
-            Moment::At(at) => self.fire_named(by, id, one, *at).await?,
-            Moment::Now(key) => self.fire_now(one, key).await?,
+            Moment::At(at) => self.fire_named(by, id, release, *at).await?,
+            Moment::Now(key) => self.fire_now(release, key).await?,
         };
         if !fired.replayed {
             let subject = fired.key.text();
@@ -255,10 +265,10 @@ impl Engine {
         &self,
         by: By<'_>,
         id: ScheduleId,
-        one: &One,
+        release: &Arc<Release>,
         at: Timestamp,
     ) -> Result<Fired, FireError> {
-        let (flow, namespace) = (&one.release.flow, &one.release.namespace);
+        let (flow, namespace) = (&release.flow, &release.namespace);
         let key = tick_key(&flow.name, at);
         // What has its run keeps it, even if the live release no longer names the instant.
         let run = match schedules::find_fired(self.cell(), id, at).await? {
@@ -277,9 +287,7 @@ impl Engine {
         let (run, replayed) = match run {
             Some(run) => (run, true),
             None => {
-                let taken = self
-                    .receive_tick(one.release.clone(), at, key.clone())
-                    .await?;
+                let taken = self.receive_tick(release.clone(), at, key.clone()).await?;
                 semel_steps::fault::point("tick.accepted", &key.text()).await;
                 accepted(taken)?
             }
@@ -295,22 +303,22 @@ impl Engine {
         };
         schedules::record(self.cell(), id, &tick).await?;
         Ok(Fired {
-            nominal: at,
+            nominal: Some(at),
             run,
             key,
             replayed,
         })
     }
 
-    async fn fire_now(&self, one: &One, key: &str) -> Result<Fired, FireError> {
+    async fn fire_now(&self, release: &Arc<Release>, key: &str) -> Result<Fired, FireError> {
         let (nominal, _) = schedules::look(self.cell()).await?;
-        let text = format!("{}@now/{key}", one.release.flow.name);
+        let text = format!("{}@now/{key}", release.flow.name);
         let key = Key::new(text.into_bytes()).map_err(|error| FireError::Key(error.to_string()))?;
-        let release = one.release.clone();
+        let release = release.clone();
         let taken = self.receive_tick(release, nominal, key.clone()).await?;
         let (run, replayed) = accepted(taken)?;
         Ok(Fired {
-            nominal,
+            nominal: None,
             run,
             key,
             replayed,

@@ -1,4 +1,5 @@
-//! The oracle: patterns read and walked as naively as ten years allow.
+//! The oracle: patterns read and walked as naively as ten years allow. It knows numbers, lists, ranges,
+//! steps, `*` and `L`.
 
 /// How many minutes two looks at an offset are apart. Offsets change on such marks only, which is
 /// asserted by [`Offsets::read`].
@@ -49,7 +50,7 @@ impl Offsets {
     }
 
     fn index(&self, minute: i64) -> usize {
-        usize::try_from((minute - self.from) / MARK).unwrap()
+        ((minute - self.from) / MARK) as usize
     }
 
     fn at(&self, minute: i64) -> i64 {
@@ -133,14 +134,14 @@ impl Pattern {
     }
 
     fn matches(&self, wall: i64) -> bool {
-        let time = usize::try_from(wall.rem_euclid(DAY)).unwrap();
+        let time = wall.rem_euclid(DAY) as usize;
         self.due[time] && self.is_for(wall.div_euclid(DAY))
     }
 
     /// Whether the pattern is for a day, counted from 1970.
     fn is_for(&self, day: i64) -> bool {
         let (year, month, date) = civil(day);
-        let weekday = usize::try_from((day + 4).rem_euclid(7)).unwrap();
+        let weekday = (day + 4).rem_euclid(7) as usize;
         let by_date = self.days[date] || (self.last_day && date == length(year, month));
         let by_weekday = self.weekdays[weekday];
         self.months[month]
@@ -160,20 +161,25 @@ fn set(field: &str, least: usize, most: usize) -> Vec<bool> {
         let (range, step) = part.split_once('/').unwrap_or((part, "1"));
         let (from, to) = match (range, range.split_once('-')) {
             ("*", _) => (least, most),
-            (_, Some((from, to))) => (from.parse().unwrap(), to.parse().unwrap()),
-            (single, None) => (single.parse().unwrap(), single.parse().unwrap()),
+            (_, Some((from, to))) => (number(from), number(to)),
+            (single, None) => (number(single), number(single)),
         };
-        for number in (from..=to).step_by(step.parse().unwrap()) {
-            set[number] = true;
+        for each in (from..=to).step_by(number(step)) {
+            set[each] = true;
         }
     }
     set
 }
 
+fn number(text: &str) -> usize {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
 /// Year, month and date of a day, by counting years and months.
 fn civil(day: i64) -> (i64, usize, usize) {
     // 2020-01-01 is day 18,262; nothing before it is asked for.
-    let (mut year, mut left) = (2_020, usize::try_from(day - 18_262).unwrap());
+    let (mut year, mut left) = (2_020, (day - 18_262) as usize);
     while left >= 365 + usize::from(is_leap(year)) {
         left -= 365 + usize::from(is_leap(year));
         year += 1;
@@ -196,61 +202,5 @@ const fn length(year: i64, month: usize) -> usize {
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
-    }
-}
-
-/// Patterns drawn from a seed, most of them due in the hours in which clocks change.
-pub(crate) fn patterns(seed: u64, count: usize) -> Vec<String> {
-    let mut chance = Chance(seed);
-    (0..count).map(|_| chance.pattern()).collect()
-}
-
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-
-    fn pattern(&mut self) -> String {
-        let minute = match self.below(8) {
-            0 => format!("*/{}", [10, 15, 20, 30][self.below(4) as usize]),
-            1 => format!("{},{}", self.below(30), 30 + self.below(30)),
-            2 => format!("{}-59/25", self.below(20)),
-            _ => self.below(60).to_string(),
-        };
-        let hour = match self.below(10) {
-            0 => "*".to_owned(),
-            1 => format!("*/{}", [2, 3, 4, 6, 12][self.below(5) as usize]),
-            2 => format!("{}-{}", self.below(3), 3 + self.below(3)),
-            3 => format!("{},{}", self.below(4), 20 + self.below(4)),
-            4 => self.below(24).to_string(),
-            _ => self.below(4).to_string(),
-        };
-        let day = match self.below(6) {
-            0 => (1 + self.below(31)).to_string(),
-            1 => format!("{}-{}", 1 + self.below(10), 12 + self.below(17)),
-            2 => "L".to_owned(),
-            _ => "*".to_owned(),
-        };
-        let month = match self.below(6) {
-            0 => format!("{},{}", 3 + self.below(2), 9 + self.below(3)),
-            1 => format!("{}-12/2", 1 + self.below(3)),
-            _ => "*".to_owned(),
-        };
-        let weekday = match self.below(6) {
-            0 => self.below(8).to_string(),
-            1 => "1-5".to_owned(),
-            2 => format!("0,{}", 3 + self.below(4)),
-            _ => "*".to_owned(),
-        };
-        // A day that the named months may not have is never due.
-        match (month.as_str(), day.as_str()) {
-            ("*", _) | (_, "*" | "L") => format!("{minute} {hour} {day} {month} {weekday}"),
-            _ => format!("{minute} {hour} * {month} {weekday}"),
-        }
     }
 }

@@ -19,12 +19,16 @@ pub(super) struct Rows<'a> {
     reasons: Vec<Option<&'a str>>,
     runs: Vec<Option<Uuid>>,
     by: Vec<Option<&'a str>>,
+    at: Vec<Option<Timestamp>>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn of(ticks: impl Iterator<Item = (ScheduleId, &'a Tick)>) -> Self {
+    /// Ticks with the time that they were decided by; the present, where there is none.
+    pub(super) fn of(
+        ticks: impl Iterator<Item = (ScheduleId, &'a Tick, Option<Timestamp>)>,
+    ) -> Self {
         let mut rows = Self::default();
-        for (id, tick) in ticks {
+        for (id, tick, at) in ticks {
             let (verdict, reason, run, by) = match &tick.verdict {
                 Verdict::Fired { run, by } => ("fired", None, Some(*run.as_uuid()), by.as_deref()),
                 Verdict::Skipped { reason } => ("skipped", Some(reason.as_str()), None, None),
@@ -37,11 +41,12 @@ impl<'a> Rows<'a> {
             rows.reasons.push(reason);
             rows.runs.push(run);
             rows.by.push(by);
+            rows.at.push(at);
         }
         rows
     }
 
-    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
+    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 9] {
         [
             &self.schedules,
             &self.nominals,
@@ -51,6 +56,7 @@ impl<'a> Rows<'a> {
             &self.reasons,
             &self.runs,
             &self.by,
+            &self.at,
         ]
     }
 }
