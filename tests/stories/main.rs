@@ -2,4 +2,5 @@
 
 mod first_minutes;
 mod open_hooks;
+mod schedules;
 mod steps;

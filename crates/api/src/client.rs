@@ -10,6 +10,7 @@ mod error;
 mod flows;
 mod resources;
 mod runs;
+mod schedules;
 mod secrets;
 mod subscriptions;
 mod tasks;

@@ -207,6 +207,12 @@ codes! {
     /// The delivery was not given up.
     DeliveryNotGivenUp "delivery-not-given-up" 409 "The delivery was not given up"
         "Nothing has to be done: it was delivered, or is tried again by itself.";
+    /// The flow has no live schedule.
+    ScheduleNotFound "schedule-not-found" 404 "There is no such schedule"
+        "List the schedules; promote a release of the flow that has one.";
+    /// The schedule does not name the instant.
+    InstantNotScheduled "instant-not-scheduled" 422 "The schedule does not name this instant"
+        "Name one of its instants, or fire now under a key of your own.";
     /// No such secret.
     SecretNotFound "secret-not-found" 404 "There is no such secret"
         "List the secrets of the namespace; nothing was removed.";

@@ -13,6 +13,7 @@ mod part;
 mod problem;
 mod resource;
 mod run;
+mod schedule;
 mod secret;
 mod standing;
 mod subscription;
@@ -32,6 +33,10 @@ pub use resource::{Resource, ResourceFilter};
 pub use run::{
     Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Resume, Resumed, Run, RunDetail,
     RunFilter, StartRun, Started,
+};
+pub use schedule::{
+    FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
+    Tick, TickFilter, TickVerdict,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};

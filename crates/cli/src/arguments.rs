@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     approval, check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow,
-    init, key, migrate, resource, run, secret, serve, subscription, task, wait, worker,
+    init, key, migrate, resource, run, schedule, secret, serve, subscription, task, wait, worker,
 };
 use crate::output::Reader;
 
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Task(task::Command),
     Worker(worker::Arguments),
+    #[command(subcommand)]
+    Schedule(schedule::Command),
     #[command(subcommand)]
     Connection(connection::Command),
     #[command(subcommand)]

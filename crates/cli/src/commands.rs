@@ -19,6 +19,7 @@ pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod subscription;
@@ -51,6 +52,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Approval(command) => approval::run(ctx, &command).await,
         Command::Task(command) => task::run(ctx, &command).await,
         Command::Worker(arguments) => worker::run(ctx, &arguments).await,
+        Command::Schedule(command) => schedule::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,

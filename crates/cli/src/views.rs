@@ -6,6 +6,7 @@ pub(crate) mod effect;
 pub(crate) mod part;
 pub(crate) mod resource;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod task;
 pub(crate) mod timeline;
 

@@ -122,6 +122,7 @@ impl Engine {
             caller: asked.caller,
             resumes: false,
             by: None,
+            nominal: None,
         };
         self.accept(inbound).await.map(drop)
     }

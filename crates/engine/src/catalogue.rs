@@ -122,6 +122,17 @@ impl Catalogue {
             .collect()
     }
 
+    /// The live releases, and the state of the control data that they are of.
+    pub(crate) fn all_live(&self) -> (i64, Vec<Arc<Release>>) {
+        let live = self.live();
+        (live.version, live.by_flow.values().cloned().collect())
+    }
+
+    /// The state of the control data that this is of.
+    pub(crate) fn version(&self) -> i64 {
+        self.live().version
+    }
+
     /// The live release of a flow.
     pub fn find_flow(&self, namespace_id: i32, flow: &FlowName) -> Option<Arc<Release>> {
         self.live()
@@ -192,8 +203,9 @@ impl Catalogue {
             flow,
         });
         if let Ok(mut known) = self.known.lock() {
-            if known.len() >= OLD_RELEASES_MAX {
-                known.clear();
+            // What is live is held elsewhere too, and so are the releases of runs that move.
+            if known.len() >= self.live().by_flow.len() + OLD_RELEASES_MAX {
+                known.retain(|_, release| Arc::strong_count(release) > 1);
             }
             known.insert(row.id, release.clone());
         }

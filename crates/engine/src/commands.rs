@@ -204,6 +204,7 @@ impl Engine {
         )
         .await?;
         self.inner.catalogue.refresh().await?;
+        self.inner.scheduled.notify_one();
         Ok(())
     }
 

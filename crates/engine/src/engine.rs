@@ -35,7 +35,7 @@ use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
 use crate::turn::Turn;
 use crate::vault::{Linked, MasterKeys, Vault};
-use crate::{events, recover, retain};
+use crate::{events, recover, retain, schedule};
 
 /// How long a stopping process lets its runs reach their next commit.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -132,6 +132,8 @@ pub struct Inner {
     pub(crate) wake: Notify,
     /// Told when a run of this process has emitted an event.
     pub(crate) emitted: Notify,
+    /// Told when this process changed what is scheduled.
+    pub(crate) scheduled: Notify,
     pub(crate) stop: CancellationToken,
     pub(crate) turns: TaskTracker,
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
@@ -164,6 +166,7 @@ impl Engine {
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),
             emitted: Notify::new(),
+            scheduled: Notify::new(),
             stop: CancellationToken::new(),
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
@@ -273,6 +276,7 @@ impl Inner {
             tokio::spawn(retain::keep_forgetting(self.clone())).abort_handle(),
             tokio::spawn(keep_fresh).abort_handle(),
             tokio::spawn(events::keep_spreading(self.clone())).abort_handle(),
+            tokio::spawn(schedule::keep_ticking(self.clone())).abort_handle(),
         ];
         if let Ok(mut list) = self.duties.lock() {
             list.extend(duties);

@@ -137,11 +137,15 @@ impl RunState {
             query,
             caller,
             by,
+            nominal,
         } = accepted
         else {
             unreachable!("a journal begins with an acceptance");
         };
-        self.trigger = json!({ "kind": trigger.as_str() });
+        self.trigger = match nominal {
+            Some(nominal) => json!({ "kind": trigger.as_str(), "nominal": nominal.to_string() }),
+            None => json!({ "kind": trigger.as_str() }),
+        };
         self.input = input;
         self.headers = headers;
         self.query = query;

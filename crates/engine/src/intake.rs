@@ -30,6 +30,7 @@ mod event;
 mod hook;
 mod reading;
 mod replay;
+mod tick;
 mod unproven;
 
 pub use error::IntakeError;
@@ -109,6 +110,8 @@ pub(crate) struct Inbound {
     pub(crate) resumes: bool,
     /// Who starts it, where the flow asks.
     pub(crate) by: Option<String>,
+    /// The instant that a schedule named.
+    pub(crate) nominal: Option<Timestamp>,
 }
 
 impl Engine {
@@ -123,7 +126,10 @@ impl Engine {
         let declared = match start.trigger {
             TriggerKind::Api => triggers.api.as_ref(),
             TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook | TriggerKind::Event | TriggerKind::Call => None,
+            TriggerKind::Webhook
+            | TriggerKind::Event
+            | TriggerKind::Schedule
+            | TriggerKind::Call => None,
         };
         let Some(declared) = declared else {
             return Err(IntakeError::NoTrigger {
@@ -167,6 +173,7 @@ impl Engine {
             query,
             caller: None,
             resumes,
+            nominal: None,
         })
         .await
     }

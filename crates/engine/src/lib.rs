@@ -13,6 +13,7 @@
 //! - [`vault`] keeps secrets and the connections that name them.
 //! - [`events`] spreads what flows emit to the flows and webhooks that take it; [`subscriptions`]
 //!   says which webhooks do.
+//! - [`schedule`] gives every instant that a schedule names its run, or says why not.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
@@ -43,6 +44,7 @@ pub mod recover;
 pub mod resources;
 pub mod resume;
 pub mod retain;
+pub mod schedule;
 mod secret;
 pub mod settle;
 pub mod subscriptions;
@@ -60,6 +62,7 @@ pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
 pub use resources::Resources;
 pub use resume::ResumeError;
+pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use subscriptions::{RetryError, SubscriptionError};
 pub use tasks::{TaskAnswer, TaskError};

@@ -66,6 +66,10 @@ pub struct Metrics {
     pub effects_doubted: Counter,
     /// Keys that were forgotten.
     pub keys_forgotten: Counter,
+    /// Instants of schedules that have their run.
+    pub ticks_fired: Counter,
+    /// Instants of schedules that started nothing.
+    pub ticks_skipped: Counter,
     /// Events that everybody has who takes them.
     pub events_spread: Counter,
     /// Deliveries of events that a webhook took.

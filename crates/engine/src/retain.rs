@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, llm_answers, outgoing, retain};
+use semel_store::{ReadError, llm_answers, outgoing, retain, schedules};
 use tokio::time::Instant;
 
 use crate::engine::Inner;
@@ -43,6 +43,9 @@ pub async fn forget(inner: &Inner) -> Result<(), ReadError> {
     retain::sweep(&inner.cell).await?;
     llm_answers::forget(&inner.cell).await?;
     while outgoing::forget(&inner.cell).await? > 0 {
+        tokio::time::sleep(BATCH_PAUSE).await;
+    }
+    while schedules::forget(&inner.cell, inner.options.history).await? > 0 {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     loop {

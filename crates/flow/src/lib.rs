@@ -2,7 +2,8 @@
 //!
 //! Read in this order: the grammar says which fields there are, an [`expr`] is worked out over
 //! a scope, a [`template`] is a value with expressions in it, a [`tree`] is a file as it was read,
-//! [`mod@check`] judges it, and a [`release`] is what a flow means once it is checked.
+//! [`mod@check`] judges it, and a [`release`] is what a flow means once it is checked. A [`schedule`]
+//! tells the instants that a release names.
 
 mod effect;
 mod grammar;
@@ -19,6 +20,7 @@ pub mod format;
 pub mod inventory;
 pub mod provider;
 pub mod release;
+pub mod schedule;
 pub mod template;
 pub mod tree;
 
@@ -35,5 +37,6 @@ pub use expr::{EvalError, Expr, ExprError, Fault, Path, Scope};
 pub use format::format;
 pub use inventory::Inventory;
 pub use release::{Action, Digest, Flow, Step};
+pub use schedule::{Missed, Rhythm};
 pub use template::{Template, TextTemplate};
 pub use tree::Tree;

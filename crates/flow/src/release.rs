@@ -35,7 +35,7 @@ pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
 pub use task::TaskStep;
 pub use topic::Topic;
-pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
+pub use trigger::{EventTrigger, Schedule, Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};
 

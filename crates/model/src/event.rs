@@ -40,6 +40,9 @@ pub enum Event {
         /// Who started it, where a person or a program did by name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The instant that a schedule named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nominal: Option<Timestamp>,
     },
     /// A part of another run: an item of a `foreach`, or a branch of a `parallel`.
     Begun {

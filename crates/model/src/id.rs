@@ -8,6 +8,7 @@
 //! run     = the claim; or SHA-256(claim, n), same slot, when the key was forgotten n times
 //! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
 //! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
+//! schedule = SHA-256(namespace, flow)                               16 bytes, slot in front
 //! ```
 //!
 //! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
@@ -99,6 +100,10 @@ identity!(
 identity!(
     /// One durable pause of a run.
     WaitId, "wait_"
+);
+identity!(
+    /// The schedule of a flow, whatever its release.
+    ScheduleId, "schedule_"
 );
 identity!(
     /// One process's stretch of life as a worker, for as long as its lease is renewed.
@@ -198,6 +203,19 @@ impl WaitId {
     /// Derives a wait of a run, so that its address is known before the wait begins.
     pub fn derive(run: RunId, path: &str) -> Self {
         Self(run.owned("semel.wait.1", &[run.0.as_bytes(), path.as_bytes()]))
+    }
+}
+
+impl ScheduleId {
+    /// Derives the schedule of a flow.
+    pub fn derive(namespace: &NamespaceName, flow: &FlowName) -> Self {
+        let parts = [namespace.as_str().as_bytes(), flow.as_str().as_bytes()];
+        Self(Uuid::from_bytes(digest("semel.schedule.1", &parts)))
+    }
+
+    /// The slot that the schedule and its ticks live in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
     }
 }
 

@@ -35,7 +35,7 @@ pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
-pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, SessionId, WaitId};
+pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, ScheduleId, SessionId, WaitId};
 pub use key::Key;
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, Outcome, Receipt};

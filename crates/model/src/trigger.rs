@@ -18,6 +18,8 @@ pub enum TriggerKind {
     Event,
     /// Another flow that calls this one.
     Call,
+    /// An instant that the flow's schedule names.
+    Schedule,
 }
 
 impl TriggerKind {
@@ -29,6 +31,7 @@ impl TriggerKind {
             Self::Manual => "manual",
             Self::Event => "event",
             Self::Call => "call",
+            Self::Schedule => "schedule",
         }
     }
 }

@@ -34,6 +34,7 @@ mod refusal;
 mod resources;
 mod routes;
 mod runs;
+mod schedules;
 mod secrets;
 mod serve;
 mod starts;

@@ -102,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 23] = [
+    let counters: [(&str, &str, &Counter); 25] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -186,6 +186,16 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "keys_forgotten",
             "Keys that were forgotten",
             &metrics.keys_forgotten,
+        ),
+        (
+            "ticks_fired",
+            "Instants of schedules that have their run",
+            &metrics.ticks_fired,
+        ),
+        (
+            "ticks_skipped",
+            "Instants of schedules that started nothing",
+            &metrics.ticks_skipped,
         ),
         (
             "events_spread",

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
     access, approvals, callbacks, connections, duplicates, effects, flows, health, hooks, keys,
-    meters, parts, resources, runs, secrets, starts, subscriptions, tasks, waits,
+    meters, parts, resources, runs, schedules, secrets, starts, subscriptions, tasks, waits,
 };
 
 /// Every route.
@@ -76,9 +76,21 @@ fn api() -> Router<App> {
         .route("/secrets", get(secrets::list))
         .route("/secrets/rotate", post(secrets::rotate))
         .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
+        .merge(scheduling())
         .merge(subscribing())
         .merge(outside())
         .layer(map_response(keep_out_of_caches))
+}
+
+fn scheduling() -> Router<App> {
+    Router::new()
+        .route("/schedules", get(schedules::list))
+        .route("/schedules/{flow}", get(schedules::show))
+        .route("/schedules/{flow}/ticks", get(schedules::list_ticks))
+        .route("/schedules/{flow}/instants", get(schedules::list_instants))
+        .route("/schedules/{flow}/pause", post(schedules::pause))
+        .route("/schedules/{flow}/resume", post(schedules::resume))
+        .route("/schedules/{flow}/fire", post(schedules::fire))
 }
 
 fn subscribing() -> Router<App> {

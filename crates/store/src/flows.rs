@@ -21,6 +21,12 @@ const LIVE: &str = "
       JOIN namespaces n ON n.id = f.namespace_id
       JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
 
+const LIVE_IDS: &str = "
+    SELECT n.name, f.name, l.id, f.live_at
+      FROM flows f
+      JOIN namespaces n ON n.id = f.namespace_id
+      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
+
 const RELEASE: &str = "
     SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
       FROM releases l
@@ -44,8 +50,12 @@ const PUBLISH: &str = "
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 
+/// Promoting what is live already moves nothing: the instants of its schedule go on.
 const PROMOTE: &str = "
-    UPDATE flows f SET live_release = l.number
+    UPDATE flows f
+       SET live_release = l.number,
+           live_at = CASE WHEN f.live_release IS DISTINCT FROM l.number THEN moment()
+                          ELSE f.live_at END
       FROM releases l
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.flow_id = f.id AND l.number = $3";
 
@@ -73,6 +83,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     MAKE_NAMESPACE,
     FIND_NAMESPACE,
     LIVE,
+    LIVE_IDS,
     RELEASE,
     PUSH,
     LOCK_FLOW,
@@ -141,6 +152,31 @@ pub async fn list_live(cell: &Cell) -> Result<Vec<ReleaseRow>, ReadError> {
         .iter()
         .map(read_release)
         .collect())
+}
+
+/// Which release of a flow is live.
+#[derive(Clone, Debug)]
+pub struct LiveId {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its flow.
+    pub flow: String,
+    /// The release, short.
+    pub id: i32,
+    /// Since when it is live, where that is kept.
+    pub live_at: Option<Timestamp>,
+}
+
+/// Which release of every flow is live, without their texts.
+pub async fn list_live_ids(cell: &Cell) -> Result<Vec<LiveId>, ReadError> {
+    let rows = cell.reader().await?.query(LIVE_IDS, &[]).await?;
+    let read = |row: &Row| LiveId {
+        namespace: row.get(0),
+        flow: row.get(1),
+        id: row.get(2),
+        live_at: row.get(3),
+    };
+    Ok(rows.iter().map(read).collect())
 }
 
 /// One release, live or not.

@@ -36,6 +36,7 @@ pub mod refusals;
 pub mod resources;
 pub mod retain;
 pub mod runs;
+pub mod schedules;
 pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
@@ -77,6 +78,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("resources", resources::STATEMENTS),
         ("retain", retain::STATEMENTS),
         ("runs", runs::STATEMENTS),
+        ("schedules", schedules::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),

@@ -40,6 +40,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0006_people",
         text: include_str!("../../../migrations/0006_people.sql"),
     },
+    Migration {
+        name: "0007_schedules",
+        text: include_str!("../../../migrations/0007_schedules.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -79,6 +79,11 @@ const fn tone(event: &Event) -> Tone {
 
 fn tell(event: &Event) -> String {
     match event {
+        Event::Accepted {
+            nominal: Some(nominal),
+            input,
+            ..
+        } => format!("accepted by schedule for {nominal}: {}", value(input)),
         Event::Accepted { trigger, input, .. } => {
             format!("accepted by {trigger}: {}", value(input))
         }

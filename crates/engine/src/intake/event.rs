@@ -65,6 +65,7 @@ impl Engine {
             caller: None,
             resumes,
             by: None,
+            nominal: None,
         })
         .await
     }

@@ -149,6 +149,7 @@ impl Engine {
             query,
             caller: None,
             by: None,
+            nominal: None,
         };
         match earlier {
             None => self.accept(inbound).await,

@@ -120,6 +120,7 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
         release,
         caller,
         by,
+        nominal,
         ..
     } = inbound;
     let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
@@ -136,6 +137,9 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
     if let Some(by) = by {
         row.push_str(&format!(r#","by":{}"#, Value::from(by.as_str())));
     }
+    if let Some(nominal) = nominal {
+        row.push_str(&format!(r#","nominal":"{nominal}""#));
+    }
     row.push_str("}]");
     row
 }
@@ -150,6 +154,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
         query: kept(inbound.release.reads_query, &inbound.query),
         caller: inbound.caller,
         by: inbound.by.clone(),
+        nominal: inbound.nominal,
     };
     let mut state = RunState::new(run);
     state.begin(accepted);

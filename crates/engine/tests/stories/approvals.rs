@@ -257,7 +257,7 @@ async fn the_end_of_a_run_withdraws_what_it_asked() -> Result<()> {
     let (run, view) = asked(&world, "1").await?;
 
     let id = world.namespace_id;
-    world.engine.cancel_run(id, run, "over", "test").await?;
+    world.engine.cancel(id, run, "over", "test").await?;
     let end = end(&world, run).await?;
     let late = decide(
         &world,

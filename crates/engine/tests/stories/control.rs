@@ -297,6 +297,7 @@ pub(crate) async fn start(world: &World, flow: &str, key: &str) -> Result<Value>
         trigger: semel_model::TriggerKind::Api,
         input: b"{}".to_vec(),
         key: Some(semel_model::Key::new(key.as_bytes().to_vec())?),
+        by: None,
     };
     let semel_engine::Intake::Accepted(accepted) = world.engine.start_run(start).await? else {
         anyhow::bail!("not accepted");

@@ -12,6 +12,7 @@ mod locks;
 mod parts;
 mod questions;
 mod resources;
+mod schedules;
 mod tasks;
 mod told;
 mod waits;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
 use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_model::Span;
 use semel_model::run::State;
 use semel_model::task;
-use semel_model::{RunId, Span};
-use semel_store::runs::Standing;
-use semel_store::tasks::{Claim, Claimed};
+use semel_store::tasks::Claim;
 use semel_store::{clock, effects, tasks};
 use serde_json::{Value, json};
 
@@ -17,7 +16,7 @@ mod hands;
 
 use hands::{answer, claim, done, end, failed, lose, take, until, world_with};
 
-use crate::world::{World, soon};
+use crate::world::soon;
 
 #[tokio::test]
 async fn a_worker_s_result_is_the_step_s() -> Result<()> {
@@ -212,18 +211,12 @@ async fn a_cancelled_run_withdraws_what_nobody_took_and_tells_whoever_did() -> R
     until(&world, free.run, task::State::Open).await?;
     let id = world.namespace_id;
 
-    world
-        .engine
-        .cancel_run(id, free.run, "over", "test")
-        .await?;
+    world.engine.cancel(id, free.run, "over", "test").await?;
     let free_end = end(&world, free.run).await?;
     until(&world, free.run, task::State::Withdrawn).await?;
     let held = world.deliver(r#"{"id":"held"}"#).await?;
     let task = take(&world).await?;
-    world
-        .engine
-        .cancel_run(id, held.run, "over", "test")
-        .await?;
+    world.engine.cancel(id, held.run, "over", "test").await?;
     let told = soon(async || {
         let renewed = world
             .engine
@@ -248,12 +241,8 @@ async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result
         world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     }
     soon(async || {
-        let all = tasks::list(
-            world.engine.cell(),
-            world.namespace_id,
-            &tasks::Filter::default(),
-            9,
-        );
+        let filter = tasks::Filter::default();
+        let all = tasks::list(world.engine.cell(), world.namespace_id, &filter, 9);
         Ok((all.await?.len() == 2).then_some(()))
     })
     .await?;

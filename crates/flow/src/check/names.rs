@@ -11,6 +11,8 @@ use crate::tree::{Outline, StepIndex};
 const STEP: [&str; 3] = ["result", "external_id", "status"];
 const WAIT: [&str; 1] = ["url"];
 const TRIGGER: [&str; 1] = ["kind"];
+/// What is known of a trigger where a tick of a schedule can be it.
+const TICK: [&str; 2] = ["kind", "nominal"];
 const RUN: [&str; 4] = ["id", "key", "flow", "release"];
 
 type Problem = Option<(Code, String, String)>;
@@ -25,6 +27,11 @@ impl Check<'_, '_, '_> {
             .flat_map(serde_json::Map::keys)
             .map(String::as_str)
             .collect();
+        let starts = outline.flow.map("trigger");
+        let trigger = match starts.is_some_and(|starts| starts.has("schedule")) {
+            true => &TICK[..],
+            false => &TRIGGER[..],
+        };
         let known_env = outline.flow.value("env").is_some() || !outline.flow.has("env");
         let mut found = vec![];
         outline.each_expr(|at, field, placed| {
@@ -35,7 +42,7 @@ impl Check<'_, '_, '_> {
                     "waits" => unknown_wait(outline, path).or_else(|| unknown_part(path, 1, &WAIT)),
                     "run" => unknown_part(path, 0, &RUN),
                     "headers" => upper_header(path),
-                    "trigger" => unknown_part(path, 0, &TRIGGER),
+                    "trigger" => unknown_part(path, 0, trigger),
                     "env" if known_env => unknown_part(path, 0, &env),
                     _ => None,
                 };

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Check;
 use super::steps::is_header_name;
 use crate::diagnostic::Code;
+use crate::schedule::{Cron, Flaw};
 use crate::tree::Record;
 
 impl Check<'_, '_, '_> {
@@ -95,73 +96,40 @@ impl Check<'_, '_, '_> {
     }
 
     fn schedule(&mut self, schedule: &Record) {
+        let zone = schedule.word("zone").unwrap_or("UTC");
         if let Some(cron) = schedule.text("cron")
-            && let Err(problem) = cron_fields(cron)
+            && let Err(problem) = Cron::parse(cron, zone)
         {
-            let help = "write five fields, such as `0 3 * * *` for every night at three";
-            self.add(
-                Code::ScheduleInvalid,
-                schedule.value_span("cron"),
-                &problem,
-                help,
-            );
+            let span = match problem.flaw {
+                Flaw::Zone => schedule.value_span("zone"),
+                Flaw::Pattern => schedule.value_span("cron"),
+                Flaw::Field(field) => self.within(schedule.value_span("cron"), cron, field),
+            };
+            let (message, help) = (&problem.message, &problem.help);
+            self.add(Code::ScheduleInvalid, span, message, help);
         }
         if schedule.has("zone") && schedule.has("every") {
             let message = "`zone` is for `cron`";
-            self.add(
-                Code::FieldConflict,
-                schedule.name_span("zone"),
-                message,
-                "leave it out",
-            );
+            let span = schedule.name_span("zone");
+            self.add(Code::FieldConflict, span, message, "leave it out");
         }
-        let odd = |c: char| !(c.is_ascii_alphanumeric() || "/_+-".contains(c));
-        if schedule.text("zone").is_some_and(|zone| zone.contains(odd)) {
-            let message = "this is no time zone";
-            let help = "write its name, such as `Europe/Berlin`";
-            self.add(
-                Code::ScheduleInvalid,
-                schedule.value_span("zone"),
-                message,
-                help,
-            );
+        if schedule.has("most") && schedule.word("missed") != Some("all") {
+            let message = "`most` is for `missed: all`";
+            let help = "leave it out, or write `missed: all`";
+            let span = schedule.name_span("most");
+            self.add(Code::FieldConflict, span, message, help);
         }
     }
-}
 
-const CRON: [(&str, u32, u32); 5] = [
-    ("minute", 0, 59),
-    ("hour", 0, 23),
-    ("day", 1, 31),
-    ("month", 1, 12),
-    ("weekday", 0, 7),
-];
-
-/// Whether a text is five fields of numbers, lists, ranges and steps, each within its bounds.
-fn cron_fields(text: &str) -> Result<(), String> {
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    if fields.len() != CRON.len() {
-        return Err(format!("a schedule has five fields, not {}", fields.len()));
-    }
-    for (field, (name, least, most)) in fields.iter().zip(CRON) {
-        let within = |text: &str| {
-            let number = text.parse::<u32>();
-            number.is_ok_and(|number| (least..=most).contains(&number))
-        };
-        let sound = field.split(',').all(|part| {
-            let (range, step) = part.split_once('/').unwrap_or((part, "1"));
-            let stepped = step.parse::<u32>().is_ok_and(|step| step > 0);
-            let ranged = match range.split_once('-') {
-                Some((from, to)) => within(from) && within(to),
-                None => range == "*" || within(range),
-            };
-            stepped && ranged
-        });
-        if !sound {
-            return Err(format!(
-                "`{field}` is no {name}: it goes from {least} to {most}"
-            ));
+    /// The bytes of the file behind a part of a text that stands there as it is.
+    fn within(&self, whole: Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
+        let written = self.report.source.get(whole.clone());
+        match written.and_then(|written| written.find(text)) {
+            Some(begin) => {
+                let begin = whole.start + begin;
+                begin + part.start..begin + part.end
+            }
+            None => whole,
         }
     }
-    Ok(())
 }

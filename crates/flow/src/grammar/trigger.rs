@@ -187,14 +187,24 @@ static SCHEDULE: Shape = Shape::new(
             Takes::Text,
             "Five fields: minute, hour, day, month, weekday.",
         ),
-        field("every", Takes::Span(MINUTE, YEAR), "A run each so often."),
+        field(
+            "every",
+            Takes::Span(MINUTE, YEAR),
+            "A run each so often, counted from 1970-01-01T00:00:00Z.",
+        ),
         field("zone", Takes::Text, "The time zone that `cron` is read in.").default("UTC"),
         field(
             "missed",
             Takes::Word(&["skip", "once", "all"]),
-            "Ticks that passed while nothing ran.",
+            "Ticks that passed while nothing ran: none, the last, or each of them starts a run.",
         )
         .default("once"),
+        field(
+            "most",
+            Takes::Whole(1, 1_000),
+            "With `missed: all`: the most runs that are caught up on; the latest ticks have them.",
+        )
+        .default("100"),
         field("input", Takes::Constant, "The input of each run."),
     ],
 )

@@ -50,7 +50,6 @@ impl Pending<'_, '_> {
         let Some(trigger) = flow.map("trigger") else {
             return;
         };
-        self.fields(trigger, &["schedule"]);
         if let Some(webhook) = trigger.map("webhook") {
             self.fields(webhook, &["order"]);
         }

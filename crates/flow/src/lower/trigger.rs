@@ -5,9 +5,11 @@ use semel_model::{FlowName, Mismatch};
 use crate::expr::Expr;
 use crate::provider::{self, Algorithm, Encoding, Provider, Secret, Unit};
 use crate::release::{
-    EventTrigger, Part, Scheme, Sent, SentAt, Signature, Start, Triggers, Webhook, WebhookAuth,
+    EventTrigger, Part, Schedule, Scheme, Sent, SentAt, Signature, Start, Triggers, Webhook,
+    WebhookAuth,
 };
-use crate::tree::Record;
+use crate::schedule::{Cron, Missed, Rhythm};
+use crate::tree::{Record, Value};
 
 /// What the key of a preset may read.
 const KEY_ROOTS: [&str; 2] = ["input", "headers"];
@@ -24,6 +26,36 @@ pub(super) fn triggers(trigger: &Record, flow: &FlowName) -> Option<Triggers> {
         event: match trigger.map("event") {
             Some(record) => Some(event(record)?),
             None => None,
+        },
+        schedule: match trigger.map("schedule") {
+            Some(record) => Some(schedule(record)?),
+            None => None,
+        },
+    })
+}
+
+/// How many instants `missed: all` catches up on, where nothing is said.
+const MOST: u32 = 100;
+
+fn schedule(record: &Record) -> Option<Schedule> {
+    let rhythm = match record.text("cron") {
+        Some(cron) => Rhythm::Cron(Box::new(Cron::parse(cron, record.word("zone")?).ok()?)),
+        None => Rhythm::Every(record.span_of("every")?),
+    };
+    let most = record.whole("most");
+    Some(Schedule {
+        rhythm,
+        missed: match record.word("missed")? {
+            "skip" => Missed::Skip,
+            "all" => Missed::All,
+            _ => Missed::Once,
+        },
+        most: most
+            .and_then(|most| u32::try_from(most).ok())
+            .unwrap_or(MOST),
+        input: match record.value("input") {
+            Some(Value::Json(input)) => input.clone(),
+            Some(_) | None => serde_json::Value::Null,
         },
     })
 }

@@ -2,9 +2,11 @@
 
 use semel_model::{Mismatch, TriggerKind};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Signature;
 use crate::expr::Expr;
+use crate::schedule::{Missed, Rhythm};
 
 /// The ways in which runs of a flow start; at least one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +23,22 @@ pub struct Triggers {
     /// An event that a flow emitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<EventTrigger>,
+    /// The time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+}
+
+/// Runs by the clock. The nominal instant of a tick is its key.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Schedule {
+    /// When it is due.
+    pub rhythm: Rhythm,
+    /// What becomes of instants that passed while nothing ran.
+    pub missed: Missed,
+    /// The most instants that `missed: all` catches up on.
+    pub most: u32,
+    /// The input of each run.
+    pub input: Value,
 }
 
 /// Runs by an event.
@@ -51,6 +69,7 @@ impl Triggers {
             TriggerKind::Manual => self.manual.is_some(),
             TriggerKind::Event => self.event.is_some(),
             TriggerKind::Call => true,
+            TriggerKind::Schedule => self.schedule.is_some(),
         }
     }
 }

@@ -3,5 +3,6 @@
 mod accept;
 mod queue;
 mod retain;
+mod schedules;
 mod schema;
 mod world;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::tasks::{TaskAnswer, TaskError};
-use semel_model::{RunId, Span, task};
+use semel_model::{RunId, task};
 use semel_store::runs::Standing;
 use semel_store::tasks::{Claim, Claimed};
 use semel_store::{clock, tasks};

@@ -1,0 +1,159 @@
+//! Schedules: the instants that they name, and what became of them.
+
+use jiff::Timestamp;
+use semel_model::{FlowName, RunId};
+use serde::{Deserialize, Serialize};
+
+/// The schedule of a flow's live release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// The flow.
+    pub flow: FlowName,
+    /// The number of the live release.
+    pub release: i32,
+    /// When it is due: five fields, or `every` and a span.
+    pub rhythm: String,
+    /// The time zone that it is read in.
+    pub zone: String,
+    /// What becomes of instants that passed while nothing ran.
+    pub missed: String,
+    /// The most instants that are caught up on, where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<u32>,
+    /// The next instant; absent while it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+    /// Since when it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
+    /// Who paused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<String>,
+    /// What became of its latest instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Tick>,
+}
+
+/// What became of an instant, or of several that were skipped together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// The instant; the first of several.
+    pub nominal: Timestamp,
+    /// The last of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Timestamp>,
+    /// How many instants this is about.
+    pub instants: i64,
+    /// Whether it has a run.
+    pub verdict: TickVerdict,
+    /// Why it was skipped: `missed`, `capped`, `paused` or `refused`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Who fired it by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fired_by: Option<String>,
+    /// When that was decided.
+    pub decided_at: Timestamp,
+}
+
+/// Whether an instant has a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TickVerdict {
+    /// It has one.
+    Fired,
+    /// It has none, for a reason.
+    Skipped,
+}
+
+impl TickVerdict {
+    /// The word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fired => "fired",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// Which ticks to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TickFilter {
+    /// The most ticks of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Only instants before this one: where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Timestamp>,
+}
+
+/// Which instants to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstantFilter {
+    /// How many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Those after this instant; absent: those that are not decided yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Timestamp>,
+}
+
+/// An instant that a schedule names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instant {
+    /// The instant.
+    pub at: Timestamp,
+    /// What the clock on the wall shows then, in the schedule's zone.
+    pub local: String,
+}
+
+/// Pauses or resumes a schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseSchedule {
+    /// Why, as it stands on the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A schedule was paused or resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PausedSchedule {
+    /// The flow.
+    pub flow: FlowName,
+    /// Whether it is paused now.
+    pub paused: bool,
+    /// Whether that was otherwise before.
+    pub changed: bool,
+}
+
+/// Fires an instant by hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FireSchedule {
+    /// An instant that the schedule names; absent: now, under the request's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// An instant was fired by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FiredSchedule {
+    /// The flow.
+    pub flow: FlowName,
+    /// The instant, where the schedule names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominal: Option<Timestamp>,
+    /// Its run.
+    pub run: RunId,
+    /// The run's key.
+    pub key: String,
+    /// Whether it had its run before.
+    pub replayed: bool,
+}

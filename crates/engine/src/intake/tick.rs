@@ -1,0 +1,46 @@
+//! Ticks of schedules, taken in like any other delivery.
+//!
+//! The key is the instant's. What a release declares as input may change from one to the next, and
+//! is no reason to refuse an instant that has its run: another payload is a repeat here.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_model::{Fingerprint, Key, Mismatch, TriggerKind};
+use serde_json::Value;
+
+use super::{Inbound, Intake, IntakeError};
+use crate::catalogue::Release;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Takes in a tick of a release's schedule.
+    pub(crate) async fn receive_tick(
+        &self,
+        release: Arc<Release>,
+        nominal: Timestamp,
+        key: Key,
+    ) -> Result<Intake, IntakeError> {
+        let kind = TriggerKind::Schedule;
+        let Some(declared) = &release.flow.trigger.schedule else {
+            return Err(IntakeError::NoTrigger { kind });
+        };
+        let input = declared.input.clone();
+        self.accept(Inbound {
+            release,
+            trigger: kind,
+            mismatch: Mismatch::Accept,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            text: input.to_string(),
+            input,
+            headers: Value::Null,
+            query: Value::Null,
+            caller: None,
+            resumes: false,
+            by: None,
+            nominal: Some(nominal),
+        })
+        .await
+    }
+}

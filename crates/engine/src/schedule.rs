@@ -1,0 +1,297 @@
+//! Schedules: the clock as one more way in.
+//!
+//! Each instant that a live release's rhythm names is decided once: it has a run, or it is on
+//! record why not. The way of an instant:
+//!
+//! ```text
+//! take, by due time ──▶ plan ──▶ accept, under FLOW@INSTANT ══▶ ticks, decided_to, due_at ══▶
+//! ```
+//!
+//! `══▶` is a commit; there are two, in different slots. Between them a process may die: then the
+//! schedule is decided again, and its instants meet the runs that they have. What makes that so is
+//! the key; the lock on the schedule's row only spares the others the work.
+//!
+//! While nothing is due, any number of schedules costs one look at an index.
+
+mod hand;
+mod live;
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use semel_flow::schedule::zone_edition;
+use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId};
+use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
+use semel_store::{ReadError, runs};
+
+pub use hand::{FireError, Fired, Moment, PauseError, ScheduleView};
+
+use crate::catalogue::Release;
+use crate::engine::{Engine, Inner};
+use crate::intake::{Intake, IntakeError};
+use live::Live;
+use plan::{Call, Plan};
+
+/// How often a server looks for schedules that others changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a server rests where what is due is in the hands of others, or cannot be taken in.
+const REST: Duration = Duration::from_millis(100);
+
+/// How many schedules are taken in one go.
+const TAKE_MAX: i64 = 64;
+
+/// How many runs one go starts, so that its transaction stays short.
+const FIRES_MAX: usize = 256;
+
+/// How many of them are accepted together.
+const ACCEPT_TOGETHER: usize = 64;
+
+/// Decides schedules that are due, for as long as the process lives.
+pub(crate) async fn keep_ticking(inner: Arc<Inner>) {
+    let engine = Engine {
+        inner: inner.clone(),
+    };
+    let mut live = Live::default();
+    loop {
+        let pause = match engine.tick(&mut live).await {
+            Ok(pause) => pause,
+            Err(error) => {
+                tracing::debug!(%error, "schedules could not be looked at");
+                LOOK_EVERY
+            }
+        };
+        tokio::select! {
+            () = inner.stop.cancelled() => return,
+            () = inner.scheduled.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+impl Engine {
+    /// Decides what is due, and says how long nothing will be.
+    async fn tick(&self, live: &mut Live) -> Result<Duration, ReadError> {
+        live.follow(&self.inner).await?;
+        let (now, due) = schedules::look(self.cell()).await?;
+        match due {
+            Some(due) if due <= now => match self.decide_due(live).await? {
+                0 => Ok(REST),
+                _ => Ok(Duration::ZERO),
+            },
+            Some(due) => Ok(due.duration_since(now).unsigned_abs().min(LOOK_EVERY)),
+            None => Ok(LOOK_EVERY),
+        }
+    }
+
+    /// Takes schedules that are due and decides them; says how many.
+    async fn decide_due(&self, live: &Live) -> Result<usize, ReadError> {
+        let mut taking = schedules::start_taking(self.cell()).await?;
+        let batch = taking.take(TAKE_MAX).await?;
+        // What is live may have changed since the last look. Following that writes to schedules,
+        // some of which are locked here.
+        self.inner.catalogue.refresh().await?;
+        if self.inner.catalogue.version() != live.version {
+            return Ok(0);
+        }
+        let mut planned = vec![];
+        let mut fires = FIRES_MAX;
+        for schedule in &batch.schedules {
+            let Some(basis) = live.basis(&self.inner, schedule).await? else {
+                continue;
+            };
+            if fires == 0 {
+                break;
+            }
+            let plan = Plan::make(&basis, fires);
+            let calls = plan.calls.iter();
+            fires -= calls
+                .filter(|(_, call)| matches!(call, Call::Fire(_)))
+                .count();
+            planned.push((schedule, plan));
+        }
+        let decided = self.carry_out(planned).await?;
+        let made = decided.len();
+        if made > 0 && !batch.decide(&decided, grounds(live)).await? {
+            tracing::error!("a schedule moved while it was locked");
+            return Ok(0);
+        }
+        self.count(&decided);
+        Ok(made)
+    }
+
+    /// Has the runs accepted that are planned. A schedule of which one could not be taken in now is
+    /// left out, and due again.
+    async fn carry_out(
+        &self,
+        planned: Vec<(&schedules::Schedule, Plan)>,
+    ) -> Result<Vec<Decision>, ReadError> {
+        let mut fires = vec![];
+        for (at, (_, plan)) in planned.iter().enumerate() {
+            for (release, call) in &plan.calls {
+                if let Call::Fire(nominal) = call {
+                    fires.push((at, release.clone(), *nominal));
+                }
+            }
+        }
+        let mut outcomes: Vec<Vec<Option<Verdict>>> = planned.iter().map(|_| vec![]).collect();
+        for together in fires.chunks(ACCEPT_TOGETHER) {
+            let wanted: Vec<_> = together
+                .iter()
+                .map(|(_, release, nominal)| (release.clone(), *nominal))
+                .collect();
+            let verdicts = self.fire_together(&wanted).await?;
+            for ((at, ..), verdict) in together.iter().zip(verdicts) {
+                outcomes[*at].push(verdict);
+            }
+        }
+        let made = planned.into_iter().zip(outcomes);
+        Ok(made
+            .filter_map(|((schedule, plan), outcomes)| {
+                decision(
+                    schedule,
+                    &plan,
+                    outcomes.into_iter().collect::<Option<_>>()?,
+                )
+            })
+            .collect())
+    }
+
+    /// Gives each instant its run. Nothing for one that could not be taken in now.
+    ///
+    /// An instant may have one already: it was fired by hand, or whoever decided it before died
+    /// over it. Then its key may even be forgotten, so the run is looked for first.
+    async fn fire_together(
+        &self,
+        wanted: &[(Arc<Release>, Timestamp)],
+    ) -> Result<Vec<Option<Verdict>>, ReadError> {
+        let mut expected = Vec::with_capacity(wanted.len());
+        for (release, nominal) in wanted {
+            expected.push(expected_run(
+                &release.namespace,
+                &release.flow.name,
+                *nominal,
+            ));
+        }
+        let known = runs::list_standings(self.cell(), &expected).await?;
+        let mut together = Vec::with_capacity(wanted.len());
+        for ((release, nominal), run) in wanted.iter().zip(expected) {
+            let known = known.iter().any(|standing| standing.run == run);
+            together.push(async move {
+                match known {
+                    true => Some(Verdict::Fired { run, by: None }),
+                    false => self.fire_one(release.clone(), *nominal).await,
+                }
+            });
+        }
+        Ok(join_all(together).await)
+    }
+
+    async fn fire_one(&self, release: Arc<Release>, nominal: Timestamp) -> Option<Verdict> {
+        let key = tick_key(&release.flow.name, nominal);
+        let taken = self.receive_tick(release, nominal, key).await;
+        match taken {
+            Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
+                semel_steps::fault::point("tick.accepted", &accepted.key.text()).await;
+                Some(Verdict::Fired {
+                    run: accepted.run,
+                    by: None,
+                })
+            }
+            Ok(Intake::Ignored) => Some(refused()),
+            Err(IntakeError::Unavailable(error)) => {
+                tracing::debug!(error, %nominal, "a tick could not be taken in yet");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, %nominal, "a tick was refused");
+                Some(refused())
+            }
+        }
+    }
+
+    fn count(&self, decided: &[Decision]) {
+        let metrics = &self.inner.metrics;
+        for tick in decided.iter().flat_map(|one| &one.ticks) {
+            match tick.verdict {
+                Verdict::Fired { .. } => metrics.ticks_fired.add_one(),
+                Verdict::Skipped { .. } => metrics.ticks_skipped.add(tick.instants.unsigned_abs()),
+            }
+        }
+    }
+}
+
+fn grounds(live: &Live) -> Grounds {
+    Grounds {
+        version: live.version,
+        zones: zone_edition(),
+    }
+}
+
+fn refused() -> Verdict {
+    Verdict::Skipped {
+        reason: "refused".to_owned(),
+    }
+}
+
+/// What is written down of a plan that was carried out.
+fn decision(
+    schedule: &schedules::Schedule,
+    plan: &Plan,
+    outcomes: Vec<Verdict>,
+) -> Option<Decision> {
+    let mut outcomes = outcomes.into_iter();
+    let ticks = plan.calls.iter().map(|(_, call)| match call {
+        Call::Fire(nominal) => Some(Tick {
+            nominal: *nominal,
+            last: *nominal,
+            instants: 1,
+            verdict: outcomes.next()?,
+        }),
+        Call::Skip(stretch) => Some(Tick {
+            nominal: stretch.first,
+            last: stretch.last,
+            instants: stretch.instants,
+            verdict: Verdict::Skipped {
+                reason: stretch.reason.to_owned(),
+            },
+        }),
+    });
+    let ticks = ticks.collect::<Option<_>>()?;
+    let decided_to = plan.decided_to.max(schedule.decided_to);
+    let next = || {
+        let release = plan.release.as_ref()?;
+        let declared = release.flow.trigger.schedule.as_ref()?;
+        declared.rhythm.next_after(decided_to)
+    };
+    Some(Decision {
+        id: schedule.id,
+        before: schedule.decided_to,
+        decided_to,
+        due_at: next().filter(|next| schedule.paused_at.is_none_or(|since| *next <= since)),
+        release_id: plan.release.as_ref().map(|release| release.id),
+        now: schedule.now,
+        stays_paused: schedule.paused_at.is_some(),
+        ticks,
+    })
+}
+
+/// The key of an instant: the same whoever decides it, and whatever release is live.
+pub(crate) fn tick_key(flow: &FlowName, nominal: Timestamp) -> Key {
+    let text = format!("{flow}@{nominal}");
+    match Key::new(text.into_bytes()) {
+        Ok(key) => key,
+        Err(error) => unreachable!("a flow's name and an instant make a key: {error}"),
+    }
+}
+
+/// The run that the instant has if it has one.
+fn expected_run(namespace: &NamespaceName, flow: &FlowName, nominal: Timestamp) -> RunId {
+    RunId::derive(
+        ClaimId::derive(namespace, flow, &tick_key(flow, nominal)),
+        0,
+    )
+}

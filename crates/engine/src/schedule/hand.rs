@@ -1,0 +1,353 @@
+//! What people do to schedules: look at them, pause and resume them, fire an instant by hand.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_model::{FlowName, Key, NamespaceName, RunId, ScheduleId};
+use semel_store::audit::{self, Act};
+use semel_store::schedules::{self, Schedule, Tick, TickView, Verdict};
+use semel_store::{ReadError, runs};
+
+use super::live::Live;
+use super::plan::Plan;
+use super::{FIRES_MAX, expected_run, grounds, tick_key};
+use crate::catalogue::Release;
+use crate::connections::By;
+use crate::engine::Engine;
+use crate::intake::{Intake, IntakeError};
+
+/// How often resuming tries to decide what was due before the pause.
+const RESUME_TRIES_MAX: usize = 30;
+
+/// A live schedule, as people see it.
+#[derive(Clone, Debug)]
+pub struct ScheduleView {
+    /// The schedule.
+    pub id: ScheduleId,
+    /// The live release that names it.
+    pub release: Arc<Release>,
+    /// The next instant; none while it is paused.
+    pub next: Option<Timestamp>,
+    /// Every instant up to here is decided.
+    pub decided_to: Timestamp,
+    /// Since when it is paused.
+    pub paused_at: Option<Timestamp>,
+    /// Who paused it.
+    pub paused_by: Option<String>,
+    /// What became of its latest instant.
+    pub latest: Option<TickView>,
+}
+
+/// Which instant is fired by hand.
+#[derive(Clone, Debug)]
+pub enum Moment {
+    /// One that the schedule names.
+    At(Timestamp),
+    /// The present, which the schedule need not name, under a key of the caller's.
+    Now(String),
+}
+
+/// An instant that was fired by hand.
+#[derive(Clone, Debug)]
+pub struct Fired {
+    /// The instant, where the schedule names it.
+    pub nominal: Option<Timestamp>,
+    /// Its run.
+    pub run: RunId,
+    /// The run's key.
+    pub key: Key,
+    /// Whether it had its run before.
+    pub replayed: bool,
+}
+
+/// Why a schedule is not paused or resumed.
+#[derive(Debug, thiserror::Error)]
+pub enum PauseError {
+    /// The flow has no live schedule.
+    #[error("the flow has no live schedule")]
+    Unknown,
+    /// What was due before the pause cannot be decided now.
+    #[error("the schedule cannot be decided now")]
+    NotNow,
+    /// The database did not answer in time.
+    #[error("the schedule could not be changed")]
+    Unavailable(#[from] ReadError),
+}
+
+/// Why an instant is not fired.
+#[derive(Debug, thiserror::Error)]
+pub enum FireError {
+    /// The flow has no live schedule.
+    #[error("the flow has no live schedule")]
+    Unknown,
+    /// The schedule does not name this instant.
+    #[error("the schedule does not name {at}")]
+    NotNamed {
+        /// The instant.
+        at: Timestamp,
+        /// The first that it names after it.
+        next: Option<Timestamp>,
+    },
+    /// The key is none.
+    #[error("the key cannot be used: {0}")]
+    Key(String),
+    /// It could not be taken in.
+    #[error(transparent)]
+    Intake(#[from] IntakeError),
+    /// The database did not answer in time.
+    #[error("the schedule could not be read")]
+    Unavailable(#[from] ReadError),
+}
+
+impl Engine {
+    /// Lists the live schedules of a namespace, by flow.
+    pub async fn list_schedules(&self, namespace_id: i32) -> Result<Vec<ScheduleView>, ReadError> {
+        self.inner.catalogue.refresh().await?;
+        let (_, mut releases) = self.inner.catalogue.all_live();
+        releases.retain(|release| {
+            release.namespace_id == namespace_id && release.flow.trigger.schedule.is_some()
+        });
+        releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
+        let rows = schedules::list(self.cell(), Some(namespace_id)).await?;
+        let rows: HashMap<ScheduleId, Schedule> =
+            rows.into_iter().map(|row| (row.id, row)).collect();
+        let id = |release: &Release| ScheduleId::derive(&release.namespace, &release.flow.name);
+        let ids: Vec<ScheduleId> = releases.iter().map(|release| id(release)).collect();
+        let latest = schedules::list_latest(self.cell(), &ids).await?;
+        let mut latest: HashMap<ScheduleId, TickView> = latest.into_iter().collect();
+        let views = releases.into_iter().zip(ids);
+        Ok(views
+            .map(|(release, id)| self.view(release, id, rows.get(&id), latest.remove(&id)))
+            .collect())
+    }
+
+    /// The live schedule of a flow.
+    pub async fn find_schedule(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+    ) -> Result<Option<ScheduleView>, ReadError> {
+        let views = self.list_schedules(namespace_id).await?;
+        Ok(views
+            .into_iter()
+            .find(|view| view.release.flow.name == *flow))
+    }
+
+    fn view(
+        &self,
+        release: Arc<Release>,
+        id: ScheduleId,
+        row: Option<&Schedule>,
+        latest: Option<TickView>,
+    ) -> ScheduleView {
+        let paused_at = row.and_then(|row| row.paused_at);
+        let decided_to = row.map_or_else(|| self.inner.clock.now(), |row| row.decided_to);
+        let declared = release.flow.trigger.schedule.as_ref();
+        let next = declared.and_then(|declared| declared.rhythm.next_after(decided_to));
+        ScheduleView {
+            id,
+            next: next.filter(|_| paused_at.is_none()),
+            decided_to,
+            paused_at,
+            paused_by: row.and_then(|row| row.paused_by.clone()),
+            latest,
+            release,
+        }
+    }
+
+    /// Pauses a schedule: its instants start nothing until it is resumed. False where it was
+    /// paused before.
+    pub async fn pause_schedule(
+        &self,
+        by: By<'_>,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        reason: Option<&str>,
+    ) -> Result<bool, PauseError> {
+        let id = ScheduleId::derive(namespace, flow);
+        let mut live = Live::default();
+        live.follow(&self.inner).await?;
+        live.find(id).ok_or(PauseError::Unknown)?;
+        let changed = schedules::pause(self.cell(), id, by.actor).await?;
+        if changed {
+            self.note_schedule(by, "schedule.pause", flow.as_str(), reason)
+                .await?;
+        }
+        Ok(changed)
+    }
+
+    /// Resumes a schedule. What passed meanwhile is on record as skipped. False where it was not
+    /// paused.
+    pub async fn resume_schedule(
+        &self,
+        by: By<'_>,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        reason: Option<&str>,
+    ) -> Result<bool, PauseError> {
+        let id = ScheduleId::derive(namespace, flow);
+        let mut live = Live::default();
+        live.follow(&self.inner).await?;
+        live.find(id).ok_or(PauseError::Unknown)?;
+        let mut resumed = None;
+        for _ in 0..RESUME_TRIES_MAX {
+            // More may have been due before the pause than one transaction takes.
+            resumed = self.try_resume(&live, id).await?;
+            if resumed.is_some() {
+                break;
+            }
+        }
+        if !resumed.ok_or(PauseError::NotNow)? {
+            return Ok(false);
+        }
+        self.note_schedule(by, "schedule.resume", flow.as_str(), reason)
+            .await?;
+        self.inner.scheduled.notify_one();
+        Ok(true)
+    }
+
+    /// Decides a paused schedule up to now and lets it go on; nothing where that was not all.
+    async fn try_resume(&self, live: &Live, id: ScheduleId) -> Result<Option<bool>, ReadError> {
+        let mut taking = schedules::start_taking(self.cell()).await?;
+        let batch = taking.lock(id).await?;
+        let Some(schedule) = batch.schedules.first() else {
+            return Ok(Some(false));
+        };
+        if schedule.paused_at.is_none() {
+            return Ok(Some(false));
+        }
+        let Some(basis) = live.basis(&self.inner, schedule).await? else {
+            return Ok(None);
+        };
+        let plan = Plan::make(&basis, FIRES_MAX);
+        let (whole, now) = (plan.whole, schedule.now);
+        let mut made = self.carry_out(vec![(schedule, plan)]).await?;
+        let Some(decision) = made.first_mut() else {
+            // Nothing was changed; the caller comes again.
+            tokio::time::sleep(super::REST).await;
+            return Ok(None);
+        };
+        if whole {
+            decision.stays_paused = false;
+            decision.due_at = Some(now);
+        }
+        let written = batch.decide(&made, grounds(live)).await?;
+        Ok((written && whole).then_some(true))
+    }
+
+    /// Gives an instant its run by hand. One that has its run keeps it, and a later tick of the
+    /// same instant meets it.
+    pub async fn fire_schedule(
+        &self,
+        by: By<'_>,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        moment: &Moment,
+    ) -> Result<Fired, FireError> {
+        let id = ScheduleId::derive(namespace, flow);
+        let mut live = Live::default();
+        live.follow(&self.inner).await?;
+        let release = live.find(id).ok_or(FireError::Unknown)?;
+        let fired = match moment {
+            Moment::At(at) => self.fire_named(by, id, release, *at).await?,
+            Moment::Now(key) => self.fire_now(release, key).await?,
+        };
+        if !fired.replayed {
+            let subject = fired.key.text();
+            self.note_schedule(by, "schedule.fire", &subject, None)
+                .await?;
+        }
+        Ok(fired)
+    }
+
+    async fn fire_named(
+        &self,
+        by: By<'_>,
+        id: ScheduleId,
+        release: &Arc<Release>,
+        at: Timestamp,
+    ) -> Result<Fired, FireError> {
+        let (flow, namespace) = (&release.flow, &release.namespace);
+        let key = tick_key(&flow.name, at);
+        // What has its run keeps it, even if the live release no longer names the instant.
+        let run = match schedules::find_fired(self.cell(), id, at).await? {
+            Some(run) => Some(run),
+            None => {
+                let expected = expected_run(namespace, &flow.name, at);
+                let known = runs::list_standings(self.cell(), &[expected]).await?;
+                known.first().map(|standing| standing.run)
+            }
+        };
+        let declared = flow.trigger.schedule.as_ref().ok_or(FireError::Unknown)?;
+        if run.is_none() && !declared.rhythm.names(at) {
+            let next = declared.rhythm.next_after(at);
+            return Err(FireError::NotNamed { at, next });
+        }
+        let (run, replayed) = match run {
+            Some(run) => (run, true),
+            None => {
+                let taken = self.receive_tick(release.clone(), at, key.clone()).await?;
+                semel_steps::fault::point("tick.accepted", &key.text()).await;
+                accepted(taken)?
+            }
+        };
+        let tick = Tick {
+            nominal: at,
+            last: at,
+            instants: 1,
+            verdict: Verdict::Fired {
+                run,
+                by: Some(by.actor.to_owned()),
+            },
+        };
+        schedules::record(self.cell(), id, &tick).await?;
+        Ok(Fired {
+            nominal: Some(at),
+            run,
+            key,
+            replayed,
+        })
+    }
+
+    async fn fire_now(&self, release: &Arc<Release>, key: &str) -> Result<Fired, FireError> {
+        let (nominal, _) = schedules::look(self.cell()).await?;
+        let text = format!("{}@now/{key}", release.flow.name);
+        let key = Key::new(text.into_bytes()).map_err(|error| FireError::Key(error.to_string()))?;
+        let release = release.clone();
+        let taken = self.receive_tick(release, nominal, key.clone()).await?;
+        let (run, replayed) = accepted(taken)?;
+        Ok(Fired {
+            nominal: None,
+            run,
+            key,
+            replayed,
+        })
+    }
+
+    async fn note_schedule(
+        &self,
+        by: By<'_>,
+        action: &str,
+        subject: &str,
+        reason: Option<&str>,
+    ) -> Result<(), ReadError> {
+        let act = Act {
+            namespace_id: by.namespace_id,
+            actor: by.actor,
+            action,
+            subject,
+            reason,
+        };
+        audit::append(self.cell(), &act).await
+    }
+}
+
+fn accepted(taken: Intake) -> Result<(RunId, bool), IntakeError> {
+    match taken {
+        Intake::Accepted(accepted) | Intake::Quarantined(accepted) => {
+            Ok((accepted.run, accepted.replayed))
+        }
+        Intake::Ignored => Err(IntakeError::KeyFailed("the tick starts nothing".to_owned())),
+    }
+}

@@ -1,0 +1,400 @@
+//! Schedules: one run per instant, whatever servers, clocks and releases do.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use semel_engine::{FireError, Moment};
+use semel_model::{FlowName, NamespaceName, RunId, ScheduleId};
+use semel_store::runs::{self, Filter, RunView};
+use semel_store::schedules::{self, TickView, Verdict};
+
+use crate::world::{World, soon};
+
+fn names() -> Result<(NamespaceName, FlowName)> {
+    Ok(("default".parse()?, "story".parse()?))
+}
+
+fn at(text: &str) -> Result<Timestamp> {
+    Ok(text.parse()?)
+}
+
+/// Publishes a flow with a schedule, and makes it live.
+async fn schedule(world: &World, schedule: &str) -> Result<()> {
+    let source = format!(
+        "flow: story\ntrigger:\n  schedule: {{ {schedule} }}\nsteps:\n  - id: count\n    \
+         kv: {{ add: ticks }}\nresult: '{{\"at\": trigger.nominal, \"kind\": trigger.kind}}'\n"
+    );
+    world.publish_source(&source).await
+}
+
+/// Sets the clock, to and fro.
+async fn set_clock(world: &World, to: &str) -> Result<()> {
+    let client = world.engine.cell().reader().await?;
+    let set = "UPDATE clock SET ahead = $1::timestamptz - clock_timestamp()";
+    client.execute(set, &[&at(to)?]).await?;
+    Ok(())
+}
+
+async fn ticks(world: &World) -> Result<Vec<TickView>> {
+    let (namespace, flow) = names()?;
+    let id = ScheduleId::derive(&namespace, &flow);
+    let mut ticks = schedules::list_ticks(world.engine.cell(), id, None, 500).await?;
+    ticks.reverse();
+    Ok(ticks)
+}
+
+async fn list_runs(world: &World) -> Result<Vec<RunView>> {
+    let filter = Filter {
+        flow: Some("story".to_owned()),
+        ..Filter::default()
+    };
+    Ok(runs::list(world.engine.cell(), world.namespace_id, &filter, 500).await?)
+}
+
+/// Waits until everything up to an instant is decided and every run has ended.
+async fn until_decided(world: &World, to: &str) -> Result<Vec<String>> {
+    let to = at(to)?;
+    soon(async || {
+        let rows = schedules::list(world.engine.cell(), None).await?;
+        let decided = rows.iter().any(|row| row.decided_to >= to);
+        let over = list_runs(world).await?;
+        let over = over.iter().all(|run| run.state.is_ended());
+        Ok((decided && over).then_some(()))
+    })
+    .await?;
+    told(world).await
+}
+
+/// What is on record, in short: `+` fired, `-` skipped and why.
+async fn told(world: &World) -> Result<Vec<String>> {
+    let ticks = ticks(world).await?;
+    Ok(ticks.iter().map(tell).collect())
+}
+
+fn tell(view: &TickView) -> String {
+    let tick = &view.tick;
+    match &tick.verdict {
+        Verdict::Fired { by: None, .. } => format!("+{}", tick.nominal),
+        Verdict::Fired { by: Some(by), .. } => format!("+{} by {by}", tick.nominal),
+        Verdict::Skipped { reason } => format!("-{} {} {reason}", tick.nominal, tick.instants),
+    }
+}
+
+/// The keys of all runs, and that each fired instant has the run that it names.
+async fn keys(world: &World) -> Result<Vec<String>> {
+    let runs = list_runs(world).await?;
+    for view in ticks(world).await? {
+        if let Verdict::Fired { run, .. } = view.tick.verdict {
+            let found = runs.iter().find(|one| one.id == run);
+            let key = found.map(|one| one.key.text());
+            assert_eq!(key, Some(format!("story@{}", view.tick.nominal)));
+        }
+    }
+    let mut keys: Vec<String> = runs.iter().map(|run| run.key.text()).collect();
+    keys.sort();
+    Ok(keys)
+}
+
+#[tokio::test]
+async fn an_instant_has_one_run_that_knows_its_nominal_time() -> Result<()> {
+    let world = World::start().await?;
+    set_clock(&world, "2027-01-10T02:59:58Z").await?;
+    schedule(&world, "cron: '0 3 * * *', input: { full: true }").await?;
+
+    let told = until_decided(&world, "2027-01-10T03:00:00Z").await?;
+
+    assert_eq!(told, ["+2027-01-10T03:00:00Z"]);
+    assert_eq!(keys(&world).await?, ["story@2027-01-10T03:00:00Z"]);
+    let result = list_runs(&world).await?[0].result.clone();
+    assert_eq!(
+        result.as_deref(),
+        Some(r#"{"at":"2027-01-10T03:00:00Z","kind":"schedule"}"#)
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_servers_give_every_instant_one_run() -> Result<()> {
+    let world = World::start().await?;
+    let other = world.start_another().await?;
+    set_clock(&world, "2027-01-10T00:00:30Z").await?;
+    schedule(&world, "every: 1m, missed: all, most: 1000").await?;
+    until_decided(&world, "2027-01-10T00:00:30Z").await?;
+
+    for hour in 1..5 {
+        set_clock(&world, &format!("2027-01-10T0{hour}:00:30Z")).await?;
+        let now = format!("2027-01-10T0{hour}:00:30Z");
+        until_decided(&world, &now).await?;
+    }
+
+    assert_eq!(keys(&world).await?.len(), 240, "one for each minute");
+    assert_eq!(ticks(&world).await?.len(), 240);
+    let counted = semel_store::kv::get(world.engine.cell(), world.namespace_id, "ticks").await?;
+    assert_eq!(counted, 240, "and each counted once");
+    other.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn missed_instants_follow_the_policy_and_are_on_record() -> Result<()> {
+    let expected: [(&str, &[&str]); 4] = [
+        ("skip", &["-2027-01-10T01:00:00Z 5 missed"]),
+        (
+            "once",
+            &["-2027-01-10T01:00:00Z 4 missed", "+2027-01-10T05:00:00Z"],
+        ),
+        (
+            "all, most: 2",
+            &[
+                "-2027-01-10T01:00:00Z 3 capped",
+                "+2027-01-10T04:00:00Z",
+                "+2027-01-10T05:00:00Z",
+            ],
+        ),
+        (
+            "all",
+            &[
+                "+2027-01-10T01:00:00Z",
+                "+2027-01-10T02:00:00Z",
+                "+2027-01-10T03:00:00Z",
+                "+2027-01-10T04:00:00Z",
+                "+2027-01-10T05:00:00Z",
+            ],
+        ),
+    ];
+    for (missed, expected) in expected {
+        let world = World::start().await?;
+        set_clock(&world, "2027-01-10T00:30:00Z").await?;
+        schedule(&world, &format!("every: 1h, missed: {missed}")).await?;
+        until_decided(&world, "2027-01-10T00:30:00Z").await?;
+
+        set_clock(&world, "2027-01-10T05:30:00Z").await?;
+        let told = until_decided(&world, "2027-01-10T05:30:00Z").await?;
+
+        assert_eq!(told, expected, "missed: {missed}");
+        keys(&world).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clock_that_goes_back_decides_nothing_twice() -> Result<()> {
+    let world = World::start().await?;
+    set_clock(&world, "2027-01-10T00:30:00Z").await?;
+    schedule(&world, "every: 1h, missed: all").await?;
+    until_decided(&world, "2027-01-10T00:30:00Z").await?;
+    set_clock(&world, "2027-01-10T03:30:00Z").await?;
+    let before = until_decided(&world, "2027-01-10T03:30:00Z").await?;
+
+    set_clock(&world, "2027-01-10T00:10:00Z").await?;
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    set_clock(&world, "2027-01-10T04:00:01Z").await?;
+    let after = until_decided(&world, "2027-01-10T04:00:00Z").await?;
+
+    assert_eq!(before.len(), 3);
+    assert_eq!(after[..3], before);
+    assert_eq!(after[3..], ["+2027-01-10T04:00:00Z"]);
+    assert_eq!(keys(&world).await?.len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_night_without_and_a_night_with_two_past_twos_have_one_run_each() -> Result<()> {
+    let world = World::start().await?;
+    set_clock(&world, "2027-03-27T12:00:00Z").await?;
+    schedule(
+        &world,
+        "cron: '30 2 * * *', zone: Europe/Berlin, missed: all",
+    )
+    .await?;
+    until_decided(&world, "2027-03-27T12:00:00Z").await?;
+
+    // In spring the clocks go from 02:00 to 03:00, which is 01:00 in UTC.
+    set_clock(&world, "2027-03-28T12:00:00Z").await?;
+    let spring = until_decided(&world, "2027-03-28T12:00:00Z").await?;
+
+    assert_eq!(spring, ["+2027-03-28T01:00:00Z"]);
+    let world = World::start().await?;
+    set_clock(&world, "2026-10-24T12:00:00Z").await?;
+    schedule(
+        &world,
+        "cron: '30 2 * * *', zone: Europe/Berlin, missed: all",
+    )
+    .await?;
+    until_decided(&world, "2026-10-24T12:00:00Z").await?;
+
+    // In autumn they go from 03:00 to 02:00: half past two comes twice, at 00:30 and at 01:30.
+    for hour in 0..4 {
+        let now = format!("2026-10-25T0{hour}:45:00Z");
+        set_clock(&world, &now).await?;
+        until_decided(&world, &now).await?;
+    }
+
+    assert_eq!(told(&world).await?, ["+2026-10-25T00:30:00Z"]);
+    assert_eq!(keys(&world).await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_paused_schedule_starts_nothing_and_says_so_when_it_goes_on() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = names()?;
+    let engine = &world.engine;
+    set_clock(&world, "2027-01-10T00:30:00Z").await?;
+    schedule(&world, "every: 1h, missed: all").await?;
+    until_decided(&world, "2027-01-10T00:30:00Z").await?;
+
+    let first = engine
+        .pause_schedule(world.by(), &namespace, &flow, None)
+        .await?;
+    let again = engine
+        .pause_schedule(world.by(), &namespace, &flow, None)
+        .await?;
+    set_clock(&world, "2027-01-10T03:30:00Z").await?;
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    let meanwhile = told(&world).await?;
+    let resumed = engine
+        .resume_schedule(world.by(), &namespace, &flow, None)
+        .await?;
+    let twice = engine
+        .resume_schedule(world.by(), &namespace, &flow, None)
+        .await?;
+    set_clock(&world, "2027-01-10T04:00:01Z").await?;
+    let after = until_decided(&world, "2027-01-10T04:00:00Z").await?;
+
+    assert!(first && !again && resumed && !twice);
+    assert!(meanwhile.is_empty(), "{meanwhile:?}");
+    assert_eq!(
+        after,
+        ["-2027-01-10T01:00:00Z 3 paused", "+2027-01-10T04:00:00Z"]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_release_takes_over_where_the_former_one_stood() -> Result<()> {
+    let world = World::start().await?;
+    set_clock(&world, "2027-01-10T00:30:00Z").await?;
+    schedule(&world, "every: 1h, missed: all").await?;
+    until_decided(&world, "2027-01-10T00:30:00Z").await?;
+    set_clock(&world, "2027-01-10T01:30:00Z").await?;
+    until_decided(&world, "2027-01-10T01:30:00Z").await?;
+
+    schedule(&world, "cron: '45 * * * *', missed: all").await?;
+    set_clock(&world, "2027-01-10T03:10:00Z").await?;
+    until_decided(&world, "2027-01-10T03:10:00Z").await?;
+    let source = "flow: story\ntrigger: { manual: {} }\nsteps: [{ id: a, kv: { add: a } }]\n";
+    world.publish_source(source).await?;
+    set_clock(&world, "2027-01-10T06:00:00Z").await?;
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    schedule(&world, "every: 1h, missed: all").await?;
+    set_clock(&world, "2027-01-10T07:10:00Z").await?;
+    let told = until_decided(&world, "2027-01-10T07:10:00Z").await?;
+
+    assert_eq!(
+        told,
+        [
+            "+2027-01-10T01:00:00Z",
+            "+2027-01-10T01:45:00Z",
+            "+2027-01-10T02:45:00Z",
+            "+2027-01-10T07:00:00Z",
+        ],
+        "none of the hours in which no schedule was live"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_instant_that_is_fired_by_hand_keeps_that_run() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = names()?;
+    let engine = &world.engine;
+    set_clock(&world, "2027-01-10T00:30:00Z").await?;
+    schedule(&world, "every: 1h, missed: skip").await?;
+    set_clock(&world, "2027-01-10T02:30:00Z").await?;
+    until_decided(&world, "2027-01-10T02:30:00Z").await?;
+    let fire = async |text: &str| {
+        let moment = Moment::At(at(text)?);
+        let fired = engine.fire_schedule(world.by(), &namespace, &flow, &moment);
+        anyhow::Ok(fired.await?)
+    };
+
+    let missed = fire("2027-01-10T01:00:00Z").await?;
+    let again = fire("2027-01-10T01:00:00Z").await?;
+    let early = fire("2027-01-10T03:00:00Z").await?;
+    let odd = Moment::At(at("2027-01-10T03:07:00Z")?);
+    let odd = engine
+        .fire_schedule(world.by(), &namespace, &flow, &odd)
+        .await;
+    set_clock(&world, "2027-01-10T03:00:01Z").await?;
+    let told = until_decided(&world, "2027-01-10T03:00:00Z").await?;
+
+    assert!(!missed.replayed && again.replayed && missed.run == again.run);
+    assert!(matches!(odd, Err(FireError::NotNamed { .. })), "{odd:?}");
+    assert_eq!(
+        told,
+        [
+            "+2027-01-10T01:00:00Z by test",
+            "-2027-01-10T01:00:00Z 2 missed",
+            "+2027-01-10T03:00:00Z by test",
+        ]
+    );
+    let runs: Vec<RunId> = list_runs(&world).await?.iter().map(|run| run.id).collect();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.contains(&early.run));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_beside_the_schedule_is_one_per_key() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = names()?;
+    schedule(&world, "cron: '0 3 1 1 *'").await?;
+    let fire = async |key: &str| {
+        let moment = Moment::Now(key.to_owned());
+        let fired = world
+            .engine
+            .fire_schedule(world.by(), &namespace, &flow, &moment);
+        anyhow::Ok(fired.await?)
+    };
+
+    let first = fire("trial-1").await?;
+    let again = fire("trial-1").await?;
+    let other = fire("trial-2").await?;
+
+    assert_eq!(first.run, again.run);
+    assert_ne!(first.run, other.run);
+    assert!(
+        told(&world).await?.is_empty(),
+        "the schedule names none of them"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_instant_whose_key_is_forgotten_keeps_its_run() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = names()?;
+    set_clock(&world, "2027-01-10T00:30:00Z").await?;
+    let source = "flow: story\nkeep: 1h\ntrigger: { schedule: { every: 1d } }\n\
+                  steps: [{ id: a, kv: { add: a } }]\n";
+    world.publish_source(source).await?;
+    let moment = Moment::At(at("2027-01-11T00:00:00Z")?);
+    let early = world
+        .engine
+        .fire_schedule(world.by(), &namespace, &flow, &moment)
+        .await?;
+
+    set_clock(&world, "2027-01-10T23:00:00Z").await?;
+    soon(async || {
+        let (forgotten, _) = semel_store::retain::forget_keys(world.engine.cell()).await?;
+        Ok((forgotten > 0).then_some(()))
+    })
+    .await?;
+    set_clock(&world, "2027-01-11T00:00:01Z").await?;
+    until_decided(&world, "2027-01-11T00:00:00Z").await?;
+
+    let runs = list_runs(&world).await?;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0].id, early.run);
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Schedules: list, show, their instants and ticks; pause, resume, fire by hand.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use semel_api::Code;
+use semel_api::types::{
+    FireSchedule, FiredSchedule, Instant, InstantFilter, Page, PauseSchedule, PausedSchedule,
+    Schedule, Tick, TickFilter, TickVerdict,
+};
+use semel_engine::{FireError, Moment, PauseError, ScheduleView};
+use semel_flow::{Missed, Rhythm};
+use semel_model::FlowName;
+use semel_store::schedules::{self, TickView, Verdict};
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::body::Payload;
+use crate::commands::{self, Command, KEY_HEADER, Reply};
+use crate::connections::by;
+use crate::query::{Named, Params, page_size, read_key};
+use crate::refusal::Refusal;
+
+/// `GET /v1/schedules`.
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
+    let found = app.engine.list_schedules(caller.namespace_id).await?;
+    answer::ok(&Page {
+        items: found.into_iter().filter_map(view).collect(),
+        next: None,
+    })
+}
+
+/// `GET /v1/schedules/{flow}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) -> Answered {
+    let (found, _) = get(&app, &caller, &flow).await?;
+    answer::ok(&view(found))
+}
+
+/// `GET /v1/schedules/{flow}/ticks`.
+pub(crate) async fn list_ticks(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(filter): Params<TickFilter>,
+) -> Answered {
+    let (found, _) = get(&app, &caller, &flow).await?;
+    let limit = page_size(filter.limit);
+    let cell = app.cell();
+    let ticks = schedules::list_ticks(cell, found.id, filter.cursor, i64::from(limit)).await?;
+    let last = ticks.last().filter(|_| ticks.len() == usize::from(limit));
+    let next = last.map(|last| last.tick.nominal.to_string());
+    answer::ok(&Page {
+        items: ticks.iter().map(view_tick).collect(),
+        next,
+    })
+}
+
+/// `GET /v1/schedules/{flow}/instants`.
+pub(crate) async fn list_instants(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(filter): Params<InstantFilter>,
+) -> Answered {
+    let (found, rhythm) = get(&app, &caller, &flow).await?;
+    let after = match filter.after {
+        Some(after) => after,
+        None => schedules::look(app.cell()).await?.0.max(found.decided_to),
+    };
+    let limit = usize::from(page_size(filter.limit));
+    let instants: Vec<Timestamp> = rhythm.after(after).take(limit).collect();
+    let next = instants.last().filter(|_| instants.len() == limit);
+    answer::ok(&Page {
+        next: next.map(Timestamp::to_string),
+        items: instants
+            .iter()
+            .map(|at| Instant {
+                at: *at,
+                local: rhythm.on_the_wall(*at),
+            })
+            .collect(),
+    })
+}
+
+/// `POST /v1/schedules/{flow}/pause`.
+pub(crate) async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
+    let (ask, body): (PauseSchedule, _) = payload.read()?;
+    let command = Command {
+        verb: "schedule pause",
+        subject: flow.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let (by, reason) = (by(&asking, &actor), ask.reason.as_deref());
+        let changed = engine
+            .pause_schedule(by, &asking.namespace, &flow, reason)
+            .await?;
+        tracing::info!(%flow, actor, changed, "a schedule was paused");
+        let done = PausedSchedule {
+            flow,
+            paused: true,
+            changed,
+        };
+        Reply::new(StatusCode::OK, &done)
+    })
+    .await
+}
+
+/// `POST /v1/schedules/{flow}/resume`.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
+    let (ask, body): (PauseSchedule, _) = payload.read()?;
+    let command = Command {
+        verb: "schedule resume",
+        subject: flow.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let (by, reason) = (by(&asking, &actor), ask.reason.as_deref());
+        let changed = engine
+            .resume_schedule(by, &asking.namespace, &flow, reason)
+            .await?;
+        tracing::info!(%flow, actor, changed, "a schedule was resumed");
+        let done = PausedSchedule {
+            flow,
+            paused: false,
+            changed,
+        };
+        Reply::new(StatusCode::OK, &done)
+    })
+    .await
+}
+
+/// `POST /v1/schedules/{flow}/fire`.
+pub(crate) async fn fire(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
+    let (ask, body): (FireSchedule, _) = payload.read()?;
+    let moment = match (ask.at, headers.get(KEY_HEADER)) {
+        (Some(at), _) => Moment::At(at),
+        (None, Some(key)) => Moment::Now(read_key(key.as_bytes())?.text()),
+        (None, None) => return Err(Refusal::plain(Code::KeyMissing)),
+    };
+    let command = Command {
+        verb: "schedule fire",
+        subject: flow.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        let fired = engine
+            .fire_schedule(by, &asking.namespace, &flow, &moment)
+            .await?;
+        tracing::info!(%flow, actor, key = %fired.key, "a schedule was fired by hand");
+        let status = match fired.replayed {
+            true => StatusCode::OK,
+            false => StatusCode::CREATED,
+        };
+        let done = FiredSchedule {
+            flow,
+            nominal: fired.nominal,
+            run: fired.run,
+            key: fired.key.text(),
+            replayed: fired.replayed,
+        };
+        Ok(Reply::new(status, &done)?.replayed_if(fired.replayed))
+    })
+    .await
+}
+
+async fn get(app: &App, caller: &Caller, flow: &Named) -> Result<(ScheduleView, Rhythm), Refusal> {
+    let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
+    let found = app.engine.find_schedule(caller.namespace_id, &flow).await?;
+    let found = found.ok_or_else(|| Refusal::plain(Code::ScheduleNotFound))?;
+    let declared = found.release.flow.trigger.schedule.as_ref();
+    match declared.map(|declared| declared.rhythm.clone()) {
+        Some(rhythm) => Ok((found, rhythm)),
+        None => Err(Refusal::plain(Code::ScheduleNotFound)),
+    }
+}
+
+fn view(found: ScheduleView) -> Option<Schedule> {
+    let declared = found.release.flow.trigger.schedule.as_ref()?;
+    Some(Schedule {
+        flow: found.release.flow.name.clone(),
+        release: found.release.number,
+        rhythm: declared.rhythm.to_string(),
+        zone: declared.rhythm.zone().to_owned(),
+        missed: declared.missed.as_str().to_owned(),
+        most: (declared.missed == Missed::All).then_some(declared.most),
+        next: found.next,
+        paused_at: found.paused_at,
+        paused_by: found.paused_by,
+        latest: found.latest.as_ref().map(view_tick),
+    })
+}
+
+fn view_tick(view: &TickView) -> Tick {
+    let TickView { tick, decided_at } = view;
+    let (verdict, reason, run, fired_by) = match &tick.verdict {
+        Verdict::Fired { run, by } => (TickVerdict::Fired, None, Some(*run), by.clone()),
+        Verdict::Skipped { reason } => (TickVerdict::Skipped, Some(reason.clone()), None, None),
+    };
+    Tick {
+        nominal: tick.nominal,
+        last: (tick.instants > 1).then_some(tick.last),
+        instants: tick.instants,
+        verdict,
+        reason,
+        run,
+        fired_by,
+        decided_at: *decided_at,
+    }
+}
+
+impl From<PauseError> for Refusal {
+    fn from(error: PauseError) -> Self {
+        match error {
+            PauseError::Unknown => Self::plain(Code::ScheduleNotFound),
+            PauseError::NotNow => Self::unavailable(),
+            PauseError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<FireError> for Refusal {
+    fn from(error: FireError) -> Self {
+        match error {
+            FireError::Unknown => Self::plain(Code::ScheduleNotFound),
+            FireError::NotNamed { at, next } => {
+                let next = next.map(|next| format!("; after it comes {next}"));
+                let next = next.unwrap_or_default();
+                let detail = format!("the schedule does not name {at}{next}");
+                Self::new(Code::InstantNotScheduled, detail)
+            }
+            FireError::Key(detail) => Self::new(Code::KeyInvalid, detail),
+            FireError::Intake(error) => error.into(),
+            FireError::Unavailable(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The `schedules` and `ticks` tables: how far each schedule is decided, and what was decided.
+//!
+//! ```text
+//! take (locks the row) ──▶ runs are accepted, elsewhere ══▶ ticks and decided_to, in one commit
+//! ```
+//!
+//! `══▶` is the commit. Where a process dies before it, the database gives the row back and another
+//! decides the same instants again; their runs are there already, under the keys that the instants
+//! make. `decided_to` only grows, so a clock that goes back decides nothing a second time.
+
+mod rows;
+
+use deadpool_postgres::{Object, Transaction};
+use jiff::Timestamp;
+use semel_model::{RunId, ScheduleId};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use rows::{Rows, read_schedule, read_tick};
+
+/// The clock, and when the next schedule is due: all that it costs while none is.
+const LOOK: &str = "
+    SELECT moment(),
+           (SELECT due_at FROM schedules WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)";
+
+const TAKE: &str = "
+    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
+           paused_by, moment()
+      FROM schedules
+     WHERE due_at <= (SELECT moment())
+     ORDER BY due_at
+     LIMIT $1
+       FOR UPDATE SKIP LOCKED";
+
+const LOCK: &str = "
+    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
+           paused_by, moment()
+      FROM schedules
+     WHERE id = $1
+       FOR UPDATE";
+
+const LIST: &str = "
+    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
+           paused_by, moment()
+      FROM schedules
+     WHERE $1::int4 IS NULL OR namespace_id = $1";
+
+/// Instants count from when the release went live; from now, where that was before it was kept.
+const OPEN: &str = "
+    INSERT INTO schedules (id, namespace_id, flow, release_id, version, zones, decided_to, due_at)
+    SELECT t.id, t.namespace_id, t.flow, t.release_id, $6, $7, coalesce(t.live_at, moment()),
+           moment()
+      FROM unnest($1::uuid[], $2::int4[], $3::text[], $4::int4[], $5::timestamptz[])
+        AS t (id, namespace_id, flow, release_id, live_at)
+        ON CONFLICT (id) DO NOTHING";
+
+const WAKE: &str = "UPDATE schedules SET due_at = moment() WHERE id = ANY ($1)";
+
+const PAUSE: &str = "
+    UPDATE schedules
+       SET paused_at = moment(), paused_by = $2,
+           due_at = CASE WHEN due_at <= moment() THEN due_at END
+     WHERE id = $1 AND paused_at IS NULL";
+
+/// Whoever decides has the row locked, so that it stands where it was read: anything else is a
+/// defect, and the whole decision is refused.
+const DECIDE: &str = "
+    UPDATE schedules s
+       SET release_id = t.release_id, version = $6, zones = $7, due_at = t.due_at,
+           decided_to = t.decided_to, paused_at = CASE WHEN t.paused THEN s.paused_at END,
+           paused_by = CASE WHEN t.paused THEN s.paused_by END
+      FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[],
+                  $5::int4[], $8::bool[])
+        AS t (id, before, decided_to, due_at, release_id, paused)
+     WHERE s.id = t.id AND s.decided_to = t.before AND t.decided_to >= t.before";
+
+const RECORD: &str = "
+    INSERT INTO ticks (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by,
+                       decided_at)
+    SELECT t.schedule_id, t.nominal, t.verdict::tick_verdict, t.last, t.instants, t.reason,
+           t.run_id, t.fired_by, coalesce(t.decided_at, moment())
+      FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[], $5::int8[],
+                  $6::text[], $7::uuid[], $8::text[], $9::timestamptz[])
+        AS t (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by, decided_at)
+        ON CONFLICT (schedule_id, nominal, verdict) DO NOTHING";
+
+const TICKS: &str = "
+    SELECT nominal, verdict::text, last, instants, reason, run_id, fired_by, decided_at
+      FROM ticks
+     WHERE schedule_id = $1 AND ($2::timestamptz IS NULL OR nominal < $2)
+     ORDER BY nominal DESC, verdict
+     LIMIT $3";
+
+const FIND_FIRED: &str = "
+    SELECT run_id FROM ticks WHERE schedule_id = $1 AND nominal = $2 AND verdict = 'fired'";
+
+const LATEST: &str = "
+    SELECT s.id, t.nominal, t.verdict, t.last, t.instants, t.reason, t.run_id, t.fired_by,
+           t.decided_at
+      FROM unnest($1::uuid[]) AS s (id)
+     CROSS JOIN LATERAL (
+           SELECT nominal, verdict::text, last, instants, reason, run_id, fired_by, decided_at
+             FROM ticks
+            WHERE schedule_id = s.id
+            ORDER BY nominal DESC, verdict
+            LIMIT 1) t";
+
+const FORGET: &str = "
+    DELETE FROM ticks
+     WHERE (schedule_id, nominal, verdict) IN
+           (SELECT schedule_id, nominal, verdict FROM ticks
+             WHERE decided_at < moment() - make_interval(secs => $1)
+             ORDER BY decided_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    LOOK, TAKE, LOCK, LIST, OPEN, WAKE, PAUSE, DECIDE, RECORD, TICKS, FIND_FIRED, LATEST, FORGET,
+];
+
+/// The most rows of ticks that one statement forgets.
+const FORGET_MAX: i64 = 5_000;
+
+/// A schedule, as far as it is decided.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The schedule.
+    pub id: ScheduleId,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The flow's name.
+    pub flow: String,
+    /// The release whose rhythm is in force.
+    pub release_id: Option<i32>,
+    /// The state of the control data that it was last decided by.
+    pub version: i64,
+    /// The edition of the time zones that it was last decided with.
+    pub zones: String,
+    /// Every instant up to here is decided.
+    pub decided_to: Timestamp,
+    /// When somebody has to look at it.
+    pub due_at: Option<Timestamp>,
+    /// Since when it is paused.
+    pub paused_at: Option<Timestamp>,
+    /// Who paused it.
+    pub paused_by: Option<String>,
+    /// The database's time when it was read.
+    pub now: Timestamp,
+}
+
+/// A schedule that is new.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The schedule.
+    pub id: ScheduleId,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The flow's name.
+    pub flow: String,
+    /// The release whose rhythm is in force.
+    pub release_id: i32,
+    /// Since when it is live, where that is kept.
+    pub live_at: Option<Timestamp>,
+}
+
+/// What was decided about one instant, or about several that were skipped together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// The instant; the first of several.
+    pub nominal: Timestamp,
+    /// The last of them.
+    pub last: Timestamp,
+    /// How many they are.
+    pub instants: i64,
+    /// What was decided.
+    pub verdict: Verdict,
+}
+
+/// What became of an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has a run.
+    Fired {
+        /// The run.
+        run: RunId,
+        /// Who fired it by hand.
+        by: Option<String>,
+    },
+    /// It starts nothing.
+    Skipped {
+        /// Why: one word.
+        reason: String,
+    },
+}
+
+/// A tick as it is on record.
+#[derive(Clone, Debug)]
+pub struct TickView {
+    /// What was decided.
+    pub tick: Tick,
+    /// When.
+    pub decided_at: Timestamp,
+}
+
+/// How far a schedule is decided now.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The schedule.
+    pub id: ScheduleId,
+    /// Up to where it was decided when it was taken.
+    pub before: Timestamp,
+    /// Up to where it is decided now.
+    pub decided_to: Timestamp,
+    /// When somebody has to look at it next.
+    pub due_at: Option<Timestamp>,
+    /// The release whose rhythm is in force.
+    pub release_id: Option<i32>,
+    /// The database's time that the decision went by.
+    pub now: Timestamp,
+    /// Whether it stays paused, where it is.
+    pub stays_paused: bool,
+    /// What was decided.
+    pub ticks: Vec<Tick>,
+}
+
+/// What decisions were made by.
+#[derive(Clone, Copy, Debug)]
+pub struct Grounds {
+    /// The state of the control data.
+    pub version: i64,
+    /// The edition of the time zones.
+    pub zones: &'static str,
+}
+
+/// The database's time, and when the next schedule is due.
+pub async fn look(cell: &Cell) -> Result<(Timestamp, Option<Timestamp>), ReadError> {
+    let row = cell.reader().await?.query_one(LOOK, &[]).await?;
+    Ok((row.get(0), row.get(1)))
+}
+
+/// Lists the schedules of a namespace, or of all.
+pub async fn list(cell: &Cell, namespace_id: Option<i32>) -> Result<Vec<Schedule>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&namespace_id]).await?;
+    Ok(rows.iter().map(read_schedule).collect())
+}
+
+/// Makes rows for schedules that have none.
+pub async fn open(cell: &Cell, new: &[Opening], grounds: Grounds) -> Result<(), ReadError> {
+    let ids: Vec<Uuid> = new.iter().map(|one| *one.id.as_uuid()).collect();
+    let namespaces: Vec<i32> = new.iter().map(|one| one.namespace_id).collect();
+    let flows: Vec<&str> = new.iter().map(|one| one.flow.as_str()).collect();
+    let releases: Vec<i32> = new.iter().map(|one| one.release_id).collect();
+    let live: Vec<Option<Timestamp>> = new.iter().map(|one| one.live_at).collect();
+    let Grounds { version, zones } = grounds;
+    cell.reader()
+        .await?
+        .execute(
+            OPEN,
+            &[
+                &ids,
+                &namespaces,
+                &flows,
+                &releases,
+                &live,
+                &version,
+                &zones,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Has schedules looked at: what they rest on has changed.
+pub async fn wake(cell: &Cell, ids: &[ScheduleId]) -> Result<(), ReadError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| *id.as_uuid()).collect();
+    cell.reader().await?.execute(WAKE, &[&ids]).await?;
+    Ok(())
+}
+
+/// Pauses a schedule. False where it was paused before, or is not there.
+pub async fn pause(cell: &Cell, id: ScheduleId, by: &str) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.execute(PAUSE, &[id.as_uuid(), &by]).await? == 1)
+}
+
+/// A connection on which schedules can be taken.
+pub struct Taking {
+    client: Object,
+}
+
+/// Schedules that nobody else decides until this is decided or dropped.
+///
+/// They stay locked in an open transaction: where the process dies, the database gives them back
+/// to the others by itself.
+pub struct Batch<'a> {
+    tx: Transaction<'a>,
+    /// The schedules, the earliest due first.
+    pub schedules: Vec<Schedule>,
+}
+
+/// A connection on which schedules can be taken.
+pub async fn start_taking(cell: &Cell) -> Result<Taking, ReadError> {
+    let client = cell.reader().await?;
+    Ok(Taking { client })
+}
+
+impl Taking {
+    /// Takes schedules that are due and that nobody else has.
+    pub async fn take(&mut self, most: i64) -> Result<Batch<'_>, ReadError> {
+        let tx = self.client.transaction().await?;
+        let rows = tx.query(TAKE, &[&most]).await?;
+        let schedules = rows.iter().map(read_schedule).collect();
+        Ok(Batch { tx, schedules })
+    }
+
+    /// Takes one schedule, due or not, once nobody else has it.
+    pub async fn lock(&mut self, id: ScheduleId) -> Result<Batch<'_>, ReadError> {
+        let tx = self.client.transaction().await?;
+        let rows = tx.query(LOCK, &[id.as_uuid()]).await?;
+        let schedules = rows.iter().map(read_schedule).collect();
+        Ok(Batch { tx, schedules })
+    }
+}
+
+impl Batch<'_> {
+    /// Writes down what was decided, and gives the schedules back. Of a schedule that stands
+    /// elsewhere than where it was read nothing is written, nor of the others.
+    pub async fn decide(self, made: &[Decision], grounds: Grounds) -> Result<bool, ReadError> {
+        let ids: Vec<Uuid> = made.iter().map(|one| *one.id.as_uuid()).collect();
+        let before: Vec<Timestamp> = made.iter().map(|one| one.before).collect();
+        let decided: Vec<Timestamp> = made.iter().map(|one| one.decided_to).collect();
+        let due: Vec<Option<Timestamp>> = made.iter().map(|one| one.due_at).collect();
+        let releases: Vec<Option<i32>> = made.iter().map(|one| one.release_id).collect();
+        let paused: Vec<bool> = made.iter().map(|one| one.stays_paused).collect();
+        let Grounds { version, zones } = grounds;
+        let written = self
+            .tx
+            .execute(
+                DECIDE,
+                &[
+                    &ids, &before, &decided, &due, &releases, &version, &zones, &paused,
+                ],
+            )
+            .await?;
+        if written != made.len() as u64 {
+            return Ok(false);
+        }
+        let ticks = made.iter().flat_map(|one| {
+            one.ticks
+                .iter()
+                .map(move |tick| (one.id, tick, Some(one.now)))
+        });
+        let rows = Rows::of(ticks);
+        self.tx.execute(RECORD, &rows.values()).await?;
+        self.tx.commit().await?;
+        Ok(true)
+    }
+}
+
+/// Writes down that an instant was fired by hand. One that has a run already stays as it is.
+pub async fn record(cell: &Cell, id: ScheduleId, tick: &Tick) -> Result<(), ReadError> {
+    let rows = Rows::of([(id, tick, None)].into_iter());
+    cell.reader().await?.execute(RECORD, &rows.values()).await?;
+    Ok(())
+}
+
+/// The run of an instant that was fired.
+pub async fn find_fired(
+    cell: &Cell,
+    id: ScheduleId,
+    nominal: Timestamp,
+) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(FIND_FIRED, &[id.as_uuid(), &nominal])
+        .await?;
+    Ok(row
+        .and_then(|row| row.get::<_, Option<Uuid>>(0))
+        .map(RunId::from_uuid))
+}
+
+/// Lists what became of the instants of a schedule, the latest first.
+pub async fn list_ticks(
+    cell: &Cell,
+    id: ScheduleId,
+    before: Option<Timestamp>,
+    limit: i64,
+) -> Result<Vec<TickView>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client
+        .query(TICKS, &[id.as_uuid(), &before, &limit])
+        .await?;
+    Ok(rows.iter().map(|row| read_tick(row, 0)).collect())
+}
+
+/// The latest tick of each schedule that has one.
+pub async fn list_latest(
+    cell: &Cell,
+    ids: &[ScheduleId],
+) -> Result<Vec<(ScheduleId, TickView)>, ReadError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| *id.as_uuid()).collect();
+    let rows = cell.reader().await?.query(LATEST, &[&ids]).await?;
+    let read = |row: &Row| (ScheduleId::from_uuid(row.get(0)), read_tick(row, 1));
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Forgets ticks that were decided longer ago than that. Gives how many.
+pub async fn forget(cell: &Cell, age: semel_model::Span) -> Result<u64, ReadError> {
+    let secs = age.as_millis() as f64 / 1e3;
+    let client = cell.reader().await?;
+    Ok(client.execute(FORGET, &[&secs, &FORGET_MAX]).await?)
+}

@@ -1,0 +1,207 @@
+//! A month in a minute: thirty days of schedules and waits, with the clock moved in leaps and
+//! servers killed on the way. Then the history is read back and compared with what had to happen.
+//!
+//! Everything that takes part is a module below with three parts: what it prepares, what it does at
+//! each leap of the clock, and what it checks in the end. The checks share nothing with the engine:
+//! instants come from an oracle that walks minute by minute, with PostgreSQL's own time zones.
+//!
+//! `SEMEL_MONTH_SCHEDULES` and `SEMEL_MONTH_WAITS` say how many there are.
+
+mod schedules;
+mod waits;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Program};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::servers::{Home, Served, serve};
+
+/// When the month begins: clocks change on the 14th, the 28th, and on 4 April.
+const START: &str = "2027-03-08T00:00:30Z";
+
+/// How long it lasts.
+const DAYS: i64 = 30;
+
+/// How many servers there are.
+const SERVERS: usize = 3;
+
+/// The lease is over with every leap; a server notices within a third of it.
+const LEASE: &str = "1s";
+
+/// How long the servers have between two leaps.
+const REST: Duration = Duration::from_millis(450);
+
+/// How long everything may take to come to rest at the end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the parts of the storm share.
+pub(crate) struct Month {
+    pub(crate) home: Home,
+    pub(crate) client: Connection,
+    pub(crate) servers: Vec<Option<Served>>,
+    pub(crate) chance: Chance,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<()> {
+    let cluster = Cluster::start(Options::durable()).await?;
+    let mut month = Month::begin(&cluster).await?;
+    let begun = Instant::now();
+    let schedules = schedules::prepare(&mut month, size("SEMEL_MONTH_SCHEDULES", 300)).await?;
+    for index in 0..SERVERS {
+        month.start(index).await?;
+    }
+    let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 2_500)).await?;
+    println!("prepared after {:.1} s", begun.elapsed().as_secs_f64());
+
+    let (mut leaps, mut kills) = (0, 0);
+    while month.hours().await? < DAYS * 24 {
+        kills += month.kill_some(leaps).await?;
+        month.leap().await?;
+        waits.go_on(&mut month).await?;
+        sleep(REST).await;
+        leaps += 1;
+    }
+    for index in 0..SERVERS {
+        month.start(index).await?;
+    }
+    println!("{leaps} leaps after {:.1} s", begun.elapsed().as_secs_f64());
+    month.until_quiet(&schedules).await?;
+    println!("quiet after {:.1} s", begun.elapsed().as_secs_f64());
+
+    let ticks = schedules::check(&month, &schedules).await?;
+    let waited = waits.check(&month).await?;
+    let figures = json!({
+        "days": DAYS, "leaps": leaps, "kills": kills, "schedules": ticks, "waits": waited,
+        "seconds": begun.elapsed().as_secs(),
+    });
+    println!("{figures:#}");
+    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
+        let page = std::path::Path::new(&folder).join("month.json");
+        std::fs::write(page, format!("{figures:#}\n"))?;
+    }
+    ensure!(kills > 0, "nobody was killed");
+    Ok(())
+}
+
+fn size(variable: &str, default: usize) -> usize {
+    let given = std::env::var(variable).ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+impl Month {
+    async fn begin(cluster: &Cluster) -> Result<Self> {
+        let home = Home::found(cluster.server()).await?;
+        let client = home.connect().await?;
+        client
+            .batch_execute(&format!(
+                "UPDATE clock SET ahead = '{START}'::timestamptz - clock_timestamp();
+                 UPDATE tokens SET expires_at = moment() + interval '1 year'"
+            ))
+            .await?;
+        Ok(Self {
+            home,
+            client,
+            servers: (0..SERVERS).map(|_| None).collect(),
+            chance: Chance::new("a month"),
+        })
+    }
+
+    /// Starts a server unless it runs.
+    async fn start(&mut self, index: usize) -> Result<()> {
+        if self.servers[index].is_none() {
+            let served = serve(Program::semel()?, &self.home.url(), LEASE).await?;
+            self.servers[index] = Some(served);
+        }
+        Ok(())
+    }
+
+    /// A server that runs, if one does.
+    pub(crate) fn any(&mut self) -> Option<&Served> {
+        let first = self.chance.below(SERVERS);
+        let turn = (0..SERVERS).map(|step| (first + step) % SERVERS);
+        turn.filter_map(|index| self.servers[index].as_ref()).next()
+    }
+
+    /// Kills a server every third leap, and starts one that is dead. Now and then all are dead for
+    /// a few leaps.
+    async fn kill_some(&mut self, leap: usize) -> Result<usize> {
+        let outage = leap % 25 == 12;
+        if outage {
+            let mut kills = 0;
+            for index in 0..SERVERS {
+                kills += self.kill(index)?;
+            }
+            return Ok(kills);
+        }
+        if (13..16).contains(&(leap % 25)) {
+            return Ok(0);
+        }
+        for index in 0..SERVERS {
+            self.start(index).await?;
+        }
+        match leap % 3 {
+            0 => {
+                let index = self.chance.below(SERVERS);
+                self.kill(index)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    fn kill(&mut self, index: usize) -> Result<usize> {
+        match self.servers[index].take() {
+            Some(mut served) => {
+                served.process.sigkill()?;
+                Ok(1)
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// How many hours of the month have passed.
+    async fn hours(&self) -> Result<i64> {
+        let passed =
+            "SELECT floor(extract(epoch FROM moment() - $1::text::timestamptz) / 3600)::int8";
+        Ok(self.client.query_one(passed, &[&START]).await?.get(0))
+    }
+
+    /// Moves the clock to a full hour some hours on, a second after it; now and then a little back.
+    async fn leap(&mut self) -> Result<()> {
+        let hours = (1 + self.chance.below(15)) as f64;
+        let leap = match self.chance.below(12) {
+            0 => "UPDATE clock SET ahead = ahead - make_interval(mins => 1) * $1::float8",
+            _ => {
+                "UPDATE clock SET ahead = date_trunc('hour', moment()) + make_interval(hours => 1)
+                      * $1::float8 + interval '1 second' - clock_timestamp()"
+            }
+        };
+        self.client.execute(leap, &[&hours]).await?;
+        Ok(())
+    }
+
+    /// Waits until nothing is due and every run has ended, and moves the clock on where only the
+    /// lease of a dead server stands in the way.
+    async fn until_quiet(&self, schedules: &[schedules::Declared]) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let rows = schedules.len() as i64;
+        let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'active'),
+                           (SELECT count(*) FROM schedules WHERE due_at > moment())";
+        loop {
+            let row = self.client.query_one(left, &[]).await?;
+            let (active, decided): (i64, i64) = (row.get(0), row.get(1));
+            if active == 0 && decided == rows {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{active} runs are left, {decided} of {rows} schedules are decided"
+            );
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
