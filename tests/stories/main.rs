@@ -1,5 +1,6 @@
 //! What users see, told through the real binary.
 
 mod first_minutes;
+mod gates;
 mod open_hooks;
 mod steps;

@@ -20,13 +20,13 @@ pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
-pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Source, Verdict};
+pub use effect::{Duplicate, Effect, EffectFilter, Late, Settle, Settled, Source, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
-    Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
-    Started,
+    AtGate, Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter,
+    StartRun, Started,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};

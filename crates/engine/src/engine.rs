@@ -15,6 +15,7 @@ use semel_store::duplicates::Tally;
 use semel_store::journal::{self, Record};
 use semel_store::queue::{self, Taken, Taker};
 use semel_store::runs::{self, Standing};
+use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, sessions};
@@ -25,13 +26,14 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
+use crate::gates::Gatekeeper;
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::turn::Turn;
 use crate::vault::{Linked, MasterKeys, Vault};
-use crate::{events, recover, retain};
+use crate::{events, gates, recover, retain};
 
 /// How long a stopping process lets its runs reach their next commit.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -161,6 +163,8 @@ pub struct Inner {
     pub(crate) accept: Writer<Accept>,
     pub(crate) record: Writer<Record>,
     pub(crate) answering: Writer<Answering>,
+    pub(crate) gates: Gatekeeper,
+    pub(crate) versions: Writer<Noting>,
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) wake: Notify,
@@ -191,6 +195,8 @@ impl Engine {
             accept: claims::start_accepting(&cell),
             record: journal::start_recording(&cell),
             answering: waits::start_answering(&cell),
+            gates: Gatekeeper::start(&cell),
+            versions: versions::start_noting(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),
@@ -302,6 +308,7 @@ impl Inner {
             tokio::spawn(retain::keep_forgetting(self.clone())).abort_handle(),
             tokio::spawn(keep_fresh).abort_handle(),
             tokio::spawn(events::keep_spreading(self.clone())).abort_handle(),
+            tokio::spawn(gates::keep_telling(self.clone())).abort_handle(),
         ];
         if let Ok(mut list) = self.duties.lock() {
             list.extend(duties);

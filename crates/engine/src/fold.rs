@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use semel_model::effect::{Effect, Entry, Licence, Pending};
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Guard, RunId, Span, WaitId};
+use semel_model::{EffectId, Fault, Guard, RunId, Span, WaitId, gate};
 use serde_json::{Map, Value, json};
 
 /// What is true of a run.
@@ -29,6 +29,10 @@ pub struct RunState {
     pub cursor: usize,
     /// Where that step stands.
     pub current: Current,
+    /// The gates that let the run in.
+    pub admitted: Vec<gate::Kind>,
+    /// What the journal last said of a gate that the run waits at.
+    pub held: Option<Event>,
     /// Whether the run is kept for a person.
     pub parked: bool,
     /// Whether the run has ended.
@@ -113,6 +117,8 @@ impl RunState {
             steps: Value::Object(Map::new()),
             cursor: 0,
             current: Current::Fresh,
+            admitted: Vec::new(),
+            held: None,
             parked: false,
             ended: false,
         }
@@ -139,6 +145,11 @@ impl RunState {
     pub fn apply(&mut self, event: &Event, guard: Option<Guard>, at: Timestamp) {
         match event {
             Event::Accepted { .. } => self.begin(event.clone()),
+            Event::Held { .. } | Event::Joined { .. } => self.held = Some(event.clone()),
+            Event::Admitted { gate } => {
+                self.admitted.push(*gate);
+                self.held = None;
+            }
             Event::Computed {
                 step,
                 result,

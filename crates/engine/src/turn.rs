@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::Step;
 use semel_model::event::Event;
@@ -25,8 +26,10 @@ use crate::decide::{Act, Sight, decide};
 use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
+use crate::gates::Gate;
 use crate::lease::Tenure;
 
+mod gate;
 mod large;
 mod notes;
 mod opening;
@@ -50,6 +53,9 @@ pub struct Turn {
     run: RunId,
     key: Key,
     born: Date,
+    accepted_at: Timestamp,
+    /// The gates of the run, once somebody asked for them.
+    gates: Option<Vec<Gate>>,
     epoch: i64,
     seq: i32,
     takes: i16,
@@ -91,6 +97,7 @@ impl Turn {
             run,
             key,
             born,
+            accepted_at,
             begun,
         } = fresh;
         let (state, notes, opening, views) = match begun {
@@ -117,6 +124,8 @@ impl Turn {
             run,
             key,
             born,
+            accepted_at,
+            gates: None,
             epoch: 1,
             seq: 1,
             takes: 1,
@@ -147,6 +156,7 @@ impl Turn {
             .map_err(|error| error.to_string())?
             .ok_or("its release cannot be read")?;
         let mut state = RunState::new(taken.run);
+        let accepted_at = taken.journal.first().map(|line| line.at);
         for line in &taken.journal {
             let events = line
                 .read()
@@ -160,6 +170,7 @@ impl Turn {
             run: taken.run,
             key: taken.key,
             born: taken.born,
+            accepted_at: accepted_at.ok_or("its journal cannot be read")?,
             begun: Begun::At(Box::new(state)),
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
@@ -204,6 +215,9 @@ impl Turn {
         if let Some(call) = self.opening.take() {
             self.perform(call).await?;
         }
+        if !self.pass_gates().await? {
+            return Ok(());
+        }
         loop {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
@@ -220,7 +234,10 @@ impl Turn {
                 answers: &self.answers,
                 evidence: &self.evidence,
             };
-            let (events, act) = decide(&mut self.state, &sight);
+            let (mut events, act) = decide(&mut self.state, &sight);
+            if matches!(act, Act::End) {
+                self.leave_gates(&mut events).await?;
+            }
             for event in events {
                 self.notes.add(&self.release.flow, self.run, event);
             }
@@ -308,6 +325,7 @@ pub(crate) struct Fresh {
     pub(crate) run: RunId,
     pub(crate) key: Key,
     pub(crate) born: Date,
+    pub(crate) accepted_at: Timestamp,
     pub(crate) begun: Begun,
 }
 

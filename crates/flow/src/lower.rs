@@ -1,5 +1,6 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
+mod gate;
 mod pending;
 mod step;
 mod trigger;
@@ -37,6 +38,8 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         about: flow.text("about").map(str::to_owned),
         trigger: trigger::triggers(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,
+        overlap: gate::overlap(flow),
+        limit: gate::limit(flow),
         retry,
         steps: steps.collect::<Option<_>>()?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),

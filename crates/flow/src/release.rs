@@ -5,6 +5,7 @@
 
 mod db;
 mod digest;
+mod gate;
 mod guard;
 mod http;
 mod keep;
@@ -18,6 +19,7 @@ mod trigger;
 
 pub use db::DbStep;
 pub use digest::{Digest, DigestError};
+pub use gate::{Limit, Order, Overlap, object_of};
 pub use guard::{Ask, Probe, StepGuard};
 pub use http::{Body, Method, PartTemplate, Request};
 pub use keep::{EmitStep, PersistStep};
@@ -50,6 +52,12 @@ pub struct Flow {
     pub trigger: Triggers,
     /// How long a key is remembered.
     pub keep: Span,
+    /// What happens to a run while another one of the same object is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// How many runs, and how fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What holds for steps that do not say otherwise.
     pub retry: RetryPolicy,
     /// Constants that expressions read as `env`: one map.
@@ -66,6 +74,12 @@ impl Flow {
     #[must_use]
     pub fn find_step(&self, id: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.id.as_str() == id)
+    }
+
+    /// How much sooner than those of other flows its runs begin where several are due, in steps.
+    #[must_use]
+    pub fn priority(&self) -> i8 {
+        self.limit.as_ref().map_or(0, |limit| limit.priority)
     }
 
     /// The flow as canonical JSON (RFC 8785).

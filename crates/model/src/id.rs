@@ -8,6 +8,7 @@
 //! run     = the claim; or SHA-256(claim, n), same slot, when the key was forgotten n times
 //! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
 //! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
+//! gate    = SHA-256(namespace, flow, kind, object)                 16 bytes, slot in front
 //! ```
 //!
 //! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
@@ -19,6 +20,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::gate;
 use crate::key::Key;
 use crate::name::{FlowName, NamespaceName};
 use crate::slot::Slot;
@@ -99,6 +101,10 @@ identity!(
 identity!(
     /// One durable pause of a run.
     WaitId, "wait_"
+);
+identity!(
+    /// What the runs of one object pass one at a time. It lives in a slot of its own.
+    GateId, "gate_"
 );
 identity!(
     /// One process's stretch of life as a worker, for as long as its lease is renewed.
@@ -183,6 +189,29 @@ impl WaitId {
     /// Derives a wait of a run, so that its address is known before the wait begins.
     pub fn derive(run: RunId, path: &str) -> Self {
         Self(run.owned("semel.wait.1", &[run.0.as_bytes(), path.as_bytes()]))
+    }
+}
+
+impl GateId {
+    /// Derives the gate of an object.
+    pub fn derive(
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        kind: gate::Kind,
+        object: &str,
+    ) -> Self {
+        let parts = [
+            namespace.as_str().as_bytes(),
+            flow.as_str().as_bytes(),
+            kind.as_str().as_bytes(),
+            object.as_bytes(),
+        ];
+        Self(Uuid::from_bytes(digest("semel.gate.1", &parts)))
+    }
+
+    /// The slot that the gate and everything about it live in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
     }
 }
 

@@ -32,6 +32,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0004_deliveries",
         text: include_str!("../../../migrations/0004_deliveries.sql"),
     },
+    Migration {
+        name: "0006_gates",
+        text: include_str!("../../../migrations/0006_gates.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -45,7 +45,6 @@ impl Pending<'_, '_> {
     }
 
     fn flow(&mut self, flow: &Record) {
-        self.fields(flow, &["overlap", "limit"]);
         if flow.word("on_failure") == Some("undo") {
             self.add(flow.name_span("on_failure"), "`on_failure: undo`");
         }
@@ -53,9 +52,6 @@ impl Pending<'_, '_> {
             return;
         };
         self.fields(trigger, &["schedule"]);
-        if let Some(webhook) = trigger.map("webhook") {
-            self.fields(webhook, &["order"]);
-        }
         for start in ["webhook", "api", "manual"] {
             if let Some(start) = trigger.map(start)
                 && start.word("on_repeat") == Some("resume")

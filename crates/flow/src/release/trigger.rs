@@ -3,7 +3,7 @@
 use semel_model::{Mismatch, TriggerKind};
 use serde::Serialize;
 
-use super::Signature;
+use super::{Order, Signature};
 use crate::expr::Expr;
 
 /// The ways in which runs of a flow start; at least one.
@@ -34,6 +34,9 @@ pub struct EventTrigger {
     /// Events for which this is false start nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expr>,
+    /// Which event about one object is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
 }
@@ -63,6 +66,9 @@ pub struct Webhook {
     /// Deliveries for which this is false start nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expr>,
+    /// Which delivery about one object is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a signed body that comes again under another key is held for a person. True only

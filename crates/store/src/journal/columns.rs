@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
-use crate::{effects, kv, outbox};
+use crate::{departures, effects, kv, outbox};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -71,6 +71,7 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) departures: departures::Rows,
 }
 
 #[derive(Default)]
@@ -110,6 +111,7 @@ impl<'a> Columns<'a> {
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
             emitted: outbox::Rows::default(),
+            departures: departures::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -145,6 +147,9 @@ impl<'a> Columns<'a> {
         }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
+        }
+        for gate in &item.departs {
+            self.departures.push(item.run, *gate);
         }
         if let Some(write) = &item.kv {
             kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);

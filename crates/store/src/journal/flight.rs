@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{evidence, kv, locks, outbox, waits};
+use crate::{departures, evidence, kv, locks, outbox, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -34,6 +34,7 @@ pub(super) const FOLLOWERS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    departures::NOTE,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -100,6 +101,9 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
+        }
+        if let Some(values) = columns.departures.values() {
+            self.send(departures::NOTE, values);
         }
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
+use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
 use crate::kv::{self, Write};
 use crate::outbox::Emitted;
@@ -35,6 +35,8 @@ pub struct Transition {
     pub kv: Option<Write>,
     /// Events that go out with the same commit.
     pub emitted: Vec<Emitted>,
+    /// The gates that a run leaves by its end.
+    pub departs: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
@@ -54,7 +56,7 @@ impl Transition {
                 ..
             }
         );
-        let tells = !self.emitted.is_empty();
+        let tells = !self.emitted.is_empty() || !self.departs.is_empty();
         parks
             || tells
             || !self.waits.is_empty()
