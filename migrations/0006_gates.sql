@@ -32,6 +32,7 @@ CREATE TABLE tickets (
     run_id      uuid NOT NULL,
     place       ticket_place NOT NULL,
     accepted_at timestamptz NOT NULL,
+    since       integer NOT NULL,
     behind      uuid,
     ready_at    timestamptz,
     summoned_at timestamptz,
@@ -42,6 +43,7 @@ COMMENT ON COLUMN tickets.gate_id IS 'The gate.';
 COMMENT ON COLUMN tickets.run_id IS 'The run.';
 COMMENT ON COLUMN tickets.place IS 'Waiting in line; resting until its object was quiet; called, which counts as inside; inside; joining another run''s end; dropped in favour of a newer one.';
 COMMENT ON COLUMN tickets.accepted_at IS 'When the run was accepted: who was first is first.';
+COMMENT ON COLUMN tickets.since IS 'The row of the run''s journal after which it came: an earlier end of a run that was resumed does not concern it.';
 COMMENT ON COLUMN tickets.behind IS 'The run that it joined, that it gave way to, or that wants its place.';
 COMMENT ON COLUMN tickets.ready_at IS 'When it may come, where that is later.';
 COMMENT ON COLUMN tickets.summoned_at IS 'Since when its run has to be told to look at the gate; null once it has.';
@@ -62,12 +64,14 @@ COMMENT ON COLUMN starts.at IS 'When.';
 CREATE TABLE departures (
     run_id  uuid NOT NULL,
     gate_id uuid NOT NULL,
+    seq     integer NOT NULL,
     at      timestamptz NOT NULL,
     PRIMARY KEY (run_id, gate_id)
 );
 COMMENT ON TABLE departures IS 'Runs that have ended and whose gates may not know yet. Written with the end, in the run''s slot.';
 COMMENT ON COLUMN departures.run_id IS 'The run.';
 COMMENT ON COLUMN departures.gate_id IS 'The gate that it is to leave.';
+COMMENT ON COLUMN departures.seq IS 'The row of the run''s journal by which it ended.';
 COMMENT ON COLUMN departures.at IS 'When it ended, or when somebody last set about telling the gate.';
 CREATE INDEX departures_by_age ON departures (at);
 

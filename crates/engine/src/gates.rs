@@ -19,7 +19,7 @@ use std::time::Duration;
 use semel_flow::release::{Order, object_of};
 use semel_flow::{Flow, Scope};
 use semel_model::gate::{Kind, Policy, Rules, Visit};
-use semel_model::{GateId, RunId, TriggerKind, Version};
+use semel_model::{GateId, TriggerKind, Version};
 use semel_steps::fault;
 use semel_store::departures::{self, Departure};
 use semel_store::gates::{self, Call, Visiting};
@@ -129,9 +129,10 @@ impl Gatekeeper {
 }
 
 /// Tells a gate that a run has ended, and whoever is next that it may come.
-pub(crate) async fn leave(inner: &Inner, run: RunId, gate: GateId, subject: &str) {
+pub(crate) async fn leave(inner: &Inner, departure: Departure, subject: &str) {
+    let Departure { run, gate, seq } = departure;
     fault::point("leave.before", subject).await;
-    let visit = Visit::Leave;
+    let visit = Visit::Leave { seq };
     match inner.gates.visiting.write(Call { gate, run, visit }).await {
         Ok(answer) => {
             fault::point("leave.after", subject).await;
@@ -141,7 +142,7 @@ pub(crate) async fn leave(inner: &Inner, run: RunId, gate: GateId, subject: &str
                 }
                 inner.wake.notify_one();
             }
-            inner.gates.note_told([(run, gate)]);
+            inner.gates.note_told([departure]);
         }
         Err(error) => tracing::warn!(%error, run.id = %run, gate.id = %gate,
             "a gate could not be told of a run's end; that is made good"),
@@ -167,8 +168,8 @@ pub(crate) async fn keep_telling(inner: Arc<Inner>) {
 }
 
 async fn make_good(inner: &Inner) -> Result<(), ReadError> {
-    for (run, gate) in departures::take_overdue(&inner.cell).await? {
-        leave(inner, run, gate, "").await;
+    for departure in departures::take_overdue(&inner.cell).await? {
+        leave(inner, departure, "").await;
     }
     let overdue = gates::list_overdue(&inner.cell).await?;
     if !overdue.is_empty() {

@@ -1,5 +1,6 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
+mod control;
 mod gate;
 mod pending;
 mod step;
@@ -33,7 +34,6 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
     let name: FlowName = flow.text("flow")?.parse().ok()?;
     let env = env_of(flow);
     let retry = retry(flow, RetryPolicy::default());
-    let steps = flow.maps("steps").map(|step| step::step(step, retry, &env));
     Some(Flow {
         about: flow.text("about").map(str::to_owned),
         trigger: trigger::triggers(flow.map("trigger")?, &name)?,
@@ -41,8 +41,9 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         overlap: gate::overlap(flow),
         limit: gate::limit(flow),
         retry,
-        steps: steps.collect::<Option<_>>()?,
+        steps: control::steps(outline, retry, &env)?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),
+        undoes: flow.word("on_failure") == Some("undo"),
         env,
         name,
     })

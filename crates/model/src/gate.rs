@@ -16,7 +16,7 @@
 
 mod book;
 
-pub use book::{Book, Shares, Visit};
+pub use book::{Arrival, Book, Shares, Visit};
 
 use std::fmt;
 use std::str::FromStr;
@@ -177,6 +177,8 @@ pub struct Ticket {
     pub place: Place,
     /// When its delivery was accepted: who was first is first.
     pub accepted_at: Timestamp,
+    /// The row of its journal after which it came.
+    pub since: i32,
     /// Whom it joined, whom it gave way to, or who wants its place.
     pub behind: Option<RunId>,
     /// When it may come, where that is later.

@@ -11,15 +11,17 @@ use crate::cell::{Cell, ReadError};
 
 /// A write that is submitted twice notes once.
 pub(crate) const NOTE: &str = "
-    INSERT INTO departures (run_id, gate_id, at)
-    SELECT t.run_id, t.gate_id, (SELECT moment())
-      FROM unnest($1::uuid[], $2::uuid[]) AS t (run_id, gate_id)
-        ON CONFLICT (run_id, gate_id) DO NOTHING";
+    INSERT INTO departures AS d (run_id, gate_id, seq, at)
+    SELECT t.run_id, t.gate_id, t.seq, (SELECT moment())
+      FROM unnest($1::uuid[], $2::uuid[], $3::int4[]) AS t (run_id, gate_id, seq)
+        ON CONFLICT (run_id, gate_id) DO UPDATE
+       SET seq = EXCLUDED.seq, at = EXCLUDED.at
+     WHERE d.seq < EXCLUDED.seq";
 
 const REMOVE: &str = "
     DELETE FROM departures d
-     USING unnest($1::uuid[], $2::uuid[]) AS t (run_id, gate_id)
-     WHERE d.run_id = t.run_id AND d.gate_id = t.gate_id";
+     USING unnest($1::uuid[], $2::uuid[], $3::int4[]) AS t (run_id, gate_id, seq)
+     WHERE d.run_id = t.run_id AND d.gate_id = t.gate_id AND d.seq = t.seq";
 
 const OVERDUE: &str = "
     WITH late AS (
@@ -33,7 +35,7 @@ const OVERDUE: &str = "
        SET at = moment()
       FROM late
      WHERE d.run_id = late.run_id AND d.gate_id = late.gate_id
- RETURNING d.run_id, d.gate_id";
+ RETURNING d.run_id, d.gate_id, d.seq";
 
 pub(crate) const STATEMENTS: &[&str] = &[NOTE, REMOVE, OVERDUE];
 
@@ -41,36 +43,47 @@ pub(crate) const STATEMENTS: &[&str] = &[NOTE, REMOVE, OVERDUE];
 const OVERDUE_MAX: i64 = 256;
 
 /// A run that leaves a gate.
-pub type Departure = (RunId, GateId);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The run.
+    pub run: RunId,
+    /// The gate.
+    pub gate: GateId,
+    /// The row of the run's journal by which it ended.
+    pub seq: i32,
+}
 
 /// Departures of a batch, by column.
 #[derive(Default)]
 pub(crate) struct Rows {
     runs: Vec<Uuid>,
     gates: Vec<Uuid>,
+    seqs: Vec<i32>,
 }
 
 impl Rows {
-    pub(crate) fn push(&mut self, run: RunId, gate: GateId) {
-        self.runs.push(*run.as_uuid());
-        self.gates.push(*gate.as_uuid());
+    pub(crate) fn push(&mut self, departure: Departure) {
+        self.runs.push(*departure.run.as_uuid());
+        self.gates.push(*departure.gate.as_uuid());
+        self.seqs.push(departure.seq);
     }
 
     pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
-        (!self.runs.is_empty()).then(|| vec![&self.runs as &(dyn ToSql + Sync), &self.gates])
+        (!self.runs.is_empty())
+            .then(|| vec![&self.runs as &(dyn ToSql + Sync), &self.gates, &self.seqs])
     }
 }
 
 /// Removes departures whose gates were told.
 pub async fn remove(cell: &Cell, told: &[Departure]) -> Result<(), ReadError> {
     let mut rows = Rows::default();
-    for (run, gate) in told {
-        rows.push(*run, *gate);
+    for departure in told {
+        rows.push(*departure);
     }
     let client = cell.reader().await?;
     let statement = client.prepare_cached(REMOVE).await?;
     client
-        .execute(&statement, &[&rows.runs, &rows.gates])
+        .execute(&statement, &[&rows.runs, &rows.gates, &rows.seqs])
         .await?;
     Ok(())
 }
@@ -80,9 +93,10 @@ pub async fn take_overdue(cell: &Cell) -> Result<Vec<Departure>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(OVERDUE).await?;
     let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
-    let read = |row: &tokio_postgres::Row| {
-        let run = RunId::from_uuid(row.get(0));
-        (run, GateId::from_uuid(row.get(1)))
+    let read = |row: &tokio_postgres::Row| Departure {
+        run: RunId::from_uuid(row.get(0)),
+        gate: GateId::from_uuid(row.get(1)),
+        seq: row.get(2),
     };
     Ok(rows.iter().map(read).collect())
 }

@@ -37,7 +37,7 @@ const OVERDUE: &str = "
  RETURNING t.run_id, greatest(moment(), t.ready_at)";
 
 const FIND: &str = "
-    SELECT run_id, place::text, accepted_at, behind, ready_at, summoned_at IS NOT NULL
+    SELECT run_id, place::text, accepted_at, since, behind, ready_at, summoned_at IS NOT NULL
       FROM tickets
      WHERE gate_id = $1 AND run_id = $2";
 
@@ -186,8 +186,9 @@ fn read_ticket(row: &Row, at: usize) -> Ticket {
         run: RunId::from_uuid(row.get(at)),
         place,
         accepted_at: row.get(at + 2),
-        behind: row.get::<_, Option<Uuid>>(at + 3).map(RunId::from_uuid),
-        ready_at: row.get(at + 4),
-        summoned: row.get(at + 5),
+        since: row.get(at + 3),
+        behind: row.get::<_, Option<Uuid>>(at + 4).map(RunId::from_uuid),
+        ready_at: row.get(at + 5),
+        summoned: row.get(at + 6),
     }
 }

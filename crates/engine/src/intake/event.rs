@@ -51,7 +51,7 @@ impl Engine {
             }
             Err(reason) => return Err(refuse(&self.inner, &release, reason).await),
         };
-        let mismatch = declared.mismatch;
+        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         self.accept(Inbound {
             release,
             trigger: TriggerKind::Event,
@@ -62,6 +62,8 @@ impl Engine {
             text,
             headers: Value::Null,
             query: Value::Null,
+            caller: None,
+            resumes,
         })
         .await
     }

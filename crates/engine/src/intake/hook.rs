@@ -139,6 +139,7 @@ impl Engine {
         let inbound = Inbound {
             fingerprint: fingerprint(&input, &webhook.clock_fields),
             mismatch: webhook.mismatch,
+            resumes: webhook.resumes,
             trigger: TriggerKind::Webhook,
             release,
             key,
@@ -146,6 +147,7 @@ impl Engine {
             text,
             headers,
             query,
+            caller: None,
         };
         match earlier {
             None => self.accept(inbound).await,

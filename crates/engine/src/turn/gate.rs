@@ -4,12 +4,15 @@
 //! next write. A run that waits sleeps, and looks once more after it fell asleep: whoever called it
 //! in between found it held.
 
+use std::time::Duration;
+
 use semel_flow::Scope;
 use semel_model::event::Event;
 use semel_model::gate::{Kind, Policy, Verdict, Visit};
 use semel_model::run::{EndState, State};
 use semel_model::{Fault, RunId, gate};
 use semel_steps::fault;
+use semel_store::departures::Departure;
 use semel_store::gates::{self as tickets, Call};
 use semel_store::journal::Lease;
 use semel_store::runs::{self, Stage};
@@ -20,11 +23,14 @@ use serde_json::Value;
 use super::{Stop, Turn};
 use crate::gates::{self, Gate};
 
+/// How long a run that joined another one waits where that one goes on after its end.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 impl Turn {
     /// Passes the gates that the run has not passed yet. False where it sleeps or has ended there.
     pub(super) async fn pass_gates(&mut self) -> Result<bool, Stop> {
         // Whoever is to end need not wait for that.
-        if !self.release.has_gates || self.cancel {
+        if !self.has_gates() || self.cancel {
             return Ok(true);
         }
         let gates = match self.list_gates() {
@@ -47,6 +53,7 @@ impl Turn {
     async fn enter(&mut self, gate: &Gate) -> Result<bool, Stop> {
         let visit = Visit::Enter {
             accepted_at: self.accepted_at,
+            since: self.seq,
             rules: gate.rules,
         };
         let (id, run) = (gate.id, self.run);
@@ -149,8 +156,12 @@ impl Turn {
             State::Succeeded => EndState::Succeeded,
             State::Failed => EndState::Failed,
             State::Cancelled => EndState::Cancelled,
+            // It was resumed meanwhile.
             State::Active | State::InDoubt | State::NeedsReview | State::Quarantined => {
-                return Err(Stop::Unsure(format!("{other} has left and not ended")));
+                let due_at = Some(self.inner.clock.now() + LOOK_AGAIN);
+                let stage = Stage::Waiting;
+                self.commit(Lease::Return { due_at, stage }).await?;
+                return Ok(false);
             }
         };
         let read = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
@@ -183,16 +194,23 @@ impl Turn {
             fault,
         }];
         self.leave_gates(&mut events).await?;
+        let now = self.inner.clock.now();
         for event in events {
-            self.observe(event);
+            self.state.apply(&event, &self.release.flow, now);
+            self.add(event);
         }
         self.commit(Lease::End).await
+    }
+
+    /// Whether the run passes gates. A part of another one is inside with it.
+    fn has_gates(&self) -> bool {
+        self.release.has_gates && self.state.part.is_none()
     }
 
     /// Notes that the run leaves its gates by its end. Where a newer run took its place, the end
     /// says so.
     pub(super) async fn leave_gates(&mut self, events: &mut [Event]) -> Result<(), Stop> {
-        if !self.release.has_gates {
+        if !self.has_gates() {
             return Ok(());
         }
         let gates = self
@@ -216,9 +234,13 @@ impl Turn {
     /// Has the gates told that the run has ended. What this process does not get to is on record.
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {
-            let (inner, run, id) = (self.inner.clone(), self.run, gate.id);
-            let subject = self.key.text();
-            let told = async move { gates::leave(&inner, run, id, &subject).await };
+            let (inner, subject) = (self.inner.clone(), self.key.text());
+            let departure = Departure {
+                run: self.run,
+                gate: gate.id,
+                seq: self.seq,
+            };
+            let told = async move { gates::leave(&inner, departure, &subject).await };
             self.inner.turns.spawn(told);
         }
     }
@@ -236,7 +258,14 @@ impl Turn {
                     .with("trigger", &state.trigger)
                     .with("run", &self.views.run);
                 let trigger = state.trigger["kind"].as_str().unwrap_or_default();
-                gates::list(&self.release, trigger, &scope)?
+                let mut gates = gates::list(&self.release, trigger, &scope)?;
+                if self.state.reopened {
+                    // A person or a sender wants it to go on: it waits for its turn.
+                    gates
+                        .iter_mut()
+                        .for_each(|gate| gate.rules.policy = Policy::Queue);
+                }
+                gates
             }
         };
         Ok(self.gates.insert(gates))

@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
@@ -10,7 +11,9 @@ mod limits;
 mod locks;
 mod order;
 mod overlap;
+mod parts;
 mod questions;
 mod resources;
+mod told;
 mod waits;
 mod world;

@@ -39,6 +39,9 @@ pub struct EventTrigger {
     pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }
 
 impl Triggers {
@@ -50,6 +53,7 @@ impl Triggers {
             TriggerKind::Api => self.api.is_some(),
             TriggerKind::Manual => self.manual.is_some(),
             TriggerKind::Event => self.event.is_some(),
+            TriggerKind::Call => true,
         }
     }
 }
@@ -71,6 +75,9 @@ pub struct Webhook {
     pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
     /// Whether a signed body that comes again under another key is held for a person. True only
     /// where the signature does not cover the key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -111,4 +118,7 @@ pub struct Start {
     pub key: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }

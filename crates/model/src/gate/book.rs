@@ -37,11 +37,29 @@ pub enum Visit {
     Enter {
         /// When its delivery was accepted.
         accepted_at: Timestamp,
+        /// The row of its journal after which it comes.
+        since: i32,
         /// What its release says.
         rules: Rules,
     },
     /// To be forgotten: it has ended.
-    Leave,
+    Leave {
+        /// The row of its journal by which it ended.
+        seq: i32,
+    },
+}
+
+/// A run that asks to be let in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The run.
+    pub run: RunId,
+    /// When its delivery was accepted.
+    pub accepted_at: Timestamp,
+    /// The row of its journal after which it comes.
+    pub since: i32,
+    /// What its release says.
+    pub rules: Rules,
 }
 
 /// A gate, while it is held.
@@ -92,11 +110,12 @@ impl Book {
     }
 
     /// Lets a run in, or tells it where it stands.
-    pub fn enter(&mut self, run: RunId, accepted_at: Timestamp, rules: Rules) -> Verdict {
+    pub fn enter(&mut self, arrival: Arrival) -> Verdict {
+        let Arrival { run, rules, .. } = arrival;
         self.at_once = rules.at_once;
         self.rate = rules.rate;
         let Some(ticket) = self.tickets.get(&run).copied() else {
-            return self.arrive(run, accepted_at, rules);
+            return self.arrive(arrival);
         };
         match ticket.place {
             Place::Inside => Verdict::In,
@@ -126,8 +145,12 @@ impl Book {
     }
 
     /// Forgets a run that has ended, and lets the next in.
-    pub fn leave(&mut self, run: RunId) {
-        if let Some(ticket) = self.tickets.remove(&run) {
+    pub fn leave(&mut self, run: RunId, seq: i32) {
+        // A run that was resumed after that end has come anew.
+        let is_over = |ticket: &Ticket| ticket.since < seq;
+        if self.tickets.get(&run).is_some_and(is_over)
+            && let Some(ticket) = self.tickets.remove(&run)
+        {
             self.changed.insert(run, None);
             match ticket.place {
                 Place::Inside => self.inside = self.inside.saturating_sub(1),
@@ -172,11 +195,18 @@ impl Book {
     }
 
     /// A run's first visit.
-    fn arrive(&mut self, run: RunId, accepted_at: Timestamp, rules: Rules) -> Verdict {
+    fn arrive(&mut self, arrival: Arrival) -> Verdict {
+        let Arrival {
+            run,
+            accepted_at,
+            since,
+            rules,
+        } = arrival;
         let ticket = Ticket {
             run,
             place: Place::Waiting,
             accepted_at,
+            since,
             behind: None,
             ready_at: None,
             summoned: false,

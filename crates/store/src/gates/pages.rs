@@ -15,14 +15,14 @@ pub(super) const HOLD: &str = "
 
 /// The visitors' own tickets.
 pub(super) const OWN: &str = "
-    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.behind, k.ready_at,
+    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.since, k.behind, k.ready_at,
            k.summoned_at IS NOT NULL
       FROM unnest($1::uuid[], $2::uuid[]) AS t (gate_id, run_id)
       JOIN tickets k ON k.gate_id = t.gate_id AND k.run_id = t.run_id";
 
 /// Who is first in line, as many as there may be room for and one more.
 pub(super) const LINE: &str = "
-    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.behind, k.ready_at,
+    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.since, k.behind, k.ready_at,
            k.summoned_at IS NOT NULL
       FROM unnest($1::uuid[]) AS t (id)
       JOIN gates g ON g.id = t.id
@@ -34,7 +34,7 @@ pub(super) const LINE: &str = "
 
 /// Who is inside, one or two of them; and who was called or rests.
 pub(super) const OTHERS: &str = "
-    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.behind, k.ready_at,
+    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.since, k.behind, k.ready_at,
            k.summoned_at IS NOT NULL
       FROM unnest($1::uuid[]) AS t (id)
      CROSS JOIN (VALUES ('inside'::ticket_place, 2), ('called', 64), ('resting', 64)) AS p (place, most)
@@ -46,7 +46,7 @@ pub(super) const OTHERS: &str = "
 
 /// Who joined a run that leaves, and was not told.
 pub(super) const JOINED: &str = "
-    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.behind, k.ready_at,
+    SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.since, k.behind, k.ready_at,
            k.summoned_at IS NOT NULL
       FROM unnest($1::uuid[], $2::uuid[]) AS t (gate_id, run_id)
      CROSS JOIN LATERAL (
@@ -62,14 +62,15 @@ pub(super) const PAST: &str = "
       JOIN starts s ON s.gate_id = t.gate_id AND s.number >= t.first AND s.number < t.behind";
 
 pub(super) const PUT: &str = "
-    INSERT INTO tickets AS k (gate_id, run_id, place, accepted_at, behind, ready_at, summoned_at)
-    SELECT t.gate_id, t.run_id, t.place::ticket_place, t.accepted_at, t.behind, t.ready_at,
+    INSERT INTO tickets AS k (gate_id, run_id, place, accepted_at, since, behind, ready_at,
+                              summoned_at)
+    SELECT t.gate_id, t.run_id, t.place::ticket_place, t.accepted_at, t.since, t.behind, t.ready_at,
            CASE WHEN t.summoned THEN greatest((SELECT moment()), t.ready_at) END
-      FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::uuid[],
-                  $6::timestamptz[], $7::bool[])
-        AS t (gate_id, run_id, place, accepted_at, behind, ready_at, summoned)
+      FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::int4[],
+                  $6::uuid[], $7::timestamptz[], $8::bool[])
+        AS t (gate_id, run_id, place, accepted_at, since, behind, ready_at, summoned)
         ON CONFLICT (gate_id, run_id) DO UPDATE
-       SET place = EXCLUDED.place, behind = EXCLUDED.behind, ready_at = EXCLUDED.ready_at,
+       SET place = EXCLUDED.place, since = EXCLUDED.since, behind = EXCLUDED.behind, ready_at = EXCLUDED.ready_at,
            summoned_at = EXCLUDED.summoned_at";
 
 pub(super) const REMOVE: &str = "
@@ -128,6 +129,7 @@ pub(super) struct Tickets {
     runs: Vec<Uuid>,
     places: Vec<&'static str>,
     accepted: Vec<Timestamp>,
+    since: Vec<i32>,
     behind: Vec<Option<Uuid>>,
     ready: Vec<Option<Timestamp>>,
     summoned: Vec<bool>,
@@ -139,6 +141,7 @@ impl Tickets {
         self.runs.push(*ticket.run.as_uuid());
         self.places.push(ticket.place.as_str());
         self.accepted.push(ticket.accepted_at);
+        self.since.push(ticket.since);
         self.behind.push(ticket.behind.map(|run| *run.as_uuid()));
         self.ready.push(ticket.ready_at);
         self.summoned.push(ticket.summoned);
@@ -151,6 +154,7 @@ impl Tickets {
                 &self.runs,
                 &self.places,
                 &self.accepted,
+                &self.since,
                 &self.behind,
                 &self.ready,
                 &self.summoned,

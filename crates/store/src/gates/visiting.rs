@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all, try_join3, try_join5};
 use jiff::Timestamp;
-use semel_model::gate::{Book, Rate, Shares, Summons, Verdict, Visit};
+use semel_model::gate::{Arrival, Book, Rate, Shares, Summons, Verdict, Visit};
 use semel_model::{GateId, RunId, Slot, Span};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -89,8 +89,7 @@ impl Batch for Visiting {
                 whole.wanted = whole.wanted.or(answer.wanted);
                 whole.summons.extend(answer.summons);
                 if more {
-                    let visit = Visit::Leave;
-                    again.push((index, Call { visit, ..call }));
+                    again.push((index, call));
                 }
             }
             if again.is_empty() {
@@ -114,7 +113,7 @@ async fn visit(ready: Ready<'_>, calls: &[Call]) -> Result<Vec<(Answer, bool)>, 
     }
     for (index, call) in calls.iter().enumerate() {
         // Whoever left last sees to the rest of the line, and to the rest of those who joined it.
-        let leaves = matches!(call.visit, Visit::Leave);
+        let leaves = matches!(call.visit, Visit::Leave { .. });
         let later = calls[index + 1..]
             .iter()
             .any(|later| later.gate == call.gate);
@@ -137,11 +136,18 @@ struct Page {
 impl Page {
     fn answer(&mut self, call: &Call) -> Answer {
         let verdict = match call.visit {
-            Visit::Enter { accepted_at, rules } => {
-                Some(self.book.enter(call.run, accepted_at, rules))
-            }
-            Visit::Leave => {
-                self.book.leave(call.run);
+            Visit::Enter {
+                accepted_at,
+                since,
+                rules,
+            } => Some(self.book.enter(Arrival {
+                run: call.run,
+                accepted_at,
+                since,
+                rules,
+            })),
+            Visit::Leave { seq } => {
+                self.book.leave(call.run, seq);
                 None
             }
         };
@@ -172,7 +178,7 @@ async fn open(ready: Ready<'_>, calls: &[Call]) -> Result<(Pages, Timestamp), Er
     let (mut own, mut leaving) = (pages::Pairs::default(), pages::Pairs::default());
     for call in calls {
         own.push(call.gate, call.run);
-        if matches!(call.visit, Visit::Leave) {
+        if matches!(call.visit, Visit::Leave { .. }) {
             leaving.push(call.gate, call.run);
         }
     }

@@ -9,8 +9,9 @@ use semel_model::event::Event;
 use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
+use crate::departures::Departure;
 use crate::runs::Stage;
-use crate::{departures, effects, kv, outbox};
+use crate::{departures, effects, kv, listeners, outbox};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -72,6 +73,14 @@ pub(super) struct Columns<'a> {
     pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
     pub(super) departures: departures::Rows,
+    pub(super) parts: EndedParts,
+    pub(super) listeners: listeners::Rows<'a>,
+}
+
+#[derive(Default)]
+pub(super) struct EndedParts {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) states: Vec<&'static str>,
 }
 
 #[derive(Default)]
@@ -112,6 +121,8 @@ impl<'a> Columns<'a> {
             deletes: kv::Rows::default(),
             emitted: outbox::Rows::default(),
             departures: departures::Rows::default(),
+            parts: EndedParts::default(),
+            listeners: listeners::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -129,7 +140,7 @@ impl<'a> Columns<'a> {
             rows.push(item, change, made);
         }
         for change in &item.waits {
-            self.add_wait(item.run, change);
+            self.add_wait(item, change);
         }
         if let Lease::Return {
             stage: Stage::Parked,
@@ -145,22 +156,40 @@ impl<'a> Columns<'a> {
             self.records.faults.push(record.fault.as_deref());
             self.records.ended.push(record.state.is_ended());
         }
+        if item.ends_part()
+            && let Some(record) = &item.record
+        {
+            self.parts.runs.push(*item.run.as_uuid());
+            self.parts.states.push(record.state.as_str());
+        }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
         }
         for gate in &item.departs {
-            self.departures.push(item.run, *gate);
+            self.departures.push(Departure {
+                run: item.run,
+                gate: *gate,
+                seq: item.seq + 1,
+            });
         }
         if let Some(write) = &item.kv {
             kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);
         }
     }
 
-    fn add_wait(&mut self, run: RunId, change: &'a WaitChange) {
+    fn add_wait(&mut self, item: &Transition, change: &'a WaitChange) {
         match change {
-            WaitChange::Open { wait, step, until } => {
+            WaitChange::Open {
+                wait,
+                step,
+                until,
+                topic,
+            } => {
+                if let Some(topic) = topic {
+                    self.listeners.push(item, *wait, topic);
+                }
                 self.opened.ids.push(*wait.as_uuid());
-                self.opened.runs.push(*run.as_uuid());
+                self.opened.runs.push(*item.run.as_uuid());
                 self.opened.steps.push(step);
                 self.opened.untils.push(*until);
             }

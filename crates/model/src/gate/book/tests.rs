@@ -44,7 +44,16 @@ impl Door {
 
     fn enter(&mut self, number: u128) -> Verdict {
         let accepted_at = at(i64::try_from(number).unwrap() - 100);
-        self.book.enter(run(number), accepted_at, self.rules)
+        self.book.enter(Arrival {
+            run: run(number),
+            accepted_at,
+            since: 1,
+            rules: self.rules,
+        })
+    }
+
+    fn leave(&mut self, number: u128) {
+        self.book.leave(run(number), 5);
     }
 
     fn summoned(&mut self) -> Vec<RunId> {
@@ -73,15 +82,15 @@ fn whoever_was_accepted_first_is_called_first() {
     assert_eq!(door.enter(4), behind(2));
     assert_eq!(door.enter(3), behind(2));
     assert_eq!(door.enter(2), Verdict::In, "asked again, told the same");
-    door.book.leave(run(2));
+    door.leave(2);
 
     assert_eq!(door.summoned(), [run(3)]);
     assert_eq!(door.enter(4), behind(3), "the one that is called counts");
     assert_eq!(door.enter(3), Verdict::In);
-    door.book.leave(run(3));
+    door.leave(3);
     assert_eq!(door.summoned(), [run(4)]);
     assert_eq!(door.enter(4), Verdict::In);
-    door.book.leave(run(4));
+    door.leave(4);
     assert!(door.book.is_empty());
 }
 
@@ -92,8 +101,8 @@ fn leaving_twice_lets_nobody_in_twice() {
     door.enter(2);
     door.enter(3);
 
-    door.book.leave(run(1));
-    door.book.leave(run(1));
+    door.leave(1);
+    door.leave(1);
 
     assert_eq!(door.summoned(), [run(2)]);
     assert_eq!(door.place(3), Some(Place::Waiting));
@@ -107,12 +116,12 @@ fn whoever_waits_and_leaves_is_passed_over() {
     door.enter(2);
     door.enter(3);
 
-    door.book.leave(run(2));
+    door.leave(2);
     assert_eq!(door.summoned(), []);
-    door.book.leave(run(1));
+    door.leave(1);
     assert_eq!(door.summoned(), [run(3)]);
     // Called, and cancelled before it came.
-    door.book.leave(run(3));
+    door.leave(3);
 
     assert!(door.book.is_empty());
 }
@@ -125,8 +134,8 @@ fn a_limit_lets_so_many_in() {
     });
 
     let verdicts = [door.enter(1), door.enter(2), door.enter(3), door.enter(4)];
-    door.book.leave(run(1));
-    door.book.leave(run(2));
+    door.leave(1);
+    door.leave(2);
 
     assert_eq!(verdicts[..2], [Verdict::In, Verdict::In]);
     assert!(matches!(verdicts[2], Verdict::Wait { .. }));
@@ -140,7 +149,7 @@ fn a_run_that_is_skipped_leaves_no_trace() {
 
     assert_eq!(door.enter(2), Verdict::Skip { by: run(1) });
     assert_eq!(door.place(2), None);
-    door.book.leave(run(1));
+    door.leave(1);
     assert_eq!(door.enter(3), Verdict::In);
 }
 
@@ -152,11 +161,11 @@ fn whoever_joins_is_told_of_the_end_and_nobody_else_is() {
 
     assert_eq!(door.enter(2), joined(false));
     assert_eq!(door.enter(3), joined(false));
-    door.book.leave(run(1));
+    door.leave(1);
 
     assert_eq!(door.summoned(), [run(2), run(3)]);
     assert_eq!(door.enter(2), joined(true));
-    door.book.leave(run(2));
+    door.leave(2);
     assert_eq!(door.summoned(), []);
     assert_eq!(door.enter(4), Verdict::In, "who joined is not inside");
 }
@@ -175,8 +184,8 @@ fn the_newest_takes_the_place_and_all_others_give_way() {
     assert_eq!(door.enter(4), behind(1));
     assert_eq!(door.summoned(), [run(3)]);
     assert_eq!(door.enter(3), Verdict::Dropped { by: run(4) });
-    door.book.leave(run(3));
-    door.book.leave(run(1));
+    door.leave(3);
+    door.leave(1);
 
     assert_eq!(door.summoned(), [run(4)]);
     assert_eq!(door.enter(4), Verdict::In);
@@ -233,7 +242,19 @@ fn no_stretch_of_time_sees_more_starts_than_the_rate() {
 fn a_rate_counts_runs_that_have_left() {
     let mut door = Door::with_rate(1, 10);
     door.enter(1);
-    door.book.leave(run(1));
+    door.leave(1);
 
     assert_eq!(door.enter(2), wait_until(at(10)));
+}
+
+#[test]
+fn an_end_before_a_run_was_resumed_does_not_take_its_place_away() {
+    let mut door = Door::with_policy(Policy::Queue);
+    door.enter(1);
+
+    door.book.leave(run(1), 1);
+
+    assert_eq!(door.place(1), Some(Place::Inside));
+    door.leave(1);
+    assert!(door.book.is_empty());
 }
