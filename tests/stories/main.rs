@@ -1,6 +1,7 @@
 //! What users see, told through the real binary.
 
 mod first_minutes;
+mod gates;
 mod open_hooks;
 mod schedules;
 mod steps;

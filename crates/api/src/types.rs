@@ -25,14 +25,14 @@ pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
-pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Source, Verdict};
+pub use effect::{Duplicate, Effect, EffectFilter, Late, Settle, Settled, Source, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use part::{Part, PartFilter, PartState, Progress};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
-    Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Resume, Resumed, Run, RunDetail,
-    RunFilter, StartRun, Started,
+    AtGate, Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Resume, Resumed, Run,
+    RunDetail, RunFilter, StartRun, Started,
 };
 pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,

@@ -12,6 +12,8 @@ use semel_model::{FlowName, NamespaceName};
 use semel_store::flows::{self, ReleaseRow};
 use semel_store::{Cell, ReadError};
 
+use crate::gates::has_gates;
+
 /// How many releases that are no longer live are kept compiled.
 const OLD_RELEASES_MAX: usize = 1000;
 
@@ -36,6 +38,8 @@ pub struct Release {
     pub connected: bool,
     /// Whether its runs may begin with an effect.
     pub may_open: bool,
+    /// Whether its runs pass gates before they begin.
+    pub has_gates: bool,
 }
 
 #[derive(Default)]
@@ -43,6 +47,7 @@ struct Live {
     version: i64,
     by_flow: HashMap<(i32, String), Arc<Release>>,
     by_hook: HashMap<String, HashMap<String, Arc<Release>>>,
+    gives_way: bool,
 }
 
 /// Releases as this process knows them.
@@ -76,6 +81,7 @@ impl Catalogue {
         };
         for row in flows::list_live(&self.cell).await? {
             if let Some(release) = self.compile(row) {
+                live.gives_way |= release.flow.priority() < 0;
                 let flow = release.flow.name.as_str().to_owned();
                 if let Some(webhook) = &release.flow.trigger.webhook {
                     live.by_hook
@@ -105,6 +111,11 @@ impl Catalogue {
             .into_iter()
             .find(|release| release.namespace_id == namespace_id)
             .cloned()
+    }
+
+    /// Whether some live flow lets others go first.
+    pub(crate) fn has_flows_that_give_way(&self) -> bool {
+        self.live().gives_way
     }
 
     /// The live releases of a namespace that take an event.
@@ -197,9 +208,11 @@ impl Catalogue {
             connected: !flow.connections().is_empty(),
             reads_headers: reads("headers"),
             reads_query: reads("query"),
-            may_open: first.is_some_and(|step| {
-                step.guard().is_some() && !matches!(step.action, Action::Task(_))
-            }),
+            may_open: !has_gates(&flow)
+                && first.is_some_and(|step| {
+                    step.guard().is_some() && !matches!(step.action, Action::Task(_))
+                }),
+            has_gates: has_gates(&flow),
             flow,
         });
         if let Ok(mut known) = self.known.lock() {

@@ -15,6 +15,7 @@ use semel_store::duplicates::Tally;
 use semel_store::journal::{self, Record};
 use semel_store::queue::{self, Taken, Taker};
 use semel_store::runs::{self, Standing};
+use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, sessions};
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
 use crate::fans::Fans;
+use crate::gates::Gatekeeper;
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
@@ -35,7 +37,7 @@ use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
 use crate::turn::Turn;
 use crate::vault::{Linked, MasterKeys, Vault};
-use crate::{events, recover, retain, schedule};
+use crate::{events, gates, recover, retain, schedule};
 
 /// How long a stopping process lets its runs reach their next commit.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -127,6 +129,8 @@ pub struct Inner {
     pub(crate) record: Writer<Record>,
     pub(crate) answering: Writer<Answering>,
     pub(crate) desks: Desks,
+    pub(crate) gates: Gatekeeper,
+    pub(crate) versions: Writer<Noting>,
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) wake: Notify,
@@ -162,6 +166,8 @@ impl Engine {
             record: journal::start_recording(&cell),
             answering: waits::start_answering(&cell),
             desks: Desks::start(&cell),
+            gates: Gatekeeper::start(&cell),
+            versions: versions::start_noting(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             wake: Notify::new(),
@@ -277,6 +283,7 @@ impl Inner {
             tokio::spawn(keep_fresh).abort_handle(),
             tokio::spawn(events::keep_spreading(self.clone())).abort_handle(),
             tokio::spawn(schedule::keep_ticking(self.clone())).abort_handle(),
+            tokio::spawn(gates::keep_telling(self.clone())).abort_handle(),
         ];
         if let Ok(mut list) = self.duties.lock() {
             list.extend(duties);

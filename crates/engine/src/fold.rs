@@ -14,7 +14,7 @@ use semel_flow::release::Wait;
 use semel_flow::{Action, Flow, Step};
 use semel_model::effect::{Entry, Licence};
 use semel_model::event::{Caller, Event, WaitEnd};
-use semel_model::{Fault, RunId, WaitId};
+use semel_model::{Fault, RunId, WaitId, gate};
 use serde_json::{Map, Value, json};
 
 mod approving;
@@ -46,6 +46,12 @@ pub struct RunState {
     pub cursor: Option<usize>,
     /// Where that step stands.
     pub current: Current,
+    /// Whether the run goes on after it had ended.
+    pub reopened: bool,
+    /// The gates that let the run in.
+    pub admitted: Vec<gate::Kind>,
+    /// What the journal last said of a gate that the run waits at.
+    pub held: Option<Event>,
     /// The places of done steps that can be taken back, in order.
     pub done: Vec<usize>,
     /// Why the run takes back what it did, where it does.
@@ -120,6 +126,9 @@ impl RunState {
             caller: None,
             cursor: Some(0),
             current: Current::Fresh,
+            reopened: false,
+            admitted: Vec::new(),
+            held: None,
             done: Vec::new(),
             undoing: None,
             started_by: None,
@@ -157,6 +166,11 @@ impl RunState {
     pub fn apply(&mut self, event: &Event, flow: &Flow, at: Timestamp) {
         match event {
             Event::Accepted { .. } => self.begin(event.clone()),
+            Event::Held { .. } | Event::Joined { .. } => self.held = Some(event.clone()),
+            Event::Admitted { gate } => {
+                self.admitted.push(*gate);
+                self.held = None;
+            }
             Event::Begun { .. } => {}
             Event::Switched { case, .. } => self.switched(flow, *case),
             Event::FanOpened { .. } => self.current = Current::Fan(Fan::default()),
@@ -369,7 +383,12 @@ impl RunState {
     /// A person lets the run go on: what had given up or failed may be tried again at once.
     fn resumed(&mut self, at: Timestamp) {
         self.parked = false;
-        self.ended = false;
+        if std::mem::take(&mut self.ended) {
+            // It left its gates by its end.
+            self.admitted.clear();
+            self.held = None;
+            self.reopened = true;
+        }
         match &mut self.current {
             Current::Effect(standing) => {
                 standing.retry_at = Some(at);

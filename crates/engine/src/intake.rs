@@ -22,12 +22,14 @@ use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
+use crate::lease;
 use crate::turn::{Begun, Fresh, Opening, Turn};
 
 mod authentic;
 mod error;
 mod event;
 mod hook;
+mod order;
 mod reading;
 mod replay;
 mod tick;
@@ -35,6 +37,7 @@ mod unproven;
 
 pub use error::IntakeError;
 pub use hook::{Arrival, Authentic};
+pub use order::Stale;
 use reading::{begin_unforeseen, first_row, first_state, read_payload, tell};
 pub(crate) use unproven::Unproven;
 
@@ -67,6 +70,8 @@ pub enum Intake {
     Accepted(Accepted),
     /// The trigger's `when` let it pass by.
     Ignored,
+    /// Something newer of its object was accepted before: it is on record, and has no run.
+    Stale(Box<Stale>),
     /// It brought a known key with another payload, or a known signed body under another key, and
     /// is kept for a person.
     Quarantined(Accepted),
@@ -185,6 +190,11 @@ impl Engine {
         let flow = &release.flow;
         let claim = ClaimId::derive(&inbound.release.namespace, &flow.name, &inbound.key);
         let fingerprint = inbound.fingerprint;
+        if release.has_gates
+            && let Some(stale) = order::judge(inner, &inbound, claim).await?
+        {
+            return Ok(Intake::Stale(Box::new(stale)));
+        }
         let tenure = inner.tenure();
         let permit = match inner.stop.is_cancelled() || !tenure.is_live() {
             true => None,
@@ -244,13 +254,19 @@ impl Engine {
                             run: met.run,
                             key: inbound.key.clone(),
                             born: met.accepted_at.to_zoned(TimeZone::UTC).date(),
+                            accepted_at: met.accepted_at,
                             begun,
                         };
                         let turn = Turn::begin(inner.clone(), release, tenure, permit, fresh);
                         // In a box: what is spawned is moved about.
                         inner.turns.spawn(Box::pin(turn.drive()));
                     }
-                    None => inner.wake.notify_one(),
+                    None => {
+                        if release.flow.priority() != 0 {
+                            lease::give_head_start(inner, met.run, release.flow.priority()).await;
+                        }
+                        inner.wake.notify_one();
+                    }
                 }
                 Ok(Intake::Accepted(accepted))
             }

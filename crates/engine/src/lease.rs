@@ -14,6 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::{RunId, SessionId, Span};
 use semel_steps::{Executors, Reach, SendGate};
+use semel_store::queue::{self, Taken, Taker};
 use semel_store::{Cell, ReadError, sessions};
 
 use crate::boottime::Boottime;
@@ -138,7 +139,7 @@ async fn begin_anew(inner: &Inner) {
 
 /// Takes runs that are due, in batches, for as long as there is room for them.
 pub async fn keep_taking(inner: Arc<Inner>) {
-    let mut taker = semel_store::queue::Taker::new(&inner.cell);
+    let mut taker = Taker::new(&inner.cell);
     while !inner.stop.is_cancelled() {
         let room = inner.room.available_permits();
         let tenure = inner.tenure();
@@ -146,8 +147,11 @@ pub async fn keep_taking(inner: Arc<Inner>) {
             POLL_EVERY
         } else {
             match taker.take(tenure.session, room).await {
-                Ok(catch) => {
+                Ok(mut catch) => {
                     inner.clock.set(catch.now);
+                    if catch.taken.is_empty() && inner.catalogue.has_flows_that_give_way() {
+                        catch.taken = take_early(&mut taker, &tenure, room).await;
+                    }
                     let full = !catch.taken.is_empty();
                     for taken in catch.taken {
                         inner.metrics.taken.add_one();
@@ -171,6 +175,36 @@ pub async fn keep_taking(inner: Arc<Inner>) {
             () = tokio::time::sleep(jittered(pause.min(POLL_EVERY))) => {}
             () = inner.stop.cancelled() => {}
         }
+    }
+}
+
+/// Takes runs that let others go first, now that there are none.
+async fn take_early(taker: &mut Taker, tenure: &Tenure, room: usize) -> Vec<Taken> {
+    match taker
+        .take_early(tenure.session, room, HEAD_START_SECS_MAX)
+        .await
+    {
+        Ok(taken) => taken,
+        Err(error) => {
+            tracing::warn!(%error, "runs that let others go first could not be taken");
+            taker.recover_link().await;
+            Vec::new()
+        }
+    }
+}
+
+/// How many seconds sooner or later than others a run is due that waits for room to begin, for each
+/// step of its flow's priority. Whoever waits for longer than that goes first.
+const HEAD_START_SECS: f64 = 10.0;
+
+/// The most that any priority gives.
+const HEAD_START_SECS_MAX: f64 = 10.0 * HEAD_START_SECS;
+
+/// Moves a run that nobody had room for among those that are due, as its flow's priority says.
+pub(crate) async fn give_head_start(inner: &Inner, run: RunId, priority: i8) {
+    let secs = f64::from(priority) * HEAD_START_SECS;
+    if let Err(error) = queue::give_head_start(&inner.cell, run, secs).await {
+        tracing::debug!(%error, run.id = %run, "a run begins without its priority");
     }
 }
 

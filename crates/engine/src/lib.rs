@@ -8,6 +8,7 @@
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
+//! - `gates` lets runs of one object in one at a time.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`tasks`] lets programs outside do a step's work; [`approvals`] lets people decide.
 //! - [`vault`] keeps secrets and the connections that name them.
@@ -31,6 +32,7 @@ pub mod engine;
 pub mod events;
 mod fans;
 pub mod fold;
+mod gates;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;
@@ -59,7 +61,7 @@ pub use commands::{CancelError, DropError, FlowError, Published};
 pub use connections::{By, ConnectionError, Kept};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
-pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
+pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Stale, Start};
 pub use resources::Resources;
 pub use resume::ResumeError;
 pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};

@@ -38,6 +38,8 @@ pub struct Metrics {
     pub refused: Counter,
     /// Deliveries that the trigger's `when` let pass by.
     pub ignored: Counter,
+    /// Deliveries that were older than what was accepted of their object.
+    pub stale: Counter,
     /// Callbacks that resumed a run.
     pub callbacks: Counter,
     /// Callbacks that came again.

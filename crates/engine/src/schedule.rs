@@ -201,7 +201,8 @@ impl Engine {
                     by: None,
                 })
             }
-            Ok(Intake::Ignored) => Some(refused()),
+            // A schedule has no order, so that no tick of it is stale.
+            Ok(Intake::Ignored | Intake::Stale(_)) => Some(refused()),
             Err(IntakeError::Unavailable(error)) => {
                 tracing::debug!(error, %nominal, "a tick could not be taken in yet");
                 None

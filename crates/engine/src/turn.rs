@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::Step;
 use semel_model::event::Event;
@@ -26,6 +27,7 @@ use crate::decide::{Act, Sight, decide};
 use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
+use crate::gates::Gate;
 use crate::lease::Tenure;
 use crate::lineage;
 use crate::outside::Outside;
@@ -34,6 +36,7 @@ use fan::Fanned;
 use views::{Views, views};
 
 mod fan;
+mod gate;
 mod large;
 mod notes;
 mod opening;
@@ -59,6 +62,9 @@ pub struct Turn {
     run: RunId,
     key: Key,
     born: Date,
+    accepted_at: Timestamp,
+    /// The gates of the run, once somebody asked for them.
+    gates: Option<Vec<Gate>>,
     epoch: i64,
     seq: i32,
     takes: i16,
@@ -101,6 +107,7 @@ impl Turn {
             run,
             key,
             born,
+            accepted_at,
             begun,
         } = fresh;
         let (state, notes, opening, views) = match begun {
@@ -127,6 +134,8 @@ impl Turn {
             run,
             key,
             born,
+            accepted_at,
+            gates: None,
             epoch: 1,
             seq: 1,
             takes: 1,
@@ -157,11 +166,13 @@ impl Turn {
             .await
             .map_err(|error| error.to_string())?
             .ok_or("its release cannot be read")?;
+        let accepted_at = taken.journal.first().map(|line| line.at);
         let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
         let fresh = Fresh {
             run: taken.run,
             key: taken.key,
             born: taken.born,
+            accepted_at: accepted_at.ok_or("its journal cannot be read")?,
             begun: Begun::At(Box::new(state)),
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
@@ -208,6 +219,9 @@ impl Turn {
         if let Some(call) = self.opening.take() {
             self.perform(call).await?;
         }
+        if !self.pass_gates().await? {
+            return Ok(());
+        }
         loop {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
@@ -215,8 +229,11 @@ impl Turn {
             let linked = self.inner.linked(&self.release);
             // Taken out meanwhile: the sight borrows everything else of the turn.
             let mut state = std::mem::replace(&mut self.state, RunState::new(self.run));
-            let (events, act) = decide(&mut state, &self.sight(&linked));
+            let (mut events, act) = decide(&mut state, &self.sight(&linked));
             self.state = state;
+            if matches!(act, Act::End) {
+                self.leave_gates(&mut events).await?;
+            }
             for event in events {
                 self.add(event);
             }
@@ -361,6 +378,7 @@ pub(crate) struct Fresh {
     pub(crate) run: RunId,
     pub(crate) key: Key,
     pub(crate) born: Date,
+    pub(crate) accepted_at: Timestamp,
     pub(crate) begun: Begun,
 }
 

@@ -1,6 +1,7 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
 mod control;
+mod gate;
 mod http;
 mod pending;
 mod step;
@@ -38,6 +39,8 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         about: flow.text("about").map(str::to_owned),
         trigger: trigger::triggers(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,
+        overlap: gate::overlap(flow),
+        limit: gate::limit(flow),
         retry,
         steps: control::steps(outline, retry, &env)?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),

@@ -7,6 +7,7 @@ mod approval;
 mod control;
 mod db;
 mod digest;
+mod gate;
 mod guard;
 mod http;
 mod keep;
@@ -24,6 +25,7 @@ pub use approval::ApprovalStep;
 pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, Parallel, Switch};
 pub use db::DbStep;
 pub use digest::{Digest, DigestError};
+pub use gate::{Limit, Order, Overlap, object_of};
 pub use guard::{Ask, Probe, StepGuard};
 pub use http::{Body, Method, PartTemplate, Request};
 pub use keep::{EmitStep, PersistStep};
@@ -58,6 +60,12 @@ pub struct Flow {
     pub trigger: Triggers,
     /// How long a key is remembered.
     pub keep: Span,
+    /// What happens to a run while another one of the same object is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// How many runs, and how fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What holds for steps that do not say otherwise.
     pub retry: RetryPolicy,
     /// Constants that expressions read as `env`: one map.
@@ -77,6 +85,12 @@ impl Flow {
     #[must_use]
     pub fn find_step(&self, id: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.id.as_str() == id)
+    }
+
+    /// How much sooner than those of other flows its runs begin where several are due, in steps.
+    #[must_use]
+    pub fn priority(&self) -> i8 {
+        self.limit.as_ref().map_or(0, |limit| limit.priority)
     }
 
     /// The place of what comes after a step; nothing where its list is over.

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::approval::{Asked, Decision, OnTimeout, Told};
 use crate::effect::{Licence, Witness};
+use crate::gate;
 use crate::guard::Guard;
-use crate::id::{EffectId, RunId, WaitId};
+use crate::id::{EffectId, GateId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::request::Call;
 use crate::run::EndState;
@@ -120,6 +121,29 @@ pub enum Event {
     Undoing {
         /// Why it failed.
         fault: Fault,
+    },
+    /// The run waits at a gate before its first step.
+    Held {
+        /// Which of the flow's gates.
+        gate: gate::Kind,
+        /// The gate itself.
+        id: GateId,
+        /// A run that was under way then, where the gate was full.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        behind: Option<RunId>,
+        /// Until then at least, where only time is waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    /// The run was let in by a gate.
+    Admitted {
+        /// Which of the flow's gates.
+        gate: gate::Kind,
+    },
+    /// The run does none of its steps, and ends as another does that was under way.
+    Joined {
+        /// The other.
+        run: RunId,
     },
     /// A step that changes nothing gave a value.
     Computed {

@@ -9,6 +9,7 @@
 //! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
 //! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
 //! schedule = SHA-256(namespace, flow)                               16 bytes, slot in front
+//! gate    = SHA-256(namespace, flow, kind, object)                 16 bytes, slot in front
 //! ```
 //!
 //! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
@@ -20,6 +21,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::gate;
 use crate::key::Key;
 use crate::name::{FlowName, NamespaceName};
 use crate::slot::Slot;
@@ -104,6 +106,10 @@ identity!(
 identity!(
     /// The schedule of a flow, whatever its release.
     ScheduleId, "schedule_"
+);
+identity!(
+    /// What the runs of one object pass one at a time. It lives in a slot of its own.
+    GateId, "gate_"
 );
 identity!(
     /// One process's stretch of life as a worker, for as long as its lease is renewed.
@@ -214,6 +220,29 @@ impl ScheduleId {
     }
 
     /// The slot that the schedule and its ticks live in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
+    }
+}
+
+impl GateId {
+    /// Derives the gate of an object.
+    pub fn derive(
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        kind: gate::Kind,
+        object: &str,
+    ) -> Self {
+        let parts = [
+            namespace.as_str().as_bytes(),
+            flow.as_str().as_bytes(),
+            kind.as_str().as_bytes(),
+            object.as_bytes(),
+        ];
+        Self(Uuid::from_bytes(digest("semel.gate.1", &parts)))
+    }
+
+    /// The slot that the gate and everything about it live in.
     pub fn slot(&self) -> Slot {
         Slot::of(self.0.as_bytes())
     }

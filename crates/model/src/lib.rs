@@ -3,7 +3,7 @@
 //! Everything here is pure. Nothing reads a clock, a socket or a table, so a law that holds here
 //! holds wherever the noun is used. Read in this order: a [`key`] names one intent, its digest is
 //! a [`claim`], the claim makes a [`run`], the run makes [`effect`]s and [`wait`]s, and what
-//! happened is told in [`event`]s.
+//! happened is told in [`event`]s. Runs of one object pass a [`gate`] one at a time.
 
 pub mod approval;
 pub mod claim;
@@ -11,6 +11,7 @@ pub mod connection;
 pub mod effect;
 pub mod event;
 pub mod fingerprint;
+pub mod gate;
 pub mod guard;
 pub mod id;
 pub mod json;
@@ -28,6 +29,7 @@ pub mod slot;
 pub mod span;
 pub mod task;
 pub mod trigger;
+pub mod version;
 pub mod wait;
 
 pub use claim::{Claim, Verdict};
@@ -35,7 +37,9 @@ pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
-pub use id::{ClaimId, DeliveryId, EffectId, ParseIdError, RunId, ScheduleId, SessionId, WaitId};
+pub use id::{
+    ClaimId, DeliveryId, EffectId, GateId, ParseIdError, RunId, ScheduleId, SessionId, WaitId,
+};
 pub use key::Key;
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, Outcome, Receipt};
@@ -45,3 +49,4 @@ pub use secret::SecretText;
 pub use slot::Slot;
 pub use span::Span;
 pub use trigger::{Mismatch, TriggerKind};
+pub use version::Version;

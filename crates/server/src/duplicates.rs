@@ -1,9 +1,11 @@
-//! Duplicates: the repeats that were stopped.
+//! Duplicates: the repeats that were stopped, and what came too late.
 
 use axum::extract::State;
-use semel_api::types::{Duplicate, Page};
+use semel_api::types::{Duplicate, Late, Page};
 use semel_model::{Key, RunId};
 use semel_store::duplicates::{self, DuplicateView};
+use semel_store::runs as store_runs;
+use semel_store::versions::{self, StaleView};
 use serde::Deserialize;
 
 use crate::access::Caller;
@@ -32,16 +34,61 @@ pub(crate) async fn list(
     Params(filter): Params<Filter>,
 ) -> Answered {
     let limit = page_size(filter.limit);
-    let mut found = match &filter.key {
-        Some(key) => of_key(&app, &caller, &read_key(key.as_bytes())?, limit).await?,
+    let key = match &filter.key {
+        Some(key) => Some(read_key(key.as_bytes())?),
+        None => None,
+    };
+    let mut found = match &key {
+        Some(key) => of_key(&app, &caller, key, limit).await?,
         None => duplicates::list(app.cell(), caller.namespace_id, filter.run, limit).await?,
     };
     found.retain(|duplicate| filter.run.is_none_or(|run| duplicate.run == run));
-    found.truncate(usize::from(limit));
-    answer::ok(&Page {
-        items: found.iter().map(view).collect(),
-        next: None,
-    })
+    let mut items: Vec<Duplicate> = found.iter().map(view).collect();
+    items.extend(list_stale(&app, &caller, key.as_ref(), filter.run, limit).await?);
+    items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
+    items.truncate(usize::from(limit));
+    answer::ok(&Page { items, next: None })
+}
+
+/// Deliveries that came too late: of a key, or behind a run, where one is given.
+async fn list_stale(
+    app: &App,
+    caller: &Caller,
+    key: Option<&Key>,
+    run: Option<RunId>,
+    limit: u16,
+) -> Result<Vec<Duplicate>, Refusal> {
+    let cell = app.cell();
+    let behind = match run {
+        Some(run) => match store_runs::find(cell, caller.namespace_id, run).await? {
+            Some(run) => Some(run.claim),
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    let stale = versions::list_stale(cell, caller.namespace_id, key, behind, limit).await?;
+    Ok(stale.into_iter().map(view_stale).collect())
+}
+
+fn view_stale(stale: StaleView) -> Duplicate {
+    let key = Key::new(stale.key).ok();
+    Duplicate {
+        run: RunId::derive(stale.newest_claim, 0),
+        flow: Some(stale.flow),
+        key: key.map(|key| key.text()),
+        place: "order".to_owned(),
+        verdict: "stale".to_owned(),
+        count: stale.count,
+        first_at: stale.first_at,
+        last_at: stale.last_at,
+        fingerprint: stale.fingerprint.to_string(),
+        payload: read_json(stale.payload.as_deref()),
+        order: Some(Late {
+            object: stale.object,
+            version: stale.version,
+            newest: stale.newest,
+        }),
+    }
 }
 
 /// The repeats of a key, by way of its runs.
@@ -73,5 +120,6 @@ fn view(duplicate: &DuplicateView) -> Duplicate {
         last_at: duplicate.last_at,
         fingerprint: duplicate.fingerprint.to_string(),
         payload: read_json(duplicate.payload.as_deref()),
+        order: None,
     }
 }

@@ -62,6 +62,7 @@ pub(crate) async fn receive(
         Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
         Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
+        Intake::Stale(stale) => intake::stale(&stale),
     }
 }
 

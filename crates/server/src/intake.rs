@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Standing;
-use semel_engine::{Accepted, Intake, IntakeError};
+use semel_engine::{Accepted, Intake, IntakeError, Stale};
 use semel_model::RunId;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -76,6 +76,29 @@ pub(crate) fn ignored() -> Answered {
         ignored: bool,
     }
     answer::ok(&Ignored { ignored: true })
+}
+
+/// Answers to a delivery that is older than what was accepted of its object.
+pub(crate) fn stale(stale: &Stale) -> Answered {
+    #[derive(Serialize)]
+    struct Late<'a> {
+        stale: bool,
+        flow: &'a str,
+        key: String,
+        object: &'a str,
+        version: &'a str,
+        newest: &'a str,
+        run: RunId,
+    }
+    answer::ok(&Late {
+        stale: true,
+        flow: &stale.flow,
+        key: stale.key.text(),
+        object: &stale.object,
+        version: &stale.version,
+        newest: &stale.newest,
+        run: stale.run,
+    })
 }
 
 /// Why a delivery was not taken in.

@@ -102,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 25] = [
+    let counters: [(&str, &str, &Counter); 26] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -128,6 +128,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "ignored",
             "Deliveries that a trigger let pass by",
             &metrics.ignored,
+        ),
+        (
+            "stale",
+            "Deliveries older than what was accepted",
+            &metrics.stale,
         ),
         (
             "callbacks",

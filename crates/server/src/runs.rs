@@ -6,12 +6,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    Cancel, Cancelled, JournalLine, Page, Resume, Resumed, Run, RunDetail, RunFilter, Standing,
+    AtGate, Cancel, Cancelled, JournalLine, Page, Resume, Resumed, Run, RunDetail, RunFilter,
+    Standing,
 };
 use semel_engine::{CancelError, ResumeError};
-use semel_model::{ClaimId, FlowName, Key, RunId, Span};
+use semel_model::gate::{Kind, Place};
+use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
-use semel_store::{ReadError, effects, flows, journal, waits};
+use semel_store::{ReadError, effects, flows, gates, journal, waits};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -129,11 +131,54 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let lines = journal::read(cell, run.born, run.id).await?;
     answer::ok(&RunDetail {
         run: view(&run),
+        gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
         parts: parts::progress(cell, run.id).await?,
         journal: lines.iter().map(view_line).collect(),
     })
+}
+
+/// The gate that a run waits at, as it stands now. The journal says which one that is.
+async fn find_gate(
+    app: &App,
+    run: &RunView,
+    lines: &[journal::Line],
+) -> Result<Option<AtGate>, Refusal> {
+    if run.state.is_ended() {
+        return Ok(None);
+    }
+    let mut last = None;
+    for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
+        if let Event::Held { gate, id, .. } = event {
+            last = Some((gate, id));
+        } else if let Event::Joined { run } = event {
+            return Ok(Some(joining(run)));
+        } else if matches!(event, Event::Admitted { .. }) {
+            last = None;
+        }
+    }
+    let Some((gate, id)) = last else {
+        return Ok(None);
+    };
+    let standing = gates::find_standing(app.cell(), id, run.id).await?;
+    Ok(standing.map(|standing| AtGate {
+        gate,
+        place: standing.place.as_str().to_owned(),
+        behind: standing.behind,
+        ahead: standing.ahead,
+        until: standing.ready_at,
+    }))
+}
+
+fn joining(run: RunId) -> AtGate {
+    AtGate {
+        gate: Kind::Overlap,
+        place: Place::Joining.as_str().to_owned(),
+        behind: Some(run),
+        ahead: 0,
+        until: None,
+    }
 }
 
 /// `?for=`.

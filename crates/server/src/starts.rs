@@ -76,6 +76,7 @@ pub(crate) async fn start(
         }
         Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
+        Intake::Stale(stale) => intake::stale(&stale),
     }
 }
 

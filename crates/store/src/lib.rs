@@ -15,10 +15,12 @@ pub mod claims;
 pub mod clock;
 pub mod commands;
 pub mod connections;
+pub mod departures;
 pub mod duplicates;
 pub mod effects;
 pub mod evidence;
 pub mod flows;
+pub mod gates;
 pub mod health;
 pub mod hears;
 pub mod journal;
@@ -44,6 +46,7 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tokens;
 pub mod traffic;
+pub mod versions;
 pub mod waits;
 pub mod writer;
 
@@ -60,10 +63,12 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("clock", clock::STATEMENTS),
         ("commands", commands::STATEMENTS),
         ("connections", connections::STATEMENTS),
+        ("departures", departures::STATEMENTS),
         ("duplicates", duplicates::STATEMENTS),
         ("effects", effects::STATEMENTS),
         ("evidence", evidence::STATEMENTS),
         ("flows", flows::STATEMENTS),
+        ("gates", gates::STATEMENTS),
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
@@ -88,6 +93,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
         ("traffic", traffic::STATEMENTS),
+        ("versions", versions::STATEMENTS),
         ("waits", waits::STATEMENTS),
     ];
     let shapes = journal::statement::examples();

@@ -44,6 +44,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0007_schedules",
         text: include_str!("../../../migrations/0007_schedules.sql"),
     },
+    Migration {
+        name: "0008_gates",
+        text: include_str!("../../../migrations/0008_gates.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
 use jiff::civil::Date;
+use semel_model::gate::Summons;
 use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -26,6 +27,23 @@ const TAKE: &str = "
         SELECT q.ctid AS place
           FROM queue q
          WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
+           AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+         ORDER BY q.due_at
+         LIMIT $2
+           FOR UPDATE OF q SKIP LOCKED)
+    UPDATE queue q
+       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + 1
+     WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
+ RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+
+/// What gives way to everybody else that is due, once nobody else is.
+const TAKE_EARLY: &str = "
+    WITH due AS (
+        SELECT q.ctid AS place
+          FROM queue q
+         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1
+           AND q.due_at > (SELECT moment())
+           AND q.due_at <= (SELECT moment()) + make_interval(secs => $3)
            AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
          ORDER BY q.due_at
          LIMIT $2
@@ -96,6 +114,20 @@ const CANCEL: &str = "
 const WAKE: &str = "
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
+/// Whoever holds a run looks at the gate again before the run sleeps.
+const SUMMON: &str = "
+    UPDATE queue q
+       SET due_at = least(q.due_at, t.at),
+           stage = CASE WHEN t.at <= moment() THEN 'ready' ELSE q.stage END
+      FROM unnest($1::uuid[], $2::timestamptz[]) AS t (run_id, at)
+     WHERE q.run_id = t.run_id AND q.holder IS NULL AND q.due_at > t.at";
+
+/// Only a run that has not begun: what waits for a timer is not due sooner.
+const HEAD_START: &str = "
+    UPDATE queue
+       SET due_at = due_at - make_interval(secs => $2)
+     WHERE run_id = $1 AND holder IS NULL AND seq = 1 AND stage = 'ready'";
+
 const DEPTH: &str = "
     SELECT count(*) FILTER (WHERE holder IS NOT NULL),
            count(*) FILTER (WHERE holder IS NULL AND due_at <= moment())
@@ -104,6 +136,7 @@ const DEPTH: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
+    TAKE_EARLY,
     TAKE_ONE,
     NEXT_DUE,
     ABOUT,
@@ -113,6 +146,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     SLEEP_ON,
     CANCEL,
     WAKE,
+    SUMMON,
+    HEAD_START,
     DEPTH,
 ];
 
@@ -194,6 +229,24 @@ impl Taker {
             now,
             next_due,
         })
+    }
+
+    /// Takes up to `limit` runs that gave way to others by at most `secs`, and loads them.
+    pub async fn take_early(
+        &mut self,
+        session: SessionId,
+        limit: usize,
+        secs: f64,
+    ) -> Result<Vec<Taken>, Error> {
+        let limit = limit.min(TAKE_MAX) as i64;
+        self.prepared().await?;
+        let ready = self.link.prepare(&[TAKE_EARLY]).await?;
+        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &secs];
+        let rows = ready
+            .client
+            .query(ready.statement(TAKE_EARLY), &values)
+            .await?;
+        Ok(load(ready, &rows).await?.0)
     }
 
     /// Takes one run that nobody holds, due or not, for a person's command.
@@ -379,6 +432,24 @@ pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bo
 /// Makes a run due now, unless somebody holds it.
 pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
     cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
+    Ok(())
+}
+
+/// Has runs look at their gate, each at its time, unless somebody holds them.
+pub async fn summon(cell: &Cell, summons: &[Summons]) -> Result<(), ReadError> {
+    let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
+    let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(SUMMON).await?;
+    client.execute(&statement, &[&runs, &times]).await?;
+    Ok(())
+}
+
+/// Moves a run that waits to begin forward or, where it is negative, back among those that are due.
+pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(HEAD_START).await?;
+    client.execute(&statement, &[run.as_uuid(), &secs]).await?;
     Ok(())
 }
 

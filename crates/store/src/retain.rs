@@ -64,17 +64,19 @@ pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
     Ok((forgotten.unsigned_abs(), seen == FORGET_MAX))
 }
 
-/// Removes command answers older than a day, entries and signed bodies past their time, and
-/// sessions that are long over; frees runs that a session left behind which is not on record.
+/// Removes command answers older than a day, entries, signed bodies and versions past their time,
+/// gates whose starts no longer count, and sessions that are long over; frees runs that a session left behind which is not on record.
 pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
     let entries = client.execute(ENTRIES, &[&FORGET_MAX]).await?;
     drop(client);
     let bodies = crate::seen_bodies::forget(cell, FORGET_MAX).await?;
+    let gates = crate::gates::forget(cell, FORGET_MAX).await?;
+    let versions = crate::versions::forget(cell, FORGET_MAX).await?;
     let sessions = crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
     let strays = crate::queue::recover_strays(cell).await?;
-    Ok(commands + entries + bodies + sessions + strays)
+    Ok(commands + entries + bodies + gates + versions + sessions + strays)
 }
 
 /// Makes the partitions of this month and the next two, so that no row waits for one.

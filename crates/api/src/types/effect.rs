@@ -135,9 +135,9 @@ pub struct Duplicate {
     /// Its key, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Where they were stopped: `claim`, `wait` or `replay`.
+    /// Where they were stopped: `claim`, `wait`, `replay` or `order`.
     pub place: String,
-    /// What became of them: `repeat`, `mismatch` or `quarantined`.
+    /// What became of them: `repeat`, `mismatch`, `quarantined` or `stale`.
     pub verdict: String,
     /// How many.
     pub count: i64,
@@ -150,4 +150,18 @@ pub struct Duplicate {
     /// Their payload, where it differs from the first delivery's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
+    /// What came too late, where that is why they were stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Late>,
+}
+
+/// A delivery that was older than what was accepted of its object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// The object.
+    pub object: String,
+    /// The version that came.
+    pub version: String,
+    /// The newest version that had been accepted.
+    pub newest: String,
 }

@@ -1,6 +1,7 @@
 //! Runs and the keys that made them.
 
 use jiff::Timestamp;
+use semel_model::gate::Kind;
 use semel_model::{ClaimId, FlowName, RunId, TriggerKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -90,6 +91,9 @@ pub struct RunDetail {
     /// The run itself.
     #[serde(flatten)]
     pub run: Run,
+    /// Where it waits before its first step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<AtGate>,
     /// Its changes to the world, in the order of their intents.
     pub effects: Vec<Effect>,
     /// Its pauses that a callback can end.
@@ -99,6 +103,23 @@ pub struct RunDetail {
     pub parts: Vec<Progress>,
     /// What happened, in order.
     pub journal: Vec<JournalLine>,
+}
+
+/// A run that waits at a gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtGate {
+    /// What holds it up: `order`, `overlap` or `limit`.
+    pub gate: Kind,
+    /// Where it stands there: `waiting`, `resting`, `called`, `joining` or `dropped`.
+    pub place: String,
+    /// The run that is under way, or that it joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<RunId>,
+    /// How many are before it in line; a thousand stand for more.
+    pub ahead: i64,
+    /// When it may start, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// What happened to a run in one commit.

@@ -161,8 +161,20 @@ pub(crate) fn duplicates(duplicates: &[Duplicate], style: Style) -> String {
             toned_cell(tone, &duplicate.verdict),
             cell(&duplicate.place),
             cell(duplicate.flow.as_deref().unwrap_or("-")),
-            cell(duplicate.key.as_deref().unwrap_or("-")),
+            cell(key_of(duplicate)),
         ]);
     }
     render(&table)
+}
+
+/// The key of a repeat, and what came too late where that is why it was stopped.
+fn key_of(duplicate: &Duplicate) -> String {
+    let key = duplicate.key.as_deref().unwrap_or("-");
+    match &duplicate.order {
+        Some(late) => format!(
+            "{key} ({} of {}, {} was accepted)",
+            late.version, late.object, late.newest
+        ),
+        None => key.to_owned(),
+    }
 }

@@ -1,6 +1,6 @@
 //! Runs.
 
-use semel_api::types::{Run, RunDetail, Standing};
+use semel_api::types::{AtGate, Run, RunDetail, Standing};
 use semel_model::run::State;
 
 use super::{timeline, value};
@@ -40,6 +40,9 @@ pub(crate) fn table(runs: &[Run], style: Style) -> String {
 pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
     let run = &detail.run;
     let mut parts = vec![head(run, style)];
+    if let Some(gate) = &detail.gate {
+        parts[0].push_str(&format!("\n  waits     {}", at_gate(gate)));
+    }
     parts.push(format!(
         "{}\n{}",
         style.bold("timeline"),
@@ -58,6 +61,32 @@ pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
         parts.push(format!("{}\n{table}", style.bold("waits")));
     }
     parts.join("\n\n")
+}
+
+/// Where a run waits, in words.
+fn at_gate(gate: &AtGate) -> String {
+    let AtGate {
+        gate,
+        place,
+        behind,
+        ahead,
+        until,
+    } = gate;
+    let mut text = match place.as_str() {
+        "joining" => format!("with `{gate}`, for the end of the run that it joined"),
+        "resting" => format!("at `{gate}`, until its object was quiet"),
+        _ => format!("at `{gate}`"),
+    };
+    if let Some(behind) = behind {
+        text.push_str(&format!(", behind {behind}"));
+    }
+    if *ahead > 0 {
+        text.push_str(&format!(", {ahead} before it in line"));
+    }
+    if let Some(until) = until {
+        text.push_str(&format!(", until {until}"));
+    }
+    text
 }
 
 /// The lines on top of a run: what it is, and how it stands.

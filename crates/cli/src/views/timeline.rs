@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use semel_api::types::JournalLine;
-use semel_model::Event;
 use semel_model::effect::{Licence, Witness};
 use semel_model::event::{Plan, Seen, WaitEnd};
+use semel_model::gate::Kind;
 use semel_model::outcome::Fault;
 use semel_model::run::EndState;
+use semel_model::{Event, RunId};
 use serde_json::Value;
 
 mod approvals;
@@ -57,6 +58,9 @@ const fn tone(event: &Event) -> Tone {
             EndState::Failed | EndState::Cancelled => Tone::Bad,
         },
         Event::Accepted { .. }
+        | Event::Held { .. }
+        | Event::Admitted { .. }
+        | Event::Joined { .. }
         | Event::Begun { .. }
         | Event::Switched { .. }
         | Event::FanOpened { .. }
@@ -93,6 +97,14 @@ fn tell(event: &Event) -> String {
             usage,
             ..
         } => format!("{step}: gave {}{}", value(result), used(usage)),
+        Event::Held {
+            gate,
+            behind,
+            until,
+            ..
+        } => tell_held(*gate, *behind, *until),
+        Event::Admitted { gate } => format!("let in by `{gate}`"),
+        Event::Joined { run } => format!("joins {run}, and ends as it does"),
         Event::Skipped { step } => format!("{step}: skipped, its condition is false"),
         Event::Resumed { reason } => format!("let go on by a person: {reason}"),
         Event::Parked { fault } => format!("kept for a person: {}", fault.message),
@@ -173,6 +185,12 @@ fn tell(event: &Event) -> String {
             format!("{step}: a person says that it did not happen: {reason}")
         }
     }
+}
+
+fn tell_held(gate: Kind, behind: Option<RunId>, until: Option<Timestamp>) -> String {
+    let behind = behind.map_or_else(String::new, |run| format!(", behind {run}"));
+    let until = until.map_or_else(String::new, |at| format!(", until {at}"));
+    format!("waits at `{gate}`{behind}{until}")
 }
 
 /// What a language model read and wrote, and what that cost.

@@ -348,6 +348,8 @@ fn accepted(taken: Intake) -> Result<(RunId, bool), IntakeError> {
         Intake::Accepted(accepted) | Intake::Quarantined(accepted) => {
             Ok((accepted.run, accepted.replayed))
         }
-        Intake::Ignored => Err(IntakeError::KeyFailed("the tick starts nothing".to_owned())),
+        Intake::Ignored | Intake::Stale(_) => {
+            Err(IntakeError::KeyFailed("the tick starts nothing".to_owned()))
+        }
     }
 }

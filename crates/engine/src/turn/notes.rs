@@ -8,7 +8,7 @@ use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
-use semel_model::{EffectId, Fault, Guard, RunId, SessionId, WaitId};
+use semel_model::{EffectId, Fault, GateId, Guard, RunId, SessionId, WaitId};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
 use semel_store::kv::Write;
@@ -46,6 +46,7 @@ pub(super) struct Notes {
     approvals: Vec<ApprovalChange>,
     kv: Option<Write>,
     emitted: Vec<Emitted>,
+    departs: Vec<GateId>,
     record: Option<RecordChange>,
     /// Whether the write itself will make an event.
     expects_event: bool,
@@ -99,6 +100,11 @@ impl Notes {
         self.waits.push(WaitChange::Cancel { wait });
     }
 
+    /// Notes that a run leaves its gates by its end.
+    pub(super) fn depart(&mut self, gates: impl Iterator<Item = GateId>) {
+        self.departs.extend(gates);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.kv.is_none()
     }
@@ -106,7 +112,12 @@ impl Notes {
     /// Whether something is noted that a crash must not lose: more than values that can be
     /// worked out again.
     pub(super) fn must_be_written(&self) -> bool {
-        let pure = |event: &Event| matches!(event, Event::Computed { .. } | Event::Skipped { .. });
+        let pure = |event: &Event| {
+            matches!(
+                event,
+                Event::Computed { .. } | Event::Skipped { .. } | Event::Admitted { .. }
+            )
+        };
         self.kv.is_some() || !self.events.iter().all(pure)
     }
 
@@ -221,6 +232,9 @@ impl Notes {
                 }
             }
             Event::Accepted { .. }
+            | Event::Held { .. }
+            | Event::Admitted { .. }
+            | Event::Joined { .. }
             | Event::Begun { .. }
             | Event::Switched { .. }
             | Event::FanOpened { .. }
@@ -334,6 +348,7 @@ impl Notes {
             approvals: std::mem::take(&mut self.approvals),
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
+            departs: std::mem::take(&mut self.departs),
             record: self.record.take(),
             saw_cancel,
             is_part,

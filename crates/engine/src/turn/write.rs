@@ -53,6 +53,9 @@ impl Turn {
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
+                if lease == Lease::End {
+                    self.tell_gates();
+                }
                 Ok(())
             }
             Ok(Written::Fenced) => Err(Stop::Fenced),

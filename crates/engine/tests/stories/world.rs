@@ -27,15 +27,20 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
-        Self::start_with(None).await
+        Self::start_with(None, None).await
+    }
+
+    /// A world whose engine holds so many runs at once.
+    pub(crate) async fn start_with_room(room: usize) -> Result<Self> {
+        Self::start_with(None, Some(room)).await
     }
 
     /// A world whose engine keeps large outputs in a folder.
     pub(crate) async fn start_with_outputs() -> Result<Self> {
-        Self::start_with(Some(tempfile::tempdir()?)).await
+        Self::start_with(Some(tempfile::tempdir()?), None).await
     }
 
-    async fn start_with(outputs: Option<tempfile::TempDir>) -> Result<Self> {
+    async fn start_with(outputs: Option<tempfile::TempDir>, room: Option<usize>) -> Result<Self> {
         let database = Database::new(async |url| {
             let cell = Cell::connect(&url, CellOptions::default()).await?;
             migrate(&cell).await?;
@@ -48,6 +53,7 @@ impl World {
         options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         options.settle_margin = Span::from_secs(60);
+        options.capacity = room.unwrap_or(options.capacity);
         if let Some(folder) = &outputs {
             let place = Place::Folder(folder.path().to_owned());
             options.resources = Arc::new(Shelf::open(&place)?);
@@ -124,9 +130,16 @@ impl World {
 
     /// Delivers a payload to the story's hook.
     pub(crate) async fn deliver(&self, payload: &str) -> Result<Accepted> {
-        match self.try_deliver(payload).await? {
+        self.deliver_to("story", payload).await
+    }
+
+    /// Delivers a payload to a flow's hook.
+    pub(crate) async fn deliver_to(&self, flow: &str, payload: &str) -> Result<Accepted> {
+        match self.try_deliver_to(flow, payload).await? {
             Intake::Accepted(accepted) => Ok(accepted),
-            other @ (Intake::Ignored | Intake::Quarantined(_)) => bail!("not accepted: {other:?}"),
+            other @ (Intake::Ignored | Intake::Quarantined(_) | Intake::Stale(_)) => {
+                bail!("not accepted: {other:?}")
+            }
         }
     }
 
@@ -134,10 +147,18 @@ impl World {
         &self,
         payload: &str,
     ) -> Result<Intake, semel_engine::IntakeError> {
+        self.try_deliver_to("story", payload).await
+    }
+
+    async fn try_deliver_to(
+        &self,
+        flow: &str,
+        payload: &str,
+    ) -> Result<Intake, semel_engine::IntakeError> {
         let arrival = Arrival {
             namespace: "default".to_owned(),
-            path: "story".to_owned(),
-            target: "/hooks/default/story".to_owned(),
+            path: flow.to_owned(),
+            target: format!("/hooks/default/{flow}"),
             body: payload.as_bytes().to_vec(),
             headers: Vec::new(),
             query: Vec::new(),

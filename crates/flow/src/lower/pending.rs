@@ -5,11 +5,6 @@ use std::ops::Range;
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::tree::{Outline, Record};
 
-/// What a step can do in this build.
-const ACTIONS: [&str; 18] = [
-    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit", "call",
-    "switch", "foreach", "parallel", "fail", "return", "task", "approval",
-];
 /// Fields of a step that this build does not act on.
 const STEP_FIELDS: [&str; 2] = ["key", "scope"];
 
@@ -19,9 +14,8 @@ pub(crate) fn pending(outline: &Outline<'_>, report: &Report<'_>) -> Vec<Diagnos
         report,
         found: vec![],
     };
-    pending.flow(outline.flow);
     for step in &outline.steps {
-        pending.step(step.record, step.action);
+        pending.fields(step.record, &STEP_FIELDS);
     }
     pending.found
 }
@@ -43,25 +37,5 @@ impl Pending<'_, '_> {
         for field in fields.iter().filter(|field| record.has(field)) {
             self.add(record.name_span(field), &format!("`{field}`"));
         }
-    }
-
-    fn flow(&mut self, flow: &Record) {
-        self.fields(flow, &["overlap", "limit"]);
-        let Some(trigger) = flow.map("trigger") else {
-            return;
-        };
-        if let Some(webhook) = trigger.map("webhook") {
-            self.fields(webhook, &["order"]);
-        }
-    }
-
-    fn step(&mut self, step: &Record, action: Option<&'static str>) {
-        let Some(action) = action else {
-            return;
-        };
-        if !ACTIONS.contains(&action) {
-            self.add(step.name_span(action), &format!("`{action}`"));
-        }
-        self.fields(step, &STEP_FIELDS);
     }
 }

@@ -2,6 +2,7 @@
 
 use semel_model::{FlowName, Mismatch};
 
+use super::gate;
 use crate::expr::Expr;
 use crate::provider::{self, Algorithm, Encoding, Provider, Secret, Unit};
 use crate::release::{
@@ -65,6 +66,7 @@ fn event(record: &Record) -> Option<EventTrigger> {
         name: record.text("name")?.to_owned(),
         key: record.expr("key").map(|placed| placed.expr.clone()),
         when: record.expr("when").map(|placed| placed.expr.clone()),
+        order: gate::order(record),
         mismatch: mismatch(record),
         resumes: resumes(record),
     })
@@ -85,6 +87,7 @@ fn webhook(record: &Record, flow: &FlowName) -> Option<Webhook> {
     Some(Webhook {
         path,
         when: record.expr("when").map(|placed| placed.expr.clone()),
+        order: gate::order(record),
         mismatch: mismatch(record),
         resumes: resumes(record),
         holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),

@@ -4,7 +4,7 @@ use semel_model::{Mismatch, TriggerKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Signature;
+use super::{Order, Signature};
 use crate::expr::Expr;
 use crate::schedule::{Missed, Rhythm};
 
@@ -52,6 +52,9 @@ pub struct EventTrigger {
     /// Events for which this is false start nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expr>,
+    /// Which event about one object is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a repeat resumes a run that failed, behind its ledger.
@@ -86,6 +89,9 @@ pub struct Webhook {
     /// Deliveries for which this is false start nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expr>,
+    /// Which delivery about one object is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a repeat resumes a run that failed, behind its ledger.

@@ -9,8 +9,9 @@ use semel_model::event::Event;
 use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
+use crate::departures::Departure;
 use crate::runs::Stage;
-use crate::{approvals, effects, kv, listeners, outbox, tasks};
+use crate::{approvals, departures, effects, kv, listeners, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -73,6 +74,7 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) departures: departures::Rows,
     pub(super) parts: EndedParts,
     pub(super) listeners: listeners::Rows<'a>,
 }
@@ -122,6 +124,7 @@ impl<'a> Columns<'a> {
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
             emitted: outbox::Rows::default(),
+            departures: departures::Rows::default(),
             parts: EndedParts::default(),
             listeners: listeners::Rows::default(),
         };
@@ -171,6 +174,13 @@ impl<'a> Columns<'a> {
         }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
+        }
+        for gate in &item.departs {
+            self.departures.push(Departure {
+                run: item.run,
+                gate: *gate,
+                seq: item.seq + 1,
+            });
         }
         if let Some(write) = &item.kv {
             kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);

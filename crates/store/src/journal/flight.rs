@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{approvals, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
+use crate::{approvals, departures, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -34,6 +34,7 @@ pub(super) const FOLLOWERS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    departures::NOTE,
     parts::END,
     listeners::OPEN,
     listeners::CLOSE,
@@ -119,6 +120,9 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
+        }
+        if let Some(values) = columns.departures.values() {
+            self.send(departures::NOTE, values);
         }
         let ended = &columns.parts;
         if !ended.runs.is_empty() {

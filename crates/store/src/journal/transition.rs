@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
+use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
 use crate::approvals::ApprovalChange;
 use crate::kv::{self, Write};
@@ -42,6 +42,8 @@ pub struct Transition {
     pub kv: Option<Write>,
     /// Events that go out with the same commit.
     pub emitted: Vec<Emitted>,
+    /// The gates that a run leaves by its end.
+    pub departs: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// Whether the run is a part of another, which has to know of its end.
@@ -63,7 +65,7 @@ impl Transition {
                 ..
             }
         );
-        let tells = !self.emitted.is_empty();
+        let tells = !self.emitted.is_empty() || !self.departs.is_empty();
         parks
             || tells
             || !self.waits.is_empty()

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::views;
 
-/// List repeats that were stopped, latest first.
+/// List repeats that were stopped, and deliveries that came too late, latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel duplicate list --key order-42")]
 pub(crate) struct Arguments {

@@ -65,6 +65,9 @@ pub(super) fn tell(event: &Event) -> String {
             )
         }
         Event::Accepted { .. }
+        | Event::Held { .. }
+        | Event::Admitted { .. }
+        | Event::Joined { .. }
         | Event::Computed { .. }
         | Event::ReadFailed { .. }
         | Event::Skipped { .. }

@@ -1,0 +1,291 @@
+//! Where a turn meets the gates: before the run's first step, and at its end.
+//!
+//! Being let in is a commit of the gate's; what the gate said goes into the journal with the run's
+//! next write. A run that waits sleeps, and looks once more after it fell asleep: whoever called it
+//! in between found it held.
+
+use std::time::Duration;
+
+use semel_flow::Scope;
+use semel_model::event::Event;
+use semel_model::gate::{Kind, Policy, Verdict, Visit};
+use semel_model::run::{EndState, State};
+use semel_model::{Fault, RunId, gate};
+use semel_steps::fault;
+use semel_store::departures::Departure;
+use semel_store::gates::{self as tickets, Call};
+use semel_store::journal::Lease;
+use semel_store::runs::{self, Stage};
+use semel_store::versions::{self, Age};
+use semel_store::{ReadError, queue};
+use serde_json::Value;
+
+use super::{Stop, Turn};
+use crate::gates::{self, Gate};
+
+/// How long a run that joined another one waits where that one goes on after its end.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+impl Turn {
+    /// Passes the gates that the run has not passed yet. False where it sleeps or has ended there.
+    pub(super) async fn pass_gates(&mut self) -> Result<bool, Stop> {
+        // Whoever is to end need not wait for that.
+        if !self.has_gates() || self.cancel {
+            return Ok(true);
+        }
+        let gates = match self.list_gates() {
+            Ok(gates) => gates.to_vec(),
+            Err(reason) => {
+                let fault = Fault::permanent("object-unclear", reason);
+                self.end(EndState::Failed, Value::Null, Some(fault)).await?;
+                return Ok(false);
+            }
+        };
+        for gate in gates {
+            if !self.state.admitted.contains(&gate.kind) && !self.enter(&gate).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks to be let in. False where the run sleeps or has ended.
+    async fn enter(&mut self, gate: &Gate) -> Result<bool, Stop> {
+        let visit = Visit::Enter {
+            accepted_at: self.accepted_at,
+            since: self.seq,
+            rules: gate.rules,
+        };
+        let (id, run) = (gate.id, self.run);
+        fault::point("enter.before", &self.key.text()).await;
+        let call = Call {
+            gate: id,
+            run,
+            visit,
+        };
+        let answer = self.inner.gates.visiting.write(call).await;
+        let answer = answer.map_err(|error| Stop::Unsure(error.to_string()))?;
+        fault::point("enter.after", &self.key.text()).await;
+        // Before this run sleeps: who comes back here asks again.
+        if let Some(other) = answer.wanted {
+            let asked = queue::ask_cancel(&self.inner.cell, self.release.namespace_id, other).await;
+            asked.map_err(unsure)?;
+        }
+        if !answer.summons.is_empty() {
+            let told = queue::summon(&self.inner.cell, &answer.summons).await;
+            told.map_err(unsure)?;
+        }
+        if answer.wanted.is_some() || !answer.summons.is_empty() {
+            self.inner.wake.notify_one();
+        }
+        match answer.verdict {
+            Some(Verdict::In) => self.admitted(gate).await,
+            Some(Verdict::Wait { behind, until }) => {
+                let held = Event::Held {
+                    gate: gate.kind,
+                    id,
+                    behind,
+                    until,
+                };
+                self.sleep_at(gate, held, until).await
+            }
+            Some(Verdict::Join { run, ended: false }) => {
+                self.sleep_at(gate, Event::Joined { run }, None).await
+            }
+            Some(Verdict::Join { run, ended: true }) => self.end_as(run).await,
+            Some(Verdict::Skip { by }) => {
+                let message = format!("{by} of the same object was under way");
+                let fault = Fault::permanent("overlap-skipped", message);
+                self.give_way(fault).await
+            }
+            Some(Verdict::Dropped { by }) => self.give_way(gave_way(gate, by)).await,
+            None => Err(Stop::Unsure("the gate said nothing".to_owned())),
+        }
+    }
+
+    /// The gate let the run in. Something newer may have been accepted while it waited.
+    async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
+        if let Some(version) = &gate.version {
+            let age = versions::judge(&self.inner.cell, gate.id, version).await;
+            if let Age::Stale(newest) = age.map_err(unsure)? {
+                let (own, newest) = (version.shown(), newest.shown);
+                let message = format!("version {newest} of its object was accepted, this is {own}");
+                return self.give_way(Fault::permanent("superseded", message)).await;
+            }
+        }
+        self.observe(Event::Admitted { gate: gate.kind });
+        Ok(true)
+    }
+
+    /// Sleeps until the gate has something to say.
+    async fn sleep_at(
+        &mut self,
+        gate: &Gate,
+        held: Event,
+        until: Option<jiff::Timestamp>,
+    ) -> Result<bool, Stop> {
+        if self.state.held.as_ref() != Some(&held) {
+            self.observe(held);
+        }
+        let stage = Stage::Waiting;
+        let due_at = until;
+        self.commit(Lease::Return { due_at, stage }).await?;
+        let ticket = tickets::find_ticket(&self.inner.cell, gate.id, self.run).await;
+        let ticket = ticket.map_err(unsure)?;
+        if let Some(ticket) = ticket.filter(|ticket| ticket.summoned) {
+            let at = ticket.ready_at.unwrap_or(self.accepted_at);
+            let run = self.run;
+            let told = queue::summon(&self.inner.cell, &[gate::Summons { run, at }]).await;
+            told.map_err(unsure)?;
+            self.inner.wake.notify_one();
+        }
+        Ok(false)
+    }
+
+    /// Ends as another run did.
+    async fn end_as(&mut self, other: RunId) -> Result<bool, Stop> {
+        let standing = runs::list_standings(&self.inner.cell, &[other]).await;
+        let standing = standing.map_err(unsure)?.pop();
+        let Some(standing) = standing else {
+            let message = format!("{other}, which it joined, is no longer on record");
+            return self
+                .give_way(Fault::permanent("joined-gone", message))
+                .await;
+        };
+        let state = match standing.state {
+            State::Succeeded => EndState::Succeeded,
+            State::Failed => EndState::Failed,
+            State::Cancelled => EndState::Cancelled,
+            // It was resumed meanwhile.
+            State::Active | State::InDoubt | State::NeedsReview | State::Quarantined => {
+                let due_at = Some(self.inner.clock.now() + LOOK_AGAIN);
+                let stage = Stage::Waiting;
+                self.commit(Lease::Return { due_at, stage }).await?;
+                return Ok(false);
+            }
+        };
+        let read = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
+        let result: Option<Value> = read(standing.result);
+        let fault: Option<Value> = read(standing.fault);
+        let fault = fault.and_then(|fault| serde_json::from_value(fault).ok());
+        if self.state.held.is_none() {
+            self.observe(Event::Joined { run: other });
+        }
+        self.end(state, result.unwrap_or_default(), fault).await?;
+        Ok(false)
+    }
+
+    /// Ends without having begun.
+    async fn give_way(&mut self, fault: Fault) -> Result<bool, Stop> {
+        self.end(EndState::Cancelled, Value::Null, Some(fault))
+            .await?;
+        Ok(false)
+    }
+
+    async fn end(
+        &mut self,
+        state: EndState,
+        result: Value,
+        fault: Option<Fault>,
+    ) -> Result<(), Stop> {
+        let mut events = vec![Event::Ended {
+            state,
+            result,
+            fault,
+        }];
+        self.leave_gates(&mut events).await?;
+        let now = self.inner.clock.now();
+        for event in events {
+            self.state.apply(&event, &self.release.flow, now);
+            self.add(event);
+        }
+        self.commit(Lease::End).await
+    }
+
+    /// Whether the run passes gates. A part of another one is inside with it.
+    fn has_gates(&self) -> bool {
+        self.release.has_gates && self.state.part.is_none()
+    }
+
+    /// Notes that the run leaves its gates by its end. Where a newer run took its place, the end
+    /// says so.
+    pub(super) async fn leave_gates(&mut self, events: &mut [Event]) -> Result<(), Stop> {
+        if !self.has_gates() {
+            return Ok(());
+        }
+        let gates = self
+            .list_gates()
+            .map_or_else(|_| Vec::new(), <[Gate]>::to_vec);
+        self.notes.depart(gates.iter().map(|gate| gate.id));
+        let replaces = |gate: &&Gate| gate.rules.policy == Policy::Replace;
+        let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
+            return Ok(());
+        };
+        let ticket = tickets::find_ticket(&self.inner.cell, gate.id, self.run).await;
+        let by = ticket.map_err(unsure)?.and_then(|ticket| ticket.behind);
+        if let (Some(by), Some(Event::Ended { state, fault, .. })) = (by, events.last_mut())
+            && *state == EndState::Cancelled
+        {
+            *fault = Some(gave_way(gate, by));
+        }
+        Ok(())
+    }
+
+    /// Has the gates told that the run has ended. What this process does not get to is on record.
+    pub(super) fn tell_gates(&self) {
+        for gate in self.gates.iter().flatten() {
+            let (inner, subject) = (self.inner.clone(), self.key.text());
+            let departure = Departure {
+                run: self.run,
+                gate: gate.id,
+                seq: self.seq,
+            };
+            let told = async move { gates::leave(&inner, departure, &subject).await };
+            self.inner.turns.spawn(told);
+        }
+    }
+
+    /// The gates of the run, in order.
+    fn list_gates(&mut self) -> Result<&[Gate], String> {
+        let gates = match self.gates.take() {
+            Some(gates) => gates,
+            None => {
+                let state = &self.state;
+                let scope = Scope::new()
+                    .with("input", &state.input)
+                    .with("headers", &state.headers)
+                    .with("query", &state.query)
+                    .with("trigger", &state.trigger)
+                    .with("run", &self.views.run);
+                let trigger = state.trigger["kind"].as_str().unwrap_or_default();
+                let mut gates = gates::list(&self.release, trigger, &scope)?;
+                if self.state.reopened {
+                    // A person or a sender wants it to go on: it waits for its turn.
+                    gates
+                        .iter_mut()
+                        .for_each(|gate| gate.rules.policy = Policy::Queue);
+                }
+                gates
+            }
+        };
+        Ok(self.gates.insert(gates))
+    }
+}
+
+/// A newer run of the object has its place.
+fn gave_way(gate: &Gate, by: RunId) -> Fault {
+    match gate.kind {
+        Kind::Limit => {
+            let message = format!("{by} of the same object came before it was quiet");
+            Fault::permanent("debounced", message)
+        }
+        Kind::Overlap | Kind::Order => {
+            let message = format!("{by} of the same object took its place");
+            Fault::permanent("overlap-replaced", message)
+        }
+    }
+}
+
+fn unsure(error: ReadError) -> Stop {
+    Stop::Unsure(error.to_string())
+}

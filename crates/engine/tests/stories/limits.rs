@@ -1,0 +1,182 @@
+//! Limits: how many runs, how fast, and which ones first.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use semel_engine::Accepted;
+use semel_model::RunId;
+use semel_model::run::State;
+use semel_store::clock;
+use semel_store::runs::{self, Standing};
+use serde_json::{Value, json};
+
+use crate::overlap::{until, until_gates_are_empty};
+use crate::world::{World, soon};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
+    let payload = json!({ "id": id, "object": object });
+    world.deliver(&payload.to_string()).await
+}
+
+async fn end(world: &World, run: RunId) -> Result<Standing> {
+    let standing = world.engine.await_end(run, PATIENCE).await?;
+    standing.context("a run")
+}
+
+/// When runs were let in, in order.
+async fn starts(world: &World) -> Result<Vec<Timestamp>> {
+    let client = world.engine.cell().reader().await?;
+    let rows = client
+        .query("SELECT at FROM starts ORDER BY number", &[])
+        .await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+#[tokio::test]
+async fn no_more_runs_are_under_way_than_the_limit_of_their_key() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "limit: { at_once: 2, key: input.object }\nsteps:\n\
+        \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n";
+    world.publish(steps).await?;
+
+    let mut runs = Vec::new();
+    for id in ["1", "2", "3", "4", "5"] {
+        runs.push(deliver(&world, id, "a").await?.run);
+    }
+    runs.push(deliver(&world, "6", "b").await?.run);
+    until(&world, runs[4], "held").await?;
+    let mut most = 0;
+    let mut left = runs.len();
+    while left > 0 {
+        let held = world.peer.until_held(1, PATIENCE).await?;
+        most = most.max(held.len());
+        world.peer.let_one_go(&held[0]).await?;
+        left -= 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for run in runs {
+        assert_eq!(end(&world, run).await?.state, State::Succeeded);
+    }
+
+    assert_eq!(most, 3, "two of one key and one of the other");
+    until_gates_are_empty(&world).await
+}
+
+#[tokio::test]
+async fn runs_start_no_faster_than_the_rate_by_the_database_s_clock() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "limit: { rate: 2, per: 1h }\nsteps:\n  - id: sum\n    function: input.id\n";
+    world.publish(steps).await?;
+
+    let mut runs = Vec::new();
+    for id in 0..6 {
+        runs.push(deliver(&world, &id.to_string(), "a").await?.run);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        soon(async || {
+            let over = runs::list_standings(world.engine.cell(), &runs).await?;
+            let over = over.iter().filter(|run| run.state == State::Succeeded);
+            Ok((over.count() == seen.len() + 2).then_some(()))
+        })
+        .await?;
+        seen.extend(starts(&world).await?);
+        clock::move_ahead(world.engine.cell(), Duration::from_secs(3_601)).await?;
+    }
+
+    for pair in seen.windows(3) {
+        let apart = pair[2].duration_since(pair[0]).as_secs();
+        assert!(apart >= 3_600, "three starts within {apart} s");
+    }
+    for run in &runs[..2] {
+        assert_eq!(end(&world, *run).await?.state, State::Succeeded);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "limit: { debounce: 30m, key: input.object }\nsteps:\n\
+        \x20 - id: note\n    kv: { set: 'seen/${{ input.object }}', value: '${{ input.id }}' }\n";
+    world.publish(steps).await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    until(&world, first.run, "held").await?;
+    let second = deliver(&world, "2", "a").await?;
+    until(&world, second.run, "held").await?;
+    let other = deliver(&world, "3", "b").await?;
+    let dropped = end(&world, first.run).await?;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(1_801)).await?;
+    let newest = end(&world, second.run).await?;
+    let other = end(&world, other.run).await?;
+
+    let fault: Value = serde_json::from_str(dropped.fault.as_deref().context("a fault")?)?;
+    assert_eq!(dropped.state, State::Cancelled);
+    assert_eq!(fault["code"], "debounced");
+    let message = fault["message"].as_str().context("a message")?;
+    assert!(message.contains(&second.run.to_string()), "{message}");
+    assert_eq!(
+        (newest.state, other.state),
+        (State::Succeeded, State::Succeeded)
+    );
+    let seen = semel_store::kv::get(world.engine.cell(), world.namespace_id, "seen/a").await?;
+    assert_eq!(seen, json!("2"));
+    until_gates_are_empty(&world).await
+}
+
+/// A flow whose runs are held at the peer, with a priority.
+async fn publish_with_priority(world: &World, name: &str, priority: i32) -> Result<()> {
+    let source = format!(
+        "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+         limit: {{ priority: {priority} }}\nsteps:\n  - id: act\n    \
+         http: {{ post: '{}', json: {{ id: '${{{{ input.id }}}}' }} }}\n",
+        world.peer.url("/hold/plain/act")
+    );
+    world.publish_source(&source).await
+}
+
+#[tokio::test]
+async fn under_a_backlog_a_higher_priority_begins_first_and_a_lower_one_last() -> Result<()> {
+    let world = World::start_with_room(1).await?;
+    for (name, priority) in [("plain", 0), ("urgent", 5), ("patient", -5)] {
+        publish_with_priority(&world, name, priority).await?;
+    }
+
+    world.deliver_to("plain", r#"{"id":"first"}"#).await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    for (flow, id) in [("patient", "c"), ("plain", "b"), ("urgent", "a")] {
+        let payload = json!({ "id": id }).to_string();
+        world.deliver_to(flow, &payload).await?;
+    }
+    for _ in 0..4 {
+        let held = world.peer.until_held(1, PATIENCE).await?;
+        world.peer.let_one_go(&held[0]).await?;
+        soon(async || {
+            let now = world.peer.until_held(0, Duration::ZERO).await?;
+            let gone = !now.iter().any(|it| it.id == held[0].id);
+            Ok(gone.then_some(()))
+        })
+        .await?;
+    }
+    let effects = soon(async || {
+        let effects = world.peer.effects().await?;
+        Ok((effects.len() == 4).then_some(effects))
+    })
+    .await?;
+
+    let bodies: Vec<Value> = effects
+        .iter()
+        .map(|effect| serde_json::from_str(&effect.body))
+        .collect::<Result<_, _>>()?;
+    let order: Vec<&str> = bodies
+        .iter()
+        .filter_map(|body| body["id"].as_str())
+        .collect();
+    assert_eq!(order, ["first", "a", "b", "c"]);
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! Overlap: what becomes of a run while another one of the same object is under way.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::Accepted;
+use semel_model::RunId;
+use semel_model::run::State;
+use semel_store::runs::Standing;
+use semel_store::{gates, journal, runs};
+use serde_json::{Value, json};
+
+use crate::world::{World, soon};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A run tells the peer that it is there, is held, and goes on to a second step.
+const STEPS: &str = "overlap: { key: input.object, policy: POLICY }\nsteps:\n\
+    \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n\
+    \x20 - id: after\n    kv: { set: 'after/${{ input.id }}', value: true }\nresult: input.id\n";
+
+async fn start(policy: &str) -> Result<World> {
+    let world = World::start().await?;
+    world.publish(&STEPS.replace("POLICY", policy)).await?;
+    Ok(world)
+}
+
+async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
+    let payload = json!({ "id": id, "object": object });
+    world.deliver(&payload.to_string()).await
+}
+
+/// Lets the run go on that stands at the peer, once one does.
+async fn let_one_go(world: &World) -> Result<()> {
+    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.let_go().await?;
+    Ok(())
+}
+
+async fn end(world: &World, run: RunId) -> Result<Standing> {
+    let standing = world.engine.await_end(run, PATIENCE).await?;
+    standing.context("a run")
+}
+
+fn fault(standing: &Standing) -> Result<(String, String)> {
+    let fault: Value = serde_json::from_str(standing.fault.as_deref().context("a fault")?)?;
+    let text = |name: &str| fault[name].as_str().unwrap_or_default().to_owned();
+    Ok((text("code"), text("message")))
+}
+
+/// The events of a run's journal, by name.
+pub(crate) async fn events(world: &World, run: RunId) -> Result<Vec<Value>> {
+    let cell = world.engine.cell();
+    let view = runs::find(cell, world.namespace_id, run).await?;
+    let lines = journal::read(cell, view.context("a run")?.born, run).await?;
+    Ok(lines.iter().flat_map(journal::Line::values).collect())
+}
+
+/// Waits until a run's journal says that something happened.
+pub(crate) async fn until(world: &World, run: RunId, event: &str) -> Result<Value> {
+    soon(async || {
+        let events = events(world, run).await?;
+        Ok(events.into_iter().find(|it| it["event"] == event))
+    })
+    .await
+}
+
+/// Who acted at the peer, in order.
+async fn acted(world: &World) -> Result<Vec<String>> {
+    let effects = world.peer.effects().await?;
+    let read = |body: &str| -> Result<String> {
+        let body: Value = serde_json::from_str(body)?;
+        Ok(body["id"].as_str().context("an id")?.to_owned())
+    };
+    effects.iter().map(|effect| read(&effect.body)).collect()
+}
+
+/// Waits until nobody is at any gate.
+pub(crate) async fn until_gates_are_empty(world: &World) -> Result<()> {
+    soon(async || {
+        let client = world.engine.cell().reader().await?;
+        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM departures)
+                         + (SELECT count(*) FROM gates WHERE idle_at IS NULL)";
+        let left: i64 = client.query_one(left, &[]).await?.get(0);
+        Ok((left == 0).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
+    let world = start("queue").await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    let held = until(&world, second.run, "held").await?;
+    let third = deliver(&world, "3", "a").await?;
+    until(&world, third.run, "held").await?;
+    let other = deliver(&world, "4", "b").await?;
+    let both = world.peer.until_held(2, PATIENCE).await?;
+    let id = held["id"].as_str().context("a gate")?.parse()?;
+    let standing = gates::find_standing(world.engine.cell(), id, third.run).await?;
+    for held in both.iter().rev() {
+        world.peer.let_one_go(held).await?;
+    }
+    let ends = [end(&world, other.run).await?, end(&world, first.run).await?];
+    let_one_go(&world).await?;
+    let second = end(&world, second.run).await?;
+    let_one_go(&world).await?;
+    let third = end(&world, third.run).await?;
+
+    assert_eq!(held["gate"], "overlap");
+    assert_eq!(held["behind"], json!(first.run));
+    let standing = standing.context("the third is in line")?;
+    assert_eq!((standing.behind, standing.ahead), (Some(first.run), 1));
+    for standing in ends.iter().chain([&second, &third]) {
+        assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+    }
+    let order = acted(&world).await?;
+    let of_a: Vec<&String> = order.iter().filter(|id| *id != "4").collect();
+    assert_eq!(of_a, ["1", "2", "3"]);
+    until_gates_are_empty(&world).await
+}
+
+#[tokio::test]
+async fn a_run_that_is_skipped_ends_and_names_the_one_under_way() -> Result<()> {
+    let world = start("skip").await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    let skipped = end(&world, second.run).await?;
+    let again = deliver(&world, "2", "a").await?;
+    let_one_go(&world).await?;
+    let first_end = end(&world, first.run).await?;
+    until_gates_are_empty(&world).await?;
+    let third = deliver(&world, "3", "a").await?;
+    let_one_go(&world).await?;
+    let third = end(&world, third.run).await?;
+
+    let (code, message) = fault(&skipped)?;
+    assert_eq!(skipped.state, State::Cancelled);
+    assert_eq!(code, "overlap-skipped");
+    assert!(message.contains(&first.run.to_string()), "{message}");
+    assert_eq!((again.run, again.replayed), (second.run, true));
+    assert_eq!(again.state, State::Cancelled, "a repeat is told the same");
+    assert_eq!(first_end.state, State::Succeeded);
+    assert_eq!(third.state, State::Succeeded);
+    assert_eq!(acted(&world).await?, ["1", "3"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_joins_does_nothing_and_ends_as_the_other() -> Result<()> {
+    let world = start("join").await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    let third = deliver(&world, "3", "a").await?;
+    let joined = until(&world, second.run, "joined").await?;
+    until(&world, third.run, "joined").await?;
+    let_one_go(&world).await?;
+    let ends = [
+        end(&world, first.run).await?,
+        end(&world, second.run).await?,
+        end(&world, third.run).await?,
+    ];
+
+    assert_eq!(joined["run"], json!(first.run));
+    for standing in &ends {
+        assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+        assert_eq!(standing.result.as_deref(), Some("\"1\""));
+    }
+    assert_eq!(acted(&world).await?, ["1"]);
+    until_gates_are_empty(&world).await
+}
+
+#[tokio::test]
+async fn the_newest_run_takes_the_place_once_the_effect_under_way_is_settled() -> Result<()> {
+    let world = start("replace").await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    until(&world, second.run, "held").await?;
+    let third = deliver(&world, "3", "a").await?;
+    until(&world, third.run, "held").await?;
+    let dropped = end(&world, second.run).await?;
+    let still_there = world.peer.until_held(1, PATIENCE).await?.len();
+    let_one_go(&world).await?;
+    let replaced = end(&world, first.run).await?;
+    let_one_go(&world).await?;
+    let newest = end(&world, third.run).await?;
+
+    assert_eq!(still_there, 1, "the effect under way is not cut off");
+    for (standing, by) in [(&dropped, third.run), (&replaced, third.run)] {
+        let (code, message) = fault(standing)?;
+        assert_eq!(standing.state, State::Cancelled);
+        assert_eq!(code, "overlap-replaced");
+        assert!(message.contains(&by.to_string()), "{message}");
+    }
+    assert_eq!(newest.state, State::Succeeded);
+    assert_eq!(acted(&world).await?, ["1", "3"]);
+    let first = events(&world, first.run).await?;
+    assert!(first.iter().any(|event| event["event"] == "done"));
+    until_gates_are_empty(&world).await
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_in_line_lets_the_next_pass() -> Result<()> {
+    let world = start("queue").await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    until(&world, second.run, "held").await?;
+    let third = deliver(&world, "3", "a").await?;
+    until(&world, third.run, "held").await?;
+    let namespace_id = world.namespace_id;
+    world
+        .engine
+        .cancel(namespace_id, second.run, "no longer wanted", "test")
+        .await?;
+    let second = end(&world, second.run).await?;
+    let_one_go(&world).await?;
+    end(&world, first.run).await?;
+    let_one_go(&world).await?;
+    let third = end(&world, third.run).await?;
+
+    assert_eq!(second.state, State::Cancelled);
+    assert_eq!(fault(&second)?.0, "cancelled");
+    assert_eq!(third.state, State::Succeeded);
+    assert_eq!(acted(&world).await?, ["1", "3"]);
+    until_gates_are_empty(&world).await
+}
+
+#[tokio::test]
+async fn a_run_that_is_parked_keeps_its_object_to_itself() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "overlap: { key: input.object, policy: queue }\nsteps:\n\
+        \x20 - id: act\n    http: { post: 'PEER/status/503/plain/act', json: { id: '${{ input.id }}' } }\n    guard: review\n";
+    world.publish(steps).await?;
+
+    let first = deliver(&world, "1", "a").await?;
+    let parked = end(&world, first.run).await?;
+    let second = deliver(&world, "2", "a").await?;
+    let held = until(&world, second.run, "held").await?;
+
+    assert_eq!(parked.state, State::InDoubt);
+    assert_eq!(held["behind"], json!(first.run));
+    assert_eq!(acted(&world).await?, ["1"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
+    let world = start("queue").await?;
+    let first = deliver(&world, "1", "a").await?;
+    world.peer.until_held(1, PATIENCE).await?;
+    let second = deliver(&world, "2", "a").await?;
+    let held = until(&world, second.run, "held").await?;
+    let gate: semel_model::GateId = held["id"].as_str().context("a gate")?.parse()?;
+
+    // As if whoever ended the first had called the next and died before it told anybody.
+    let client = world.engine.cell().reader().await?;
+    client
+        .execute(
+            "UPDATE tickets SET place = 'called', summoned_at = moment() - interval '3 seconds'
+              WHERE gate_id = $1 AND run_id = $2",
+            &[gate.as_uuid(), second.run.as_uuid()],
+        )
+        .await?;
+    client
+        .execute(
+            "UPDATE gates SET called = called + 1 WHERE id = $1",
+            &[gate.as_uuid()],
+        )
+        .await?;
+    drop(client);
+    world.peer.until_held(2, PATIENCE).await?;
+    // As if whoever ended this one had died before it left.
+    let stray = RunId::from_uuid(uuid::Uuid::from_u128(7));
+    let client = world.engine.cell().reader().await?;
+    let texts = [
+        "INSERT INTO tickets (gate_id, run_id, place, accepted_at)
+         VALUES ($1, $2, 'inside', moment() - interval '1 hour')",
+        "INSERT INTO departures (gate_id, run_id, at) VALUES ($1, $2, moment() - interval '3 seconds')",
+    ];
+    for text in texts {
+        let values = [gate.as_uuid(), stray.as_uuid()];
+        client.execute(text, &values.map(|it| it as _)).await?;
+    }
+    drop(client);
+    world.peer.let_go().await?;
+
+    for run in [first.run, second.run] {
+        assert_eq!(end(&world, run).await?.state, State::Succeeded);
+    }
+    soon(async || {
+        let client = world.engine.cell().reader().await?;
+        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM departures)";
+        let left: i64 = client.query_one(left, &[]).await?.get(0);
+        Ok((left == 0).then_some(()))
+    })
+    .await
+}

@@ -1,0 +1,45 @@
+//! Gates, lowered: `overlap`, `limit` and `order`.
+
+use semel_model::gate::{Policy, Rate};
+
+use crate::release::{Limit, Order, Overlap};
+use crate::tree::Record;
+
+pub(super) fn overlap(flow: &Record) -> Option<Overlap> {
+    let record = flow.map("overlap")?;
+    let policy = match record.word("policy")? {
+        "skip" => Policy::Skip,
+        "join" => Policy::Join,
+        "replace" => Policy::Replace,
+        _ => Policy::Queue,
+    };
+    Some(Overlap {
+        key: record.expr("key").map(|placed| placed.expr.clone()),
+        policy,
+    })
+}
+
+pub(super) fn limit(flow: &Record) -> Option<Limit> {
+    let record = flow.map("limit")?;
+    let count = |name: &str| {
+        let number = record.whole(name)?;
+        u32::try_from(number).ok()
+    };
+    let rate = count("rate").zip(record.span_of("per"));
+    let priority = record.whole("priority").unwrap_or_default();
+    Some(Limit {
+        key: record.expr("key").map(|placed| placed.expr.clone()),
+        at_once: count("at_once"),
+        rate: rate.map(|(most, per)| Rate { most, per }),
+        debounce: record.span_of("debounce"),
+        priority: i8::try_from(priority).unwrap_or_default(),
+    })
+}
+
+pub(super) fn order(trigger: &Record) -> Option<Order> {
+    let record = trigger.map("order")?;
+    Some(Order {
+        object: record.expr("object")?.expr.clone(),
+        version: record.expr("version")?.expr.clone(),
+    })
+}

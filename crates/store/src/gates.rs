@@ -1,0 +1,194 @@
+//! The `gates`, `tickets` and `starts` tables: who is inside, who waits, and when starts are free.
+//!
+//! Visits to many gates are one transaction. It holds each gate's row first, in the order of their
+//! identities, reads the tickets that the visits can concern, has each gate's [`Book`] decide, and
+//! writes down what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A visit may
+//! be submitted twice: who is inside is told so again, who has left is gone.
+//!
+//! Nothing here touches a run. Who has to look at a gate is handed back as [`Summons`]; a ticket
+//! stays summoned until its run has come, so that a summons which was lost is found again.
+
+use jiff::Timestamp;
+use semel_model::gate::{Place, Summons, Ticket};
+use semel_model::{GateId, RunId};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+mod pages;
+mod visiting;
+
+pub use visiting::{Answer, Call, Visiting, start_visiting};
+
+/// Who has to be told for longer than that was not told.
+const OVERDUE: &str = "
+    WITH late AS (
+        SELECT gate_id, run_id
+          FROM tickets
+         WHERE summoned_at < moment() - interval '2 seconds'
+         ORDER BY summoned_at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED)
+    UPDATE tickets t
+       SET summoned_at = greatest(moment(), t.ready_at)
+      FROM late
+     WHERE t.gate_id = late.gate_id AND t.run_id = late.run_id
+ RETURNING t.run_id, greatest(moment(), t.ready_at)";
+
+const FIND: &str = "
+    SELECT run_id, place::text, accepted_at, since, behind, ready_at, summoned_at IS NOT NULL
+      FROM tickets
+     WHERE gate_id = $1 AND run_id = $2";
+
+const HOLDER: &str = "
+    SELECT run_id
+      FROM tickets
+     WHERE gate_id = $1 AND place IN ('inside', 'called')
+     ORDER BY accepted_at, run_id
+     LIMIT 1";
+
+const AHEAD: &str = "
+    SELECT count(*)
+      FROM (SELECT 1
+              FROM tickets
+             WHERE gate_id = $1 AND place = 'waiting' AND (accepted_at, run_id) < ($2, $3)
+             LIMIT $4) AS ahead";
+
+/// A gate whose starts no longer count, and that nobody is at.
+const FORGET: &str = "
+    WITH idle AS (
+        SELECT id
+          FROM gates g
+         WHERE g.idle_at < moment() AND g.inside = 0 AND g.called = 0
+           AND NOT EXISTS (SELECT 1 FROM tickets t WHERE t.gate_id = g.id)
+         ORDER BY g.idle_at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED),
+    forgotten AS (
+        DELETE FROM starts s USING idle WHERE s.gate_id = idle.id)
+    DELETE FROM gates g USING idle WHERE g.id = idle.id";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    OVERDUE,
+    FIND,
+    HOLDER,
+    AHEAD,
+    FORGET,
+    pages::HOLD,
+    pages::OWN,
+    pages::LINE,
+    pages::OTHERS,
+    pages::JOINED,
+    pages::PAST,
+    pages::PUT,
+    pages::REMOVE,
+    pages::KEEP,
+    pages::CLOSE,
+    pages::START,
+    pages::PASS,
+];
+
+/// The most who are told again in one go.
+const OVERDUE_MAX: i64 = 256;
+
+/// The most who are counted ahead of a run.
+pub const AHEAD_MAX: i64 = 1_000;
+
+/// Those who were called and did not come.
+pub async fn list_overdue(cell: &Cell) -> Result<Vec<Summons>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(OVERDUE).await?;
+    let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| Summons {
+            run: RunId::from_uuid(row.get(0)),
+            at: row.get(1),
+        })
+        .collect())
+}
+
+/// A run's place at a gate, where it has one.
+pub async fn find_ticket(
+    cell: &Cell,
+    gate: GateId,
+    run: RunId,
+) -> Result<Option<Ticket>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(FIND).await?;
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [gate.as_uuid(), run.as_uuid()];
+    let row = client.query_opt(&statement, &values).await?;
+    Ok(row.as_ref().map(|row| read_ticket(row, 0)))
+}
+
+/// A run's place at a gate as people see it.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Where it stands.
+    pub place: Place,
+    /// A run that is inside.
+    pub behind: Option<RunId>,
+    /// How many are before it in line, up to [`AHEAD_MAX`].
+    pub ahead: i64,
+    /// When it may come, where that is known.
+    pub ready_at: Option<Timestamp>,
+}
+
+/// How a run stands at a gate; nothing where it is not there.
+pub async fn find_standing(
+    cell: &Cell,
+    gate: GateId,
+    run: RunId,
+) -> Result<Option<Standing>, ReadError> {
+    let Some(ticket) = find_ticket(cell, gate, run).await? else {
+        return Ok(None);
+    };
+    let client = cell.reader().await?;
+    let holder = client.query_opt(HOLDER, &[gate.as_uuid()]).await?;
+    let ahead = client
+        .query_one(
+            AHEAD,
+            &[
+                gate.as_uuid(),
+                &ticket.accepted_at,
+                run.as_uuid(),
+                &AHEAD_MAX,
+            ],
+        )
+        .await?
+        .get(0);
+    let inside = holder.map(|row| RunId::from_uuid(row.get(0)));
+    let behind = match ticket.place {
+        Place::Joining | Place::Dropped => ticket.behind,
+        Place::Waiting | Place::Resting | Place::Called | Place::Inside => inside,
+    };
+    Ok(Some(Standing {
+        place: ticket.place,
+        behind: behind.filter(|behind| *behind != run),
+        ahead,
+        ready_at: ticket.ready_at,
+    }))
+}
+
+/// Forgets gates whose starts no longer count.
+pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+    Ok(cell.reader().await?.execute(FORGET, &[&most]).await?)
+}
+
+/// Reads a ticket whose columns begin at `at`.
+fn read_ticket(row: &Row, at: usize) -> Ticket {
+    let place: &str = row.get(at + 1);
+    let Ok(place) = place.parse() else {
+        unreachable!("no ticket has the place {place}")
+    };
+    Ticket {
+        run: RunId::from_uuid(row.get(at)),
+        place,
+        accepted_at: row.get(at + 2),
+        since: row.get(at + 3),
+        behind: row.get::<_, Option<Uuid>>(at + 4).map(RunId::from_uuid),
+        ready_at: row.get(at + 5),
+        summoned: row.get(at + 6),
+    }
+}

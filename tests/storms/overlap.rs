@@ -1,0 +1,416 @@
+//! Overlap under fire: for each policy many deliveries of many keys, while servers are killed.
+//!
+//! Every run tells the destination that it begins, is slow, and tells it that it is done. Whether two
+//! runs of one key were ever under way together is judged by what the destination saw and by what the
+//! journals say, never by the tables of the gates.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use semel_testkit::{Client, Cluster, Connection, Options, Peer, Program};
+use serde_json::{Value, json};
+use tokio::sync::RwLock;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::servers::{Home, Served, serve};
+
+/// The policies, as authors write them.
+pub(crate) const POLICIES: [&str; 4] = ["queue", "skip", "join", "replace"];
+
+/// How many keys there are, and how often each is delivered, unless the environment says otherwise.
+const KEYS: usize = 60;
+const TIMES: usize = 8;
+
+/// How often a server is killed.
+const KILL_EVERY: Duration = Duration::from_secs(2);
+
+/// The servers' lease.
+const LEASE: &str = "2s";
+
+const SENDERS: usize = 16;
+
+/// How long a sender rests before it tries again.
+const REST: Duration = Duration::from_millis(40);
+
+/// How long the runs may take to end after the last delivery.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// A destination that honours keys sees each call of a run once, so calls can be counted there.
+pub(crate) const FLOW: &str = "flow: NAME
+trigger:
+  webhook: { auth: none, key: input.id }
+retry: { attempts: 100, first: 100ms, most: 1s, within: 1h }
+overlap: { key: input.object, policy: NAME }
+steps:
+  - id: begin
+    http: { post: 'PEER/keyed/begin', json: { id: '${{ input.id }}' } }
+    guard: key
+  - id: work
+    http: { post: 'PEER/slow/3/keyed/work', json: { id: '${{ input.id }}' } }
+    guard: key
+  - id: done
+    http: { post: 'PEER/keyed/done', json: { id: '${{ input.id }}' } }
+    guard: key
+result: input.id
+";
+
+/// What is delivered, by whom and to whom.
+struct Load {
+    servers: RwLock<Vec<Arc<Client>>>,
+    deliveries: Vec<(String, usize, usize)>,
+    next: AtomicUsize,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_two_runs_of_one_key_at_once_and_none_lost() -> Result<()> {
+    let (keys, times) = (
+        size("SEMEL_OVERLAP_KEYS", KEYS),
+        size("SEMEL_OVERLAP_TIMES", TIMES),
+    );
+    let cluster = Cluster::start(Options::durable()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        servers.push(serve(Program::semel()?, &home.url(), LEASE).await?);
+    }
+    for policy in POLICIES {
+        let source = FLOW.replace("NAME", policy).replace("PEER", &peer.url(""));
+        home.publish(&servers[0], policy, &source).await?;
+    }
+    sleep(Duration::from_secs(2)).await;
+    let client = home.connect().await?;
+    let mut chance = Chance::new("overlap");
+    let mut figures = Vec::new();
+    for policy in POLICIES {
+        let begun = Instant::now();
+        peer.reset().await?;
+        let deliveries = deal(policy, keys, times, &mut chance);
+        let kills = storm(&home, &mut servers, deliveries, &mut chance).await?;
+        until_quiet(&client, policy).await?;
+        let figure = check(&client, &peer, policy, keys, times).await?;
+        println!(
+            "{policy}: {figure}, {kills} kills, {:.0} s",
+            begun.elapsed().as_secs_f64()
+        );
+        figures.push(
+            json!({ "policy": policy, "keys": keys, "deliveries": keys * times,
+            "kills": kills, "took_s": begun.elapsed().as_secs(), "ends": figure,
+            "two_at_once": 0, "lost": 0 }),
+        );
+    }
+    empty(&client).await?;
+    keep(&json!(figures))
+}
+
+fn size(variable: &str, otherwise: usize) -> usize {
+    let given = std::env::var(variable).ok();
+    given
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(otherwise)
+}
+
+/// Every delivery once, shuffled.
+fn deal(
+    policy: &str,
+    keys: usize,
+    times: usize,
+    chance: &mut Chance,
+) -> Vec<(String, usize, usize)> {
+    let mut deliveries: Vec<(String, usize, usize)> = (0..keys * times)
+        .map(|index| (policy.to_owned(), index % keys, index / keys))
+        .collect();
+    chance.shuffle(&mut deliveries);
+    deliveries
+}
+
+/// Delivers everything while servers are killed; tells how many were.
+async fn storm(
+    home: &Home,
+    servers: &mut [Served],
+    deliveries: Vec<(String, usize, usize)>,
+    chance: &mut Chance,
+) -> Result<usize> {
+    let load = Arc::new(Load {
+        servers: RwLock::new(servers.iter().map(|server| server.client.clone()).collect()),
+        deliveries,
+        next: AtomicUsize::new(0),
+    });
+    let over = Arc::new(AtomicBool::new(false));
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|_| tokio::spawn(send(load.clone())))
+        .collect();
+    let watch = {
+        let over = over.clone();
+        tokio::spawn(async move {
+            for sender in senders {
+                sender.await??;
+            }
+            over.store(true, Ordering::SeqCst);
+            Ok::<(), anyhow::Error>(())
+        })
+    };
+    let mut kills = 0;
+    loop {
+        sleep(KILL_EVERY).await;
+        let index = chance.below(servers.len());
+        servers[index].process.sigkill()?;
+        kills += 1;
+        servers[index] = serve(Program::semel()?, &home.url(), LEASE).await?;
+        load.servers.write().await[index] = servers[index].client.clone();
+        if over.load(Ordering::SeqCst) || watch.is_finished() {
+            break;
+        }
+    }
+    watch.await??;
+    Ok(kills)
+}
+
+async fn send(load: Arc<Load>) -> Result<()> {
+    loop {
+        let index = load.next.fetch_add(1, Ordering::SeqCst);
+        let Some((policy, key, time)) = load.deliveries.get(index) else {
+            return Ok(());
+        };
+        let body = json!({ "id": format!("{policy}-{key}-{time}"), "object": format!("k{key}") });
+        let path = format!("/hooks/default/{policy}");
+        let mut turn = index;
+        loop {
+            let client = {
+                let servers = load.servers.read().await;
+                servers[turn % servers.len()].clone()
+            };
+            turn += 1;
+            match client.post(&path, body.to_string()).await {
+                Ok(answer) if answer.status.is_success() => break,
+                Ok(answer) => ensure!(answer.status.is_server_error(), "{}", answer.text()),
+                Err(_) => {}
+            }
+            sleep(REST).await;
+        }
+    }
+}
+
+async fn until_quiet(client: &Connection, policy: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = client
+            .query_one(
+                "SELECT count(*) FROM runs r JOIN releases l ON l.id = r.release_id
+                   JOIN flows f ON f.id = l.flow_id WHERE f.name = $1 AND r.ended_at IS NULL",
+                &[&policy],
+            )
+            .await?;
+        let left: i64 = left.get(0);
+        if left == 0 {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!(
+                "{left} runs of {policy} do not end: {}",
+                stuck(client).await?
+            );
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// What the tables say of somebody who does not end.
+async fn stuck(client: &Connection) -> Result<String> {
+    let rows = client
+        .query(
+            "SELECT r.id::text, q.stage::text, q.due_at::text, q.holder::text, t.place::text,
+                    t.behind::text, t.summoned_at::text
+               FROM runs r JOIN queue q ON q.run_id = r.id LEFT JOIN tickets t ON t.run_id = r.id
+              LIMIT 5",
+            &[],
+        )
+        .await?;
+    let mut lines = Vec::new();
+    for row in &rows {
+        let columns = (0..7).map(|index| row.get::<_, Option<String>>(index));
+        let columns = columns.map(|text| text.unwrap_or_else(|| "-".to_owned()));
+        lines.push(columns.collect::<Vec<_>>().join(" "));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// What became of a policy's runs. None is lost, and no two of one key were under way together.
+async fn check(
+    client: &Connection,
+    peer: &Peer,
+    policy: &str,
+    keys: usize,
+    times: usize,
+) -> Result<Value> {
+    let ends = check_runs(client, policy, keys * times).await?;
+    check_journal(client, policy).await?;
+    check_peer(peer, &ends).await?;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (state, code) in ends.values() {
+        let name = match code.is_empty() {
+            true => state.clone(),
+            false => code.clone(),
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut acted: HashMap<&str, usize> = HashMap::new();
+    for (id, (state, _)) in &ends {
+        let key = id.rsplit_once('-').map_or("", |(key, _)| key);
+        *acted.entry(key).or_default() += usize::from(state == "succeeded");
+    }
+    ensure!(
+        acted.len() == keys && acted.values().all(|count| *count > 0),
+        "{policy}: every key has a run that succeeded"
+    );
+    if policy == "queue" {
+        ensure!(
+            counts.get("succeeded") == Some(&(keys * times)),
+            "{counts:?}"
+        );
+    }
+    Ok(json!(counts))
+}
+
+/// Every delivery has one run, and it ended as its policy allows.
+pub(crate) async fn check_runs(
+    client: &Connection,
+    policy: &str,
+    wanted: usize,
+) -> Result<HashMap<String, (String, String)>> {
+    let rows = client
+        .query(
+            "SELECT convert_from(r.key, 'UTF8'), r.state::text, coalesce(r.fault ->> 'code', '')
+               FROM runs r JOIN releases l ON l.id = r.release_id JOIN flows f ON f.id = l.flow_id
+              WHERE f.name = $1",
+            &[&policy],
+        )
+        .await?;
+    ensure!(
+        rows.len() == wanted,
+        "{policy}: {} of {wanted} runs",
+        rows.len()
+    );
+    let mut ends = HashMap::new();
+    for row in &rows {
+        let (id, state, code): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+        let fine = matches!(
+            (policy, state.as_str(), code.as_str()),
+            (_, "succeeded", "")
+                | ("skip", "cancelled", "overlap-skipped")
+                | ("replace", "cancelled", "overlap-replaced")
+        );
+        ensure!(fine, "{id} is {state}: {code}");
+        ensure!(ends.insert(id, (state, code)).is_none(), "a run twice");
+    }
+    Ok(ends)
+}
+
+/// From the first intent to the end of a run no other of its key is under way.
+pub(crate) async fn check_journal(client: &Connection, policy: &str) -> Result<()> {
+    let rows = client
+        .query(
+            "SELECT regexp_replace(convert_from(r.key, 'UTF8'), '-[0-9a-z]+$', ''),
+                    convert_from(r.key, 'UTF8'),
+                    extract(epoch FROM min(j.at))::float8, extract(epoch FROM max(j.at))::float8
+               FROM runs r JOIN releases l ON l.id = r.release_id JOIN flows f ON f.id = l.flow_id
+               JOIN journal j ON j.run_id = r.id
+              WHERE f.name = $1
+                AND (j.events::text LIKE '%\"intended\"%' OR j.events::text LIKE '%\"done\"%')
+              GROUP BY 1, 2 ORDER BY 1, 3",
+            &[&policy],
+        )
+        .await?;
+    let mut last: Option<(String, String, f64)> = None;
+    for row in &rows {
+        let (key, id, first, end): (String, String, f64, f64) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        if let Some((other, before, until)) = &last
+            && *other == key
+        {
+            ensure!(first >= *until, "{id} began while {before} was under way");
+        }
+        last = Some((key, id, end));
+    }
+    ensure!(!rows.is_empty(), "the journals were read");
+    Ok(())
+}
+
+/// The destination saw the runs of a key one after the other, each whole unless it gave way.
+pub(crate) async fn check_peer(
+    peer: &Peer,
+    ends: &HashMap<String, (String, String)>,
+) -> Result<()> {
+    let mut under_way: HashMap<String, (String, usize)> = HashMap::new();
+    let mut calls: HashMap<String, usize> = HashMap::new();
+    for effect in peer.effects().await? {
+        let body: Value = serde_json::from_str(&effect.body)?;
+        let id = body["id"].as_str().context("an id")?.to_owned();
+        let (key, _) = id.rsplit_once('-').context("a key")?;
+        let step = match effect.path.rsplit('/').next() {
+            Some("begin") => 1,
+            Some("work") => 2,
+            _ => 3,
+        };
+        let seen = calls.entry(id.clone()).or_default();
+        ensure!(step == *seen + 1, "{id}: call {step} after {seen}");
+        *seen = step;
+        let (other, _) = under_way
+            .entry(key.to_owned())
+            .or_insert_with(|| (id.clone(), step));
+        if *other != id {
+            ensure!(step == 1, "{id} goes on at call {step} after {other}");
+            let over = calls.get(other.as_str()).copied().unwrap_or_default();
+            let gave_way = ends
+                .get(other.as_str())
+                .is_some_and(|(state, _)| state == "cancelled");
+            ensure!(
+                over == 3 || gave_way,
+                "{id} began while {other} was at call {over}"
+            );
+        }
+        under_way.insert(key.to_owned(), (id, step));
+    }
+    for (id, (state, _)) in ends {
+        let joined = id.starts_with("join") && !calls.contains_key(id);
+        let count = calls.get(id).copied().unwrap_or_default();
+        let fine = match state.as_str() {
+            "succeeded" => count == 3 || joined,
+            // A run that was skipped never begins; one that was replaced may have.
+            _ => count == 0 || id.starts_with("replace"),
+        };
+        ensure!(fine, "{id} is {state} after {count} calls");
+    }
+    Ok(())
+}
+
+/// Nobody is left at any gate.
+pub(crate) async fn empty(client: &Connection) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM gates)
+                         + (SELECT count(*) FROM departures)";
+        let left: i64 = client.query_one(left, &[]).await?.get(0);
+        if left == 0 {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{left} rows are left at the gates"
+        );
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Keeps the figures where a long campaign asks for them.
+fn keep(figures: &Value) -> Result<()> {
+    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
+        let page = std::path::Path::new(&folder).join("overlap.json");
+        std::fs::write(page, format!("{figures:#}\n"))?;
+    }
+    Ok(())
+}
