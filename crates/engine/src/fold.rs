@@ -5,9 +5,11 @@
 
 mod effect;
 mod part;
+mod resume;
 
 pub use effect::Standing;
 pub use part::{Around, Fan, Part};
+use resume::goes_on;
 
 use jiff::Timestamp;
 use semel_flow::release::Wait;
@@ -379,39 +381,4 @@ impl RunState {
             fault,
         });
     }
-
-    /// A person lets the run go on: what had given up or failed may be tried again at once.
-    fn resumed(&mut self, at: Timestamp) {
-        self.parked = false;
-        if std::mem::take(&mut self.ended) {
-            // It left its gates by its end.
-            self.admitted.clear();
-            self.held = None;
-            self.reopened = true;
-        }
-        match &mut self.current {
-            Current::Effect(standing) => {
-                standing.retry_at = Some(at);
-                if let Entry::Failed(effect) = &standing.entry {
-                    standing.entry = Entry::Retrying(effect.clone().reopened());
-                }
-            }
-            Current::Reading(reading) => {
-                reading.retry_at = Some(at);
-                reading.attempts = 0;
-                reading.since = at;
-            }
-            Current::Broken(_) => self.current = Current::Fresh,
-            Current::Fan(fan) => fan.stopped = None,
-            Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
-        }
-    }
-}
-
-/// Whether a run goes on where a wait of this step ran out.
-fn goes_on(step: &Step) -> bool {
-    matches!(
-        &step.action,
-        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
-    )
 }

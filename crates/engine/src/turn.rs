@@ -16,7 +16,6 @@ use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
-use semel_store::queue::Taken;
 use semel_store::runs::Stage;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -29,15 +28,15 @@ use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::gates::Gate;
 use crate::lease::Tenure;
-use crate::lineage;
 use crate::outside::Outside;
 use crate::vault::Linked;
 use fan::Fanned;
-use views::{Views, views};
+use views::Views;
 
 mod fan;
 mod gate;
 mod large;
+mod load;
 mod notes;
 mod opening;
 mod reads;
@@ -46,6 +45,7 @@ mod views;
 mod world;
 mod write;
 
+pub(crate) use load::{Begun, Fresh};
 use notes::Notes;
 pub(crate) use opening::Opening;
 
@@ -95,108 +95,6 @@ pub enum Stop {
 }
 
 impl Turn {
-    /// A run that this process has just accepted.
-    pub(crate) fn begin(
-        inner: Arc<Inner>,
-        release: Arc<Release>,
-        tenure: Arc<Tenure>,
-        permit: OwnedSemaphorePermit,
-        fresh: Fresh,
-    ) -> Self {
-        let Fresh {
-            run,
-            key,
-            born,
-            accepted_at,
-            begun,
-        } = fresh;
-        let (state, notes, opening, views) = match begun {
-            Begun::With(opening) => {
-                let Opening {
-                    state,
-                    notes,
-                    call,
-                    views,
-                } = *opening;
-                (state, notes, Some(call), views)
-            }
-            Begun::At(state) => {
-                let views = views(&inner, &release, &state, &key);
-                (*state, Notes::default(), None, views)
-            }
-        };
-        Self {
-            carried: inner.ends.carry(run),
-            inner,
-            release,
-            tenure,
-            _permit: permit,
-            run,
-            key,
-            born,
-            accepted_at,
-            gates: None,
-            epoch: 1,
-            seq: 1,
-            takes: 1,
-            state,
-            views,
-            opening,
-            answers: Vec::new(),
-            evidence: Vec::new(),
-            outside: Outside::Nothing,
-            cancel: false,
-            recorded_parked: false,
-            notes,
-            unrecorded: None,
-            settled: false,
-        }
-    }
-
-    /// A run that was taken from the queue: its journal is folded.
-    pub(crate) async fn load(
-        inner: Arc<Inner>,
-        taken: Taken,
-        tenure: Arc<Tenure>,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<Self, String> {
-        let release = inner
-            .catalogue
-            .get(taken.release_id)
-            .await
-            .map_err(|error| error.to_string())?
-            .ok_or("its release cannot be read")?;
-        let accepted_at = taken.journal.first().map(|line| line.at);
-        let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
-        let fresh = Fresh {
-            run: taken.run,
-            key: taken.key,
-            born: taken.born,
-            accepted_at: accepted_at.ok_or("its journal cannot be read")?,
-            begun: Begun::At(Box::new(state)),
-        };
-        let mut turn = Self::begin(inner, release, tenure, permit, fresh);
-        turn.epoch = taken.epoch;
-        turn.seq = taken.seq;
-        turn.takes = taken.takes;
-        turn.cancel = taken.cancel;
-        turn.recorded_parked = turn.state.parked;
-        turn.notes.follow(&turn.release.flow, &turn.state);
-        let outside = turn.inner.look_outside(&turn.state).await;
-        turn.outside = outside.map_err(|error| error.to_string())?;
-        turn.answers = taken
-            .answers
-            .into_iter()
-            .map(|it| (it.wait, it.payload))
-            .collect();
-        turn.evidence = taken
-            .evidence
-            .into_iter()
-            .map(|it| (it.effect, it.response))
-            .collect();
-        Ok(turn)
-    }
-
     /// Carries the run on until it ends, sleeps or is lost.
     pub(crate) async fn drive(mut self) {
         let gone = if self.takes > TAKES_MAX {
@@ -371,23 +269,6 @@ impl Drop for Turn {
             self.inner.hand_back(self.run, self.tenure.session);
         }
     }
-}
-
-/// A run that has just begun, or was folded from its journal.
-pub(crate) struct Fresh {
-    pub(crate) run: RunId,
-    pub(crate) key: Key,
-    pub(crate) born: Date,
-    pub(crate) accepted_at: Timestamp,
-    pub(crate) begun: Begun,
-}
-
-/// Where a turn begins.
-pub(crate) enum Begun {
-    /// With an intent that was accepted together with the run.
-    With(Box<Opening>),
-    /// Where the journal says.
-    At(Box<RunState>),
 }
 
 /// How a run ended, as the record keeps it.

@@ -3,13 +3,16 @@
 //! Taking goes by due time, in batches, one taker per process. A million sleepers stand behind
 //! the end of the index that is read, so they cost nothing.
 
+mod call;
+
+pub use call::{give_head_start, summon};
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::gate::Summons;
 use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -114,20 +117,6 @@ const CANCEL: &str = "
 const WAKE: &str = "
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
-/// Whoever holds a run looks at the gate again before the run sleeps.
-const SUMMON: &str = "
-    UPDATE queue q
-       SET due_at = least(q.due_at, t.at),
-           stage = CASE WHEN t.at <= moment() THEN 'ready' ELSE q.stage END
-      FROM unnest($1::uuid[], $2::timestamptz[]) AS t (run_id, at)
-     WHERE q.run_id = t.run_id AND q.holder IS NULL AND q.due_at > t.at";
-
-/// Only a run that has not begun: what waits for a timer is not due sooner.
-const HEAD_START: &str = "
-    UPDATE queue
-       SET due_at = due_at - make_interval(secs => $2)
-     WHERE run_id = $1 AND holder IS NULL AND seq = 1 AND stage = 'ready'";
-
 const DEPTH: &str = "
     SELECT count(*) FILTER (WHERE holder IS NOT NULL),
            count(*) FILTER (WHERE holder IS NULL AND due_at <= moment())
@@ -146,8 +135,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     SLEEP_ON,
     CANCEL,
     WAKE,
-    SUMMON,
-    HEAD_START,
+    call::SUMMON,
+    call::HEAD_START,
     DEPTH,
 ];
 
@@ -432,24 +421,6 @@ pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bo
 /// Makes a run due now, unless somebody holds it.
 pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
     cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
-    Ok(())
-}
-
-/// Has runs look at their gate, each at its time, unless somebody holds them.
-pub async fn summon(cell: &Cell, summons: &[Summons]) -> Result<(), ReadError> {
-    let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
-    let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
-    let client = cell.reader().await?;
-    let statement = client.prepare_cached(SUMMON).await?;
-    client.execute(&statement, &[&runs, &times]).await?;
-    Ok(())
-}
-
-/// Moves a run that waits to begin forward or, where it is negative, back among those that are due.
-pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
-    let statement = client.prepare_cached(HEAD_START).await?;
-    client.execute(&statement, &[run.as_uuid(), &secs]).await?;
     Ok(())
 }
 

@@ -17,24 +17,15 @@ use semel_store::tasks::TaskChange;
 
 mod outside;
 mod points;
+mod transition;
 mod words;
+
+pub(super) use transition::Identity;
 
 use words::{is_callback, to_text, topic, without_nul};
 
 use super::{end_state, parked_state};
 use crate::fold::{Current, RunState};
-
-/// Whose transition it is, and under which lease.
-pub(super) struct Identity {
-    pub(super) run: RunId,
-    pub(super) born: Date,
-    pub(super) namespace_id: i32,
-    pub(super) holder: SessionId,
-    pub(super) epoch: i64,
-    pub(super) seq: i32,
-    pub(super) saw_cancel: bool,
-    pub(super) is_part: bool,
-}
 
 /// What happened since the last write.
 #[derive(Default)]
@@ -320,40 +311,6 @@ impl Notes {
             result: None,
             fault: None,
         });
-    }
-
-    /// Everything noted, as one transition.
-    pub(super) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
-        let Identity {
-            run,
-            born,
-            namespace_id,
-            holder,
-            epoch,
-            seq,
-            saw_cancel,
-            is_part,
-        } = identity;
-        Transition {
-            run,
-            born,
-            namespace_id,
-            holder,
-            epoch,
-            seq,
-            events: std::mem::take(&mut self.events),
-            effects: std::mem::take(&mut self.effects),
-            waits: std::mem::take(&mut self.waits),
-            tasks: std::mem::take(&mut self.tasks),
-            approvals: std::mem::take(&mut self.approvals),
-            kv: self.kv.take(),
-            emitted: std::mem::take(&mut self.emitted),
-            departs: std::mem::take(&mut self.departs),
-            record: self.record.take(),
-            saw_cancel,
-            is_part,
-            lease,
-        }
     }
 
     fn settle(&mut self, state: effect::State) {

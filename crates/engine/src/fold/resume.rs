@@ -1,0 +1,45 @@
+//! Going on: after a person let the run, and where a wait ran out.
+
+use jiff::Timestamp;
+use semel_flow::release::Wait;
+use semel_flow::{Action, Step};
+use semel_model::effect::Entry;
+
+use super::{Current, RunState};
+
+impl RunState {
+    /// A person lets the run go on: what had given up or failed may be tried again at once.
+    pub(super) fn resumed(&mut self, at: Timestamp) {
+        self.parked = false;
+        if std::mem::take(&mut self.ended) {
+            // It left its gates by its end.
+            self.admitted.clear();
+            self.held = None;
+            self.reopened = true;
+        }
+        match &mut self.current {
+            Current::Effect(standing) => {
+                standing.retry_at = Some(at);
+                if let Entry::Failed(effect) = &standing.entry {
+                    standing.entry = Entry::Retrying(effect.clone().reopened());
+                }
+            }
+            Current::Reading(reading) => {
+                reading.retry_at = Some(at);
+                reading.attempts = 0;
+                reading.since = at;
+            }
+            Current::Broken(_) => self.current = Current::Fresh,
+            Current::Fan(fan) => fan.stopped = None,
+            Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
+        }
+    }
+}
+
+/// Whether a run goes on where a wait of this step ran out.
+pub(super) fn goes_on(step: &Step) -> bool {
+    matches!(
+        &step.action,
+        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
+    )
+}

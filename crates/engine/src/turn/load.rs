@@ -1,0 +1,141 @@
+//! Where a turn begins: with a run that was just accepted, or with one that was taken.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use semel_model::{Key, RunId};
+use semel_store::queue::Taken;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Turn;
+use super::notes::Notes;
+use super::opening::Opening;
+use super::views::views;
+use crate::catalogue::Release;
+use crate::engine::Inner;
+use crate::fold::RunState;
+use crate::lease::Tenure;
+use crate::lineage;
+use crate::outside::Outside;
+
+impl Turn {
+    /// A run that this process has just accepted.
+    pub(crate) fn begin(
+        inner: Arc<Inner>,
+        release: Arc<Release>,
+        tenure: Arc<Tenure>,
+        permit: OwnedSemaphorePermit,
+        fresh: Fresh,
+    ) -> Self {
+        let Fresh {
+            run,
+            key,
+            born,
+            accepted_at,
+            begun,
+        } = fresh;
+        let (state, notes, opening, views) = match begun {
+            Begun::With(opening) => {
+                let Opening {
+                    state,
+                    notes,
+                    call,
+                    views,
+                } = *opening;
+                (state, notes, Some(call), views)
+            }
+            Begun::At(state) => {
+                let views = views(&inner, &release, &state, &key);
+                (*state, Notes::default(), None, views)
+            }
+        };
+        Self {
+            carried: inner.ends.carry(run),
+            inner,
+            release,
+            tenure,
+            _permit: permit,
+            run,
+            key,
+            born,
+            accepted_at,
+            gates: None,
+            epoch: 1,
+            seq: 1,
+            takes: 1,
+            state,
+            views,
+            opening,
+            answers: Vec::new(),
+            evidence: Vec::new(),
+            outside: Outside::Nothing,
+            cancel: false,
+            recorded_parked: false,
+            notes,
+            unrecorded: None,
+            settled: false,
+        }
+    }
+
+    /// A run that was taken from the queue: its journal is folded.
+    pub(crate) async fn load(
+        inner: Arc<Inner>,
+        taken: Taken,
+        tenure: Arc<Tenure>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, String> {
+        let release = inner
+            .catalogue
+            .get(taken.release_id)
+            .await
+            .map_err(|error| error.to_string())?
+            .ok_or("its release cannot be read")?;
+        let accepted_at = taken.journal.first().map(|line| line.at);
+        let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
+        let fresh = Fresh {
+            run: taken.run,
+            key: taken.key,
+            born: taken.born,
+            accepted_at: accepted_at.ok_or("its journal cannot be read")?,
+            begun: Begun::At(Box::new(state)),
+        };
+        let mut turn = Self::begin(inner, release, tenure, permit, fresh);
+        turn.epoch = taken.epoch;
+        turn.seq = taken.seq;
+        turn.takes = taken.takes;
+        turn.cancel = taken.cancel;
+        turn.recorded_parked = turn.state.parked;
+        turn.notes.follow(&turn.release.flow, &turn.state);
+        let outside = turn.inner.look_outside(&turn.state).await;
+        turn.outside = outside.map_err(|error| error.to_string())?;
+        turn.answers = taken
+            .answers
+            .into_iter()
+            .map(|it| (it.wait, it.payload))
+            .collect();
+        turn.evidence = taken
+            .evidence
+            .into_iter()
+            .map(|it| (it.effect, it.response))
+            .collect();
+        Ok(turn)
+    }
+}
+
+/// A run that has just begun, or was folded from its journal.
+pub(crate) struct Fresh {
+    pub(crate) run: RunId,
+    pub(crate) key: Key,
+    pub(crate) born: Date,
+    pub(crate) accepted_at: Timestamp,
+    pub(crate) begun: Begun,
+}
+
+/// Where a turn begins.
+pub(crate) enum Begun {
+    /// With an intent that was accepted together with the run.
+    With(Box<Opening>),
+    /// Where the journal says.
+    At(Box<RunState>),
+}

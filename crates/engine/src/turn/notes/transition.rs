@@ -1,0 +1,55 @@
+//! Everything noted, as one transition.
+
+use jiff::civil::Date;
+use semel_model::{RunId, SessionId};
+use semel_store::journal::{Lease, Transition};
+
+use super::Notes;
+
+/// Whose transition it is, and under which lease.
+pub(in crate::turn) struct Identity {
+    pub(in crate::turn) run: RunId,
+    pub(in crate::turn) born: Date,
+    pub(in crate::turn) namespace_id: i32,
+    pub(in crate::turn) holder: SessionId,
+    pub(in crate::turn) epoch: i64,
+    pub(in crate::turn) seq: i32,
+    pub(in crate::turn) saw_cancel: bool,
+    pub(in crate::turn) is_part: bool,
+}
+
+impl Notes {
+    /// Everything noted, as one transition.
+    pub(in crate::turn) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
+        let Identity {
+            run,
+            born,
+            namespace_id,
+            holder,
+            epoch,
+            seq,
+            saw_cancel,
+            is_part,
+        } = identity;
+        Transition {
+            run,
+            born,
+            namespace_id,
+            holder,
+            epoch,
+            seq,
+            events: std::mem::take(&mut self.events),
+            effects: std::mem::take(&mut self.effects),
+            waits: std::mem::take(&mut self.waits),
+            tasks: std::mem::take(&mut self.tasks),
+            approvals: std::mem::take(&mut self.approvals),
+            kv: self.kv.take(),
+            emitted: std::mem::take(&mut self.emitted),
+            departs: std::mem::take(&mut self.departs),
+            record: self.record.take(),
+            saw_cancel,
+            is_part,
+            lease,
+        }
+    }
+}
