@@ -172,7 +172,7 @@ impl Month {
 
     /// Moves the clock to a full hour some hours on, a second after it; now and then a little back.
     async fn leap(&mut self) -> Result<()> {
-        let hours = 1 + self.chance.below(15) as f64;
+        let hours = (1 + self.chance.below(15)) as f64;
         let leap = match self.chance.below(12) {
             0 => "UPDATE clock SET ahead = ahead - make_interval(mins => 1) * $1::float8",
             _ => {

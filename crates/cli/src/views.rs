@@ -2,6 +2,7 @@
 
 pub(crate) mod delivery;
 pub(crate) mod effect;
+pub(crate) mod part;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod schedule;

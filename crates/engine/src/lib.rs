@@ -18,6 +18,7 @@
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod boottime;
+mod calls;
 pub mod catalogue;
 pub mod commands;
 pub mod connections;
@@ -26,17 +27,22 @@ pub mod doubts;
 mod ends;
 pub mod engine;
 pub mod events;
+mod fans;
 pub mod fold;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;
+mod lineage;
+mod listeners;
 pub mod llm;
 pub mod metrics;
 mod recent;
 pub mod recover;
 pub mod resources;
+pub mod resume;
 pub mod retain;
 pub mod schedule;
+mod secret;
 pub mod settle;
 pub mod subscriptions;
 pub mod turn;
@@ -50,6 +56,7 @@ pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Start};
 pub use resources::Resources;
+pub use resume::ResumeError;
 pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
 pub use subscriptions::{RetryError, SubscriptionError};

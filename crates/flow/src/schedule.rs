@@ -26,7 +26,7 @@ use seams::CronInstants;
 #[serde(rename_all = "snake_case")]
 pub enum Rhythm {
     /// By the calendar and the clock on the wall.
-    Cron(Cron),
+    Cron(Box<Cron>),
     /// Each so often.
     Every(Span),
 }

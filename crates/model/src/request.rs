@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kv::Operation;
+use crate::name::FlowName;
 use crate::span::Span;
 
 /// What a step asks of the world.
@@ -30,6 +31,8 @@ pub enum Call {
     Persist(PersistRequest),
     /// An event for other flows.
     Emit(Emission),
+    /// A run of another flow.
+    Start(RunStart),
 }
 
 impl Call {
@@ -45,6 +48,7 @@ impl Call {
             Self::Llm(_) => "llm",
             Self::Persist(_) => "persist",
             Self::Emit(_) => "emit",
+            Self::Start(_) => "call",
         }
     }
 
@@ -57,7 +61,7 @@ impl Call {
             Self::Ssh(request) => Some(&request.connection),
             Self::Notify(message) => Some(&message.connection),
             Self::Llm(request) => Some(&request.connection),
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) => None,
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => None,
         }
     }
 
@@ -70,7 +74,7 @@ impl Call {
             Self::Ssh(request) => request.timeout,
             Self::Notify(message) => message.timeout,
             Self::Llm(request) => request.timeout,
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) => Span::default(),
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => Span::default(),
         }
     }
 }
@@ -266,6 +270,18 @@ pub struct PersistRequest {
     pub media_type: String,
     /// How long it is kept.
     pub keep: Span,
+}
+
+/// A run of another flow, under a key derived from the run that asks for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStart {
+    /// The flow.
+    pub flow: FlowName,
+    /// Its input.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Whether the caller waits for its end.
+    pub wait: bool,
 }
 
 /// An event for other flows and for subscribed webhooks.

@@ -18,6 +18,8 @@ pub enum TriggerKind {
     Event,
     /// An instant that the flow's schedule names.
     Schedule,
+    /// Another flow that calls this one.
+    Call,
 }
 
 impl TriggerKind {
@@ -29,6 +31,7 @@ impl TriggerKind {
             Self::Manual => "manual",
             Self::Event => "event",
             Self::Schedule => "schedule",
+            Self::Call => "call",
         }
     }
 }

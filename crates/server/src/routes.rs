@@ -11,7 +11,7 @@ use semel_api::Code;
 use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
-    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters,
+    access, callbacks, connections, duplicates, effects, flows, health, hooks, keys, meters, parts,
     resources, runs, schedules, secrets, starts, subscriptions, waits,
 };
 
@@ -45,6 +45,8 @@ fn api() -> Router<App> {
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/wait", get(runs::watch))
         .route("/runs/{run}/cancel", post(runs::cancel))
+        .route("/runs/{run}/resume", post(runs::resume))
+        .route("/runs/{run}/parts", get(parts::list))
         .route("/effects", get(effects::list))
         .route("/effects/{effect}", get(effects::show))
         .route("/effects/{effect}/settle", post(effects::settle))

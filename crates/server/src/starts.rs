@@ -121,12 +121,18 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
         (Some(b"manual"), _) | (None, Some(TriggerKind::Manual)) => Ok(TriggerKind::Manual),
         (Some(b"api"), _) | (None, None | Some(TriggerKind::Api)) => Ok(TriggerKind::Api),
         (Some(_), _)
-        | (None, Some(TriggerKind::Webhook | TriggerKind::Event | TriggerKind::Schedule)) => {
-            Err(Refusal::new(
-                Code::BodyInvalid,
-                "a start through the API is `api` or `manual`",
-            ))
-        }
+        | (
+            None,
+            Some(
+                TriggerKind::Webhook
+                | TriggerKind::Event
+                | TriggerKind::Call
+                | TriggerKind::Schedule,
+            ),
+        ) => Err(Refusal::new(
+            Code::BodyInvalid,
+            "a start through the API is `api` or `manual`",
+        )),
     }
 }
 

@@ -157,7 +157,7 @@ impl Executors {
                 Ok(to) => self.notifier.perform(message, to, key).await,
                 Err(fault) => Outcome::Failed(fault),
             },
-            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) => {
+            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) | Call::Start(_) => {
                 Outcome::Failed(no_executor(call))
             }
         }
@@ -177,9 +177,12 @@ impl Executors {
                 Ok(to) => self.llm.ask(request, to).await,
                 Err(fault) => Outcome::Failed(fault),
             },
-            Call::Kv(_) | Call::Ssh(_) | Call::Notify(_) | Call::Persist(_) | Call::Emit(_) => {
-                Outcome::Failed(no_executor(call))
-            }
+            Call::Kv(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Persist(_)
+            | Call::Emit(_)
+            | Call::Start(_) => Outcome::Failed(no_executor(call)),
         }
     }
 
@@ -195,7 +198,8 @@ impl Executors {
             | Call::Notify(_)
             | Call::Llm(_)
             | Call::Persist(_)
-            | Call::Emit(_) => Outcome::Failed(no_executor(call)),
+            | Call::Emit(_)
+            | Call::Start(_) => Outcome::Failed(no_executor(call)),
         }
     }
 

@@ -38,9 +38,11 @@ fn question(state: &RunState, sight: &Sight<'_>, probe: &Probe) -> Result<Call, 
         // The command itself left it: it is asked for under the command's own key.
         Ask::Marker => match &state.current {
             Current::Effect(standing) => Ok(standing.call.clone()),
-            Current::Fresh | Current::Reading(_) | Current::Waiting { .. } | Current::Broken(_) => {
-                unreachable!("only an effect in doubt is probed")
-            }
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Broken(_) => unreachable!("only an effect in doubt is probed"),
         },
     }
 }

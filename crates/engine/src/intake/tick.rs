@@ -36,6 +36,8 @@ impl Engine {
             input,
             headers: Value::Null,
             query: Value::Null,
+            caller: None,
+            resumes: false,
             nominal: Some(nominal),
         })
         .await

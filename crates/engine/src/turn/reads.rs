@@ -56,9 +56,11 @@ impl Turn {
         let now = self.inner.clock.now();
         let (attempts, since) = match &self.state.current {
             Current::Reading(reading) => (reading.attempts, reading.since),
-            Current::Fresh | Current::Effect(_) | Current::Waiting { .. } | Current::Broken(_) => {
-                (0, now)
-            }
+            Current::Fresh
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Broken(_) => (0, now),
         };
         let bench = settle::Bench {
             step: self.step(),
@@ -176,6 +178,7 @@ impl Turn {
             | Current::Reading(_)
             | Current::Effect(_)
             | Current::Waiting { .. }
+            | Current::Fan(_)
             | Current::Broken(_) => None,
         };
         unclear(name, fault, retry_at)
@@ -203,6 +206,7 @@ fn usage_of(call: &Call, receipt: &Receipt) -> Value {
         | Call::Ssh(_)
         | Call::Notify(_)
         | Call::Persist(_)
-        | Call::Emit(_) => Value::Null,
+        | Call::Emit(_)
+        | Call::Start(_) => Value::Null,
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
@@ -7,8 +8,10 @@ mod effects;
 mod events;
 mod keys;
 mod locks;
+mod parts;
 mod questions;
 mod resources;
 mod schedules;
+mod told;
 mod waits;
 mod world;

@@ -39,7 +39,7 @@ const MOST: u32 = 100;
 
 fn schedule(record: &Record) -> Option<Schedule> {
     let rhythm = match record.text("cron") {
-        Some(cron) => Rhythm::Cron(Cron::parse(cron, record.word("zone")?).ok()?),
+        Some(cron) => Rhythm::Cron(Box::new(Cron::parse(cron, record.word("zone")?).ok()?)),
         None => Rhythm::Every(record.span_of("every")?),
     };
     let most = record.whole("most");
@@ -66,6 +66,7 @@ fn event(record: &Record) -> Option<EventTrigger> {
         key: record.expr("key").map(|placed| placed.expr.clone()),
         when: record.expr("when").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
     })
 }
 
@@ -85,6 +86,7 @@ fn webhook(record: &Record, flow: &FlowName) -> Option<Webhook> {
         path,
         when: record.expr("when").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
         holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),
         clock_fields: provider.map_or_else(Vec::new, |provider| {
             let fields = provider.clock_fields.iter();
@@ -168,6 +170,7 @@ fn start(record: &Record) -> Start {
     Start {
         key: record.expr("key").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
     }
 }
 
@@ -177,4 +180,8 @@ fn mismatch(record: &Record) -> Mismatch {
         Some("quarantine") => Mismatch::Quarantine,
         Some(_) | None => Mismatch::Reject,
     }
+}
+
+fn resumes(record: &Record) -> bool {
+    record.word("on_repeat") == Some("resume")
 }

@@ -54,6 +54,9 @@ pub struct EventTrigger {
     pub when: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }
 
 impl Triggers {
@@ -66,6 +69,7 @@ impl Triggers {
             TriggerKind::Manual => self.manual.is_some(),
             TriggerKind::Event => self.event.is_some(),
             TriggerKind::Schedule => self.schedule.is_some(),
+            TriggerKind::Call => true,
         }
     }
 }
@@ -84,6 +88,9 @@ pub struct Webhook {
     pub when: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
     /// Whether a signed body that comes again under another key is held for a person. True only
     /// where the signature does not cover the key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -124,4 +131,7 @@ pub struct Start {
     pub key: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }

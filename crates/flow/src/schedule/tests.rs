@@ -7,7 +7,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn cron(pattern: &str, zone: &str) -> Rhythm {
-    Rhythm::Cron(Cron::parse(pattern, zone).unwrap())
+    Rhythm::Cron(Box::new(Cron::parse(pattern, zone).unwrap()))
 }
 
 fn first(rhythm: &Rhythm, after: &str, count: usize) -> Vec<String> {

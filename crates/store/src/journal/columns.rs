@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
-use crate::{effects, kv, outbox};
+use crate::{effects, kv, listeners, outbox};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -71,6 +71,14 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) parts: EndedParts,
+    pub(super) listeners: listeners::Rows<'a>,
+}
+
+#[derive(Default)]
+pub(super) struct EndedParts {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) states: Vec<&'static str>,
 }
 
 #[derive(Default)]
@@ -110,6 +118,8 @@ impl<'a> Columns<'a> {
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
             emitted: outbox::Rows::default(),
+            parts: EndedParts::default(),
+            listeners: listeners::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -127,7 +137,7 @@ impl<'a> Columns<'a> {
             rows.push(item, change, made);
         }
         for change in &item.waits {
-            self.add_wait(item.run, change);
+            self.add_wait(item, change);
         }
         if let Lease::Return {
             stage: Stage::Parked,
@@ -143,6 +153,12 @@ impl<'a> Columns<'a> {
             self.records.faults.push(record.fault.as_deref());
             self.records.ended.push(record.state.is_ended());
         }
+        if item.ends_part()
+            && let Some(record) = &item.record
+        {
+            self.parts.runs.push(*item.run.as_uuid());
+            self.parts.states.push(record.state.as_str());
+        }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
         }
@@ -151,11 +167,19 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn add_wait(&mut self, run: RunId, change: &'a WaitChange) {
+    fn add_wait(&mut self, item: &Transition, change: &'a WaitChange) {
         match change {
-            WaitChange::Open { wait, step, until } => {
+            WaitChange::Open {
+                wait,
+                step,
+                until,
+                topic,
+            } => {
+                if let Some(topic) = topic {
+                    self.listeners.push(item, *wait, topic);
+                }
                 self.opened.ids.push(*wait.as_uuid());
-                self.opened.runs.push(*run.as_uuid());
+                self.opened.runs.push(*item.run.as_uuid());
                 self.opened.steps.push(step);
                 self.opened.untils.push(*until);
             }

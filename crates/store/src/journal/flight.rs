@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{evidence, kv, locks, outbox, waits};
+use crate::{evidence, kv, listeners, locks, outbox, parts, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -34,6 +34,9 @@ pub(super) const FOLLOWERS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    parts::END,
+    listeners::OPEN,
+    listeners::CLOSE,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -88,9 +91,14 @@ impl<'a> Flight<'a> {
                 waits::ELAPSE,
                 vec![&columns.elapsed, &columns.elapsed_count],
             );
+            self.send(listeners::CLOSE, vec![&columns.elapsed]);
         }
         if !columns.cancelled.is_empty() {
             self.send(waits::CANCEL, vec![&columns.cancelled]);
+            self.send(listeners::CLOSE, vec![&columns.cancelled]);
+        }
+        if let Some(values) = columns.listeners.values() {
+            self.send(listeners::OPEN, values);
         }
         if !columns.parked.is_empty() {
             self.send(evidence::HEAR, vec![&columns.parked]);
@@ -100,6 +108,10 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
+        }
+        let ended = &columns.parts;
+        if !ended.runs.is_empty() {
+            self.send(parts::END, vec![&ended.runs, &ended.states]);
         }
     }
 }
