@@ -120,6 +120,7 @@ impl Engine {
             headers: Value::Null,
             query: Value::Null,
             caller: asked.caller,
+            nominal: None,
             resumes: false,
             by: None,
             nominal: None,

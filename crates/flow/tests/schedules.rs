@@ -16,7 +16,7 @@ mod oracle;
 mod patterns;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::TimeZoneDatabase;
 use oracle::{Offsets, Pattern};
 use semel_flow::Rhythm;
 use semel_flow::schedule::Cron;
@@ -26,7 +26,7 @@ const ZONES: [&str; 6] = [
     "America/New_York",
     "Australia/Lord_Howe",
     "America/Santiago",
-    "Africa/Casablanca",
+    "Africa/Cairo",
     "Asia/Kolkata",
 ];
 const PATTERNS: usize = 200;
@@ -38,7 +38,7 @@ fn minute(text: &str) -> i64 {
 }
 
 fn zone(name: &str) -> Offsets {
-    let zone = TimeZone::get(name).unwrap();
+    let zone = TimeZoneDatabase::bundled().get(name).unwrap();
     Offsets::read(minute(FROM), minute(TO), |minute| {
         let at = Timestamp::from_second(minute * 60).unwrap();
         i64::from(zone.to_offset(at).seconds()) / 60

@@ -98,6 +98,7 @@ impl Check<'_, '_, '_> {
     fn schedule(&mut self, schedule: &Record) {
         let zone = schedule.word("zone").unwrap_or("UTC");
         if let Some(cron) = schedule.text("cron")
+            && !schedule.has("every")
             && let Err(problem) = Cron::parse(cron, zone)
         {
             let span = match problem.flaw {
