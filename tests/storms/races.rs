@@ -34,7 +34,7 @@ async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
     let client = home.connect().await?;
 
     // The worker has seen no callback, and is about to write that the time is up.
-    let timeout = harness.arm("other.before", Some("one"));
+    let timeout = harness.arm("record.before", Some("one"));
     deliver(&server, "waiting").await?;
     let timeout = timeout.until_held(PATIENCE).await?;
     let url: Value = serde_json::from_str(&one(&client, "SELECT value::text FROM kv").await?)?;

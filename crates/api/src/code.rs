@@ -156,6 +156,9 @@ codes! {
     /// A lost worker could still send.
     SettleTooSoon "settle-too-soon" 409 "It is too soon to say that it did not happen"
         "Repeat after the time in Retry-After, when no lost worker can still send.";
+    /// The run is not in a state to resume from.
+    NotResumable "not-resumable" 409 "The run cannot be resumed"
+        "Show the run: only one that failed or gave up is resumed.";
     /// A worker holds the run.
     RunBusy "run-busy" 409 "A worker holds the run"
         "Repeat the request after the time in Retry-After.";

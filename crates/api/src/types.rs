@@ -9,6 +9,7 @@ mod audit;
 mod connection;
 mod effect;
 mod flow;
+mod part;
 mod problem;
 mod resource;
 mod run;
@@ -25,11 +26,12 @@ pub use audit::{
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
 pub use effect::{Duplicate, Effect, EffectFilter, Settle, Settled, Source, Verdict};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
+pub use part::{Part, PartFilter, PartState, Progress};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
-    Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Run, RunDetail, RunFilter, StartRun,
-    Started,
+    Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Resume, Resumed, Run, RunDetail,
+    RunFilter, StartRun, Started,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use standing::{Standing, StandingError};

@@ -3,6 +3,7 @@
 pub(crate) mod approval;
 pub(crate) mod delivery;
 pub(crate) mod effect;
+pub(crate) mod part;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod task;

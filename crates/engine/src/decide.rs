@@ -5,25 +5,29 @@
 //! turn writes them down and then acts.
 
 use jiff::Timestamp;
-use semel_flow::release::{RenderError, Wait};
+use semel_flow::release::RenderError;
 use semel_flow::{Action, Flow, Scope, Step};
 use semel_model::effect::{Entry, Licence, Witness};
-use semel_model::event::{Event, Plan, WaitEnd};
+use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
-use semel_model::run::{EndState, Reason};
+use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, WaitId};
 use serde_json::Value;
 
 mod answer;
 mod approval;
+mod end;
 mod probe;
 mod task;
+mod wait;
 
 pub use answer::{confirmed, found, read_result};
+use end::{by_a_person, cancelled, fail, finish, succeeded};
 use probe::probe;
 pub use probe::probe_of;
 pub(crate) use task::withdraws;
+use wait::{open, wake};
 
 use crate::fold::{Current, RunState, Standing};
 use crate::outside::Outside;
@@ -73,6 +77,8 @@ pub enum Act {
         /// Whether it rests before another attempt, and does not wait for something.
         retrying: bool,
     },
+    /// See to the parts of the step that the run stands at.
+    Fan,
     /// Keep the run for a person.
     Park(Reason, Fault),
     /// The run has ended; its end is among the events.
@@ -85,10 +91,9 @@ pub fn decide(state: &mut RunState, sight: &Sight<'_>) -> (Vec<Event>, Act) {
     loop {
         match next(state, sight) {
             Next::Event(event) => {
-                let guard = sight.flow.steps.get(state.cursor).and_then(Step::guard);
                 let intended = matches!(event, Event::Intended { .. });
                 let ended = matches!(event, Event::Ended { .. });
-                state.apply(&event, guard, sight.now);
+                state.apply(&event, sight.flow, sight.now);
                 events.push(event);
                 if ended {
                     return (events, Act::End);
@@ -112,27 +117,40 @@ enum Next {
 }
 
 fn next(state: &RunState, sight: &Sight<'_>) -> Next {
-    let Some(step) = sight.flow.steps.get(state.cursor) else {
+    let Some(step) = state.step(sight.flow) else {
         return Next::Event(finish(state, sight));
     };
+    // A run that takes back what it did is on its way to its end already.
+    let cancel = sight.cancel && state.undoing.is_none();
     match &state.current {
-        Current::Fresh if sight.cancel => Next::Event(cancelled()),
-        Current::Fresh => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
-        Current::Broken(fault) => Next::Event(failed(fault.clone())),
-        Current::Reading(_) | Current::Waiting { .. } | Current::Approving(_) if sight.cancel => {
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Waiting { .. }
+        | Current::Approving(_)
+        | Current::Broken(_)
+            if cancel =>
+        {
             Next::Event(cancelled())
         }
+        Current::Fresh => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
+        Current::Broken(fault) => fail(state, sight, fault),
         Current::Reading(reading) => match reading.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
             Some(_) => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
             None if reading.fault.retryable => {
                 Next::Act(Act::Park(Reason::NeedsReview, reading.fault.clone()))
             }
-            None => Next::Event(failed(reading.fault.clone())),
+            None => fail(state, sight, &reading.fault),
         },
         Current::Effect(standing) => go_on(state, sight, step, standing),
         Current::Waiting { wait, until } => wake(sight, step, *wait, *until),
         Current::Approving(approving) => approval::go_on(sight, step, approving),
+        Current::Fan(fan) if cancel && fan.stopped.is_none() => Next::Event(Event::FanStopped {
+            step: step.id.to_string(),
+            cancels: true,
+            fault: Some(by_a_person()),
+        }),
+        Current::Fan(_) => Next::Act(Act::Fan),
     }
 }
 
@@ -146,27 +164,44 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
             step: step.id.to_string(),
         }));
     }
+    let id = step.id.to_string();
     Ok(match &step.action {
         Action::Function(expr) => {
             let result = expr.eval(&scope)?;
             Next::Event(Event::Computed {
-                step: step.id.to_string(),
+                step: id,
                 result,
                 status: None,
                 usage: Value::Null,
             })
         }
-        Action::Wait(wait) => {
-            let span = match wait {
-                Wait::Timer(span) | Wait::Callback { within: span } => *span,
-            };
-            Next::Event(Event::WaitOpened {
-                step: step.id.to_string(),
-                wait: WaitId::derive(state.run, step.id.as_str()),
-                until: Some(sight.now + span.to_duration()),
+        Action::Wait(wait) => Next::Event(open(state, sight, step, wait, &scope)?),
+        Action::Switch(switch) => {
+            let mut way = None;
+            for (number, case) in switch.cases.iter().enumerate() {
+                if case.when.eval_bool(&scope)? {
+                    way = u32::try_from(number).ok();
+                    break;
+                }
+            }
+            Next::Event(Event::Switched {
+                step: id,
+                case: way,
             })
         }
         Action::Approval(ask) => approval::open(state, sight, step, ask, &scope)?,
+        Action::Foreach(_) | Action::Parallel(_) => Next::Event(Event::FanOpened { step: id }),
+        Action::Fail(fail) => {
+            let message = fail.message.render(&scope)?;
+            Next::Event(Event::Broken {
+                step: Some(id),
+                fault: Fault::permanent(fail.code.clone(), message),
+            })
+        }
+        Action::Return(expr) => {
+            let result = expr.eval(&scope)?;
+            Next::Event(succeeded(result))
+        }
         Action::Http(_)
         | Action::Kv(_)
         | Action::Db(_)
@@ -175,7 +210,8 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
         | Action::Llm(_)
         | Action::Persist(_)
         | Action::Emit(_)
-        | Action::Task(_) => call(state, sight, step, &scope)?,
+        | Action::Task(_)
+        | Action::Call(_) => call(state, sight, step, &scope)?,
     })
 }
 
@@ -203,7 +239,8 @@ fn call(
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_)
-            | Call::Task(_)) => Act::Read(call),
+            | Call::Task(_)
+            | Call::Start(_)) => Act::Read(call),
         }));
     }
     let connection = call.connection().and_then(find);
@@ -241,7 +278,9 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))
         }
         // An attempt before this one may have happened: that is found out first.
-        Entry::Retrying(effect) if sight.cancel && !effect.doubted() => Next::Event(give_up(step)),
+        Entry::Retrying(effect) if sight.cancel && state.undoing.is_none() && !effect.doubted() => {
+            Next::Event(give_up(step))
+        }
         Entry::Retrying(effect) => match standing.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
             Some(_) => again(None),
@@ -276,93 +315,16 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
                 }
             }
         }
-        Entry::Failed(_) if sight.cancel => Next::Event(cancelled()),
-        Entry::Failed(effect) => Next::Event(failed(effect.state().fault.clone())),
+        Entry::Failed(_) if sight.cancel && state.undoing.is_none() => Next::Event(cancelled()),
+        Entry::Failed(effect) => fail(state, sight, &effect.state().fault),
         Entry::Done(_) => unreachable!("a done effect moves the run to its next step"),
     }
 }
 
-fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<Timestamp>) -> Next {
-    let name = step.id.to_string();
-    if let Some((_, payload)) = sight.answers.iter().find(|(answered, _)| *answered == wait) {
-        let how = WaitEnd::Answered {
-            payload: payload.clone(),
-        };
-        return Next::Event(Event::WaitEnded { step: name, how });
-    }
-    match until {
-        Some(until) if sight.now >= until => match &step.action {
-            Action::Wait(Wait::Callback { .. }) => Next::Event(Event::WaitEnded {
-                step: name,
-                how: WaitEnd::TimedOut,
-            }),
-            Action::Wait(Wait::Timer(_))
-            | Action::Http(_)
-            | Action::Function(_)
-            | Action::Kv(_)
-            | Action::Db(_)
-            | Action::Ssh(_)
-            | Action::Notify(_)
-            | Action::Llm(_)
-            | Action::Persist(_)
-            | Action::Emit(_)
-            | Action::Task(_)
-            | Action::Approval(_) => Next::Event(Event::WaitEnded {
-                step: name,
-                how: WaitEnd::Elapsed,
-            }),
-        },
-        until => Next::Act(Act::Sleep {
-            until,
-            retrying: false,
-        }),
-    }
-}
-
-/// All steps are behind the run.
-fn finish(state: &RunState, sight: &Sight<'_>) -> Event {
-    if let Current::Broken(fault) = &state.current {
-        return failed(fault.clone());
-    }
-    let result = match &sight.flow.result {
-        Some(expr) => expr.eval(&scope(state, sight)),
-        None => Ok(Value::Null),
-    };
-    match result {
-        Ok(result) => Event::Ended {
-            state: EndState::Succeeded,
-            result,
-            fault: None,
-        },
-        Err(error) => Event::Broken {
-            step: None,
-            fault: Fault::permanent(error.code(), error.to_string()),
-        },
-    }
-}
-
-fn failed(fault: Fault) -> Event {
-    Event::Ended {
-        state: EndState::Failed,
-        result: Value::Null,
-        fault: Some(fault),
-    }
-}
-
-fn cancelled() -> Event {
-    let fault = Fault::permanent("cancelled", "a person asked for the end of this run");
-    Event::Ended {
-        state: EndState::Cancelled,
-        result: Value::Null,
-        fault: Some(fault),
-    }
-}
-
 fn give_up(step: &Step) -> Event {
-    let fault = Fault::permanent("cancelled", "a person asked for the end of this run");
     Event::Failed {
         step: step.id.to_string(),
-        fault,
+        fault: by_a_person(),
         retry_at: None,
     }
 }
@@ -394,8 +356,8 @@ pub fn bench<'a>(sight: &Sight<'a>, step: &'a Step, standing: &Standing) -> Benc
 }
 
 /// What the step's expressions can see.
-fn scope<'a>(state: &'a RunState, sight: &Sight<'a>) -> Scope<'a> {
-    Scope::new()
+pub(crate) fn scope<'a>(state: &'a RunState, sight: &Sight<'a>) -> Scope<'a> {
+    let scope = Scope::new()
         .with("input", &state.input)
         .with("headers", &state.headers)
         .with("query", &state.query)
@@ -403,5 +365,9 @@ fn scope<'a>(state: &'a RunState, sight: &Sight<'a>) -> Scope<'a> {
         .with("steps", &state.steps)
         .with("waits", sight.waits)
         .with("run", sight.run)
-        .with("env", &sight.flow.env)
+        .with("env", &sight.flow.env);
+    match state.part.as_ref().and_then(|part| part.item.as_ref()) {
+        Some((name, item)) => scope.with(name, item),
+        None => scope,
+    }
 }

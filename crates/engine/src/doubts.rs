@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::engine::Engine;
 use crate::fold::Current;
+use crate::lease::TakeError;
 use crate::settle::span_between;
 use crate::turn::{Stop, Turn};
 
@@ -80,6 +81,15 @@ impl SettleError {
     }
 }
 
+impl From<TakeError> for SettleError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Busy => Self::Busy,
+            TakeError::Unavailable(reason) => Self::Unavailable(reason),
+        }
+    }
+}
+
 impl Engine {
     /// Settles a doubt in a person's name. When this returns, the decision is committed and the
     /// run goes on.
@@ -99,7 +109,7 @@ impl Engine {
         if view.state != State::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
         }
-        let mut turn = self.take_for_command(&view).await?;
+        let mut turn = self.take(view.run).await?;
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
             Err(error) => {
@@ -116,32 +126,6 @@ impl Engine {
         })?;
         self.inner.turns.spawn(turn.drive());
         Ok(())
-    }
-
-    async fn take_for_command(&self, view: &EffectView) -> Result<Turn, SettleError> {
-        let inner = &self.inner;
-        let tenure = inner.tenure();
-        let Ok(permit) = inner.room.clone().acquire_owned().await else {
-            return Err(SettleError::Busy);
-        };
-        let mut taker = inner.single.lock().await;
-        let taken = match taker.take_one(tenure.session, view.run).await {
-            Ok(taken) => taken,
-            Err(error) => {
-                taker.recover_link().await;
-                return Err(SettleError::Unavailable(error.to_string()));
-            }
-        };
-        drop(taker);
-        let (taken, now) = taken.ok_or(SettleError::Busy)?;
-        inner.clock.set(now);
-        let (run, session) = (taken.run, tenure.session);
-        Turn::load(inner.clone(), taken, tenure, permit)
-            .await
-            .map_err(|reason| {
-                inner.hand_back(run, session);
-                SettleError::Unavailable(reason)
-            })
     }
 
     /// The event that a decision is, where it may be taken now.

@@ -25,11 +25,14 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
+use crate::fans::Fans;
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
+use crate::lineage::Lineage;
 use crate::metrics::Metrics;
 use crate::outside::Desks;
 use crate::recent::Recent;
+pub use crate::secret::{Secret, SecretError};
 use crate::turn::Turn;
 use crate::vault::{Linked, MasterKeys, Vault};
 use crate::{events, recover, retain};
@@ -45,45 +48,6 @@ const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
 /// How often they look where this process carries the run: its lease may have gone to another.
 const LOOK_RARELY: Duration = Duration::from_secs(5);
-
-/// The secret from which callback addresses are derived. It is kept outside the database.
-#[derive(Clone)]
-pub struct Secret([u8; 32]);
-
-/// The text is no secret.
-#[derive(Debug, thiserror::Error)]
-#[error("a secret key is 64 hex digits: make one with `openssl rand -hex 32`")]
-pub struct SecretError;
-
-impl Secret {
-    /// Reads 64 hex digits.
-    pub fn from_hex(text: &str) -> Result<Self, SecretError> {
-        let bytes = hex::decode(text.trim()).map_err(|_| SecretError)?;
-        bytes.try_into().map(Self).map_err(|_| SecretError)
-    }
-
-    /// A new secret, as hex digits to be kept.
-    pub fn generate() -> String {
-        let mut bytes = [0; 32];
-        let filled = getrandom::fill(&mut bytes);
-        assert!(filled.is_ok(), "the system has random bytes");
-        hex::encode(bytes)
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// What an operator may choose about a process.
 #[derive(Clone, Debug)]
@@ -174,6 +138,8 @@ pub struct Inner {
     pub(crate) single: tokio::sync::Mutex<Taker>,
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
+    pub(crate) fans: Arc<Fans>,
+    pub(crate) lineage: Lineage,
     pub(crate) recent: Recent,
     pub(crate) unproven: Unproven,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
@@ -203,6 +169,8 @@ impl Engine {
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
+            fans: Arc::default(),
+            lineage: Lineage::default(),
             recent: Recent::default(),
             unproven: Unproven::default(),
             duties: Mutex::default(),

@@ -25,6 +25,7 @@ use semel_store::{ReadError, outgoing};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::calls::Told;
 use crate::engine::{Engine, Inner};
 use crate::intake::IntakeError;
 
@@ -89,6 +90,11 @@ impl Engine {
     /// Hands an event to everybody who takes it; nothing where somebody could not take it now.
     async fn spread_one(&self, event: &Event) -> Option<EffectId> {
         let inner = &self.inner;
+        match self.carry(event).await {
+            Told::Through => return Some(event.id),
+            Told::NotYet => return None,
+            Told::Event => {}
+        }
         for release in inner.catalogue.listeners(event.namespace_id, &event.event) {
             match self.receive_event(release, event).await {
                 Ok(_) => {}
@@ -99,6 +105,10 @@ impl Engine {
                 // Refused for good: it is on record, and would be refused again.
                 Err(error) => tracing::warn!(%error, event.id = %event.id, "an event was refused"),
             }
+        }
+        if let Err(error) = self.answer_listeners(event).await {
+            tracing::debug!(error, event.id = %event.id, "a wait could not be answered yet");
+            return None;
         }
         let body = cloud_event(event).to_string();
         match outgoing::insert(&inner.cell, event, &body).await {

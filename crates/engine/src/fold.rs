@@ -3,11 +3,18 @@
 //! Everything that deciding needs is in [`RunState`], and everything in it comes from events. The
 //! same journal gives the same state on any worker, at any time.
 
+mod effect;
+mod part;
+
+pub use effect::Standing;
+pub use part::{Around, Fan, Part};
+
 use jiff::Timestamp;
-use semel_model::effect::{Effect, Entry, Licence, Pending};
-use semel_model::event::{Event, Plan, Seen, WaitEnd};
-use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Guard, RunId, Span, WaitId};
+use semel_flow::release::Wait;
+use semel_flow::{Action, Flow, Step};
+use semel_model::effect::{Entry, Licence};
+use semel_model::event::{Caller, Event, WaitEnd};
+use semel_model::{Fault, RunId, WaitId};
 use serde_json::{Map, Value, json};
 
 mod approving;
@@ -29,12 +36,22 @@ pub struct RunState {
     pub trigger: Value,
     /// What expressions see as `steps`: `{result, external_id, status}` by step.
     pub steps: Value,
-    /// The index of the step that the run stands at.
-    pub cursor: usize,
+    /// The steps that gave something in this run, in order; a part knows more of them.
+    pub gave: Vec<String>,
+    /// What it is a part of, where it is one.
+    pub part: Option<Part>,
+    /// The run that waits for its end.
+    pub caller: Option<Caller>,
+    /// The place of the step that the run stands at; nothing where none is left.
+    pub cursor: Option<usize>,
     /// Where that step stands.
     pub current: Current,
     /// Who started the run, where that is known.
     pub started_by: Option<String>,
+    /// The places of done steps that can be taken back, in order.
+    pub done: Vec<usize>,
+    /// Why the run takes back what it did, where it does.
+    pub undoing: Option<Fault>,
     /// Whether the run is kept for a person.
     pub parked: bool,
     /// Whether the run has ended.
@@ -59,6 +76,8 @@ pub enum Current {
     },
     /// People are asked.
     Approving(Box<Approving>),
+    /// Its parts are under way.
+    Fan(Fan),
     /// It cannot be carried out.
     Broken(Fault),
 }
@@ -74,29 +93,6 @@ pub struct Reading {
     pub retry_at: Option<Timestamp>,
     /// Why it did not succeed.
     pub fault: Fault,
-}
-
-/// An effect that is not settled.
-#[derive(Clone, Debug)]
-pub struct Standing {
-    /// Its entry of the ledger.
-    pub entry: Entry,
-    /// What goes out, the same on every attempt.
-    pub call: Call,
-    /// How long the destination remembers the key, where its connection said so at the intent.
-    pub window: Option<Span>,
-    /// When its first intent was written: the destination's key window counts from here.
-    pub since: Timestamp,
-    /// When the next attempt may be made, where it rests; never, when absent.
-    pub retry_at: Option<Timestamp>,
-    /// How its doubt is settled, where it is in doubt.
-    pub plan: Option<Plan>,
-    /// How many probes were made since the doubt began.
-    pub probes: u32,
-    /// How many attempts the destination's limits held back: they do not count.
-    pub held_back: u32,
-    /// What allows the next attempt, where something does already.
-    pub licence: Option<Licence>,
 }
 
 /// Events that do not follow on each other: the journal is not one that Semel wrote.
@@ -119,9 +115,14 @@ impl RunState {
             query: Value::Null,
             trigger: Value::Null,
             steps: Value::Object(Map::new()),
-            cursor: 0,
+            gave: Vec::new(),
+            part: None,
+            caller: None,
+            cursor: Some(0),
             current: Current::Fresh,
             started_by: None,
+            done: Vec::new(),
+            undoing: None,
             parked: false,
             ended: false,
         }
@@ -135,6 +136,7 @@ impl RunState {
             headers,
             query,
             by,
+            caller,
         } = accepted
         else {
             unreachable!("a journal begins with an acceptance");
@@ -144,24 +146,66 @@ impl RunState {
         self.headers = headers;
         self.query = query;
         self.started_by = by;
+        self.caller = caller;
     }
 
-    /// Takes one event in. `guard` is the current step's, `at` the instant it was written.
-    pub fn apply(&mut self, event: &Event, guard: Option<Guard>, at: Timestamp) {
+    /// Takes one event in, written at the instant `at`.
+    pub fn apply(&mut self, event: &Event, flow: &Flow, at: Timestamp) {
         match event {
             Event::Accepted { .. } => self.begin(event.clone()),
+            Event::Begun { .. } => {}
+            Event::Switched { case, .. } => self.switched(flow, *case),
+            Event::FanOpened { .. } => self.current = Current::Fan(Fan::default()),
+            Event::FanLoaded { count, repeats, .. } => {
+                if let Current::Fan(fan) = &mut self.current {
+                    (fan.count, fan.repeats) = (Some(*count), *repeats);
+                }
+            }
+            Event::FanStopped { fault, cancels, .. } => {
+                if let Current::Fan(fan) = &mut self.current {
+                    fan.stopped = Some((fault.clone(), *cancels));
+                }
+            }
+            Event::FanEnded {
+                fault: Some(fault), ..
+            } => {
+                self.done.extend(self.cursor);
+                self.current = Current::Broken(fault.clone());
+            }
+            Event::FanEnded {
+                step,
+                result,
+                joined,
+                fault: None,
+            } => self.fan_ended(flow, step, result, joined),
+            Event::Started { step, run, wait } => match wait {
+                Some(wait) => {
+                    self.current = Current::Waiting {
+                        wait: *wait,
+                        until: None,
+                    };
+                }
+                None => {
+                    let result = json!({ "run": run.to_string() });
+                    self.finish_step(flow, step, result, Some(&run.to_string()), None);
+                }
+            },
+            Event::Undoing { fault } => {
+                self.undoing = Some(fault.clone());
+                self.next_step(flow);
+            }
             Event::Computed {
                 step,
                 result,
                 status,
                 usage,
             } => {
-                self.finish_step(step, result.clone(), None, *status);
+                self.finish_step(flow, step, result.clone(), None, *status);
                 if !usage.is_null() {
                     self.steps[step]["usage"] = usage.clone();
                 }
             }
-            Event::Skipped { .. } => self.next_step(),
+            Event::Skipped { .. } => self.next_step(flow),
             Event::Done {
                 step,
                 external_id,
@@ -169,7 +213,9 @@ impl RunState {
                 result,
                 ..
             } => {
-                self.finish_step(step, result.clone(), external_id.as_deref(), *status);
+                self.done
+                    .extend(self.cursor.filter(|_| self.undoing.is_none()));
+                self.finish_step(flow, step, result.clone(), external_id.as_deref(), *status);
             }
             Event::ReadFailed {
                 fault, retry_at, ..
@@ -183,7 +229,8 @@ impl RunState {
                 window,
                 ..
             } => {
-                self.intended(*effect, call.as_deref(), *licence, decided.or(guard), at);
+                let guard = decided.or(self.step(flow).and_then(Step::guard));
+                self.intended(*effect, call.as_deref(), *licence, guard, at);
                 if let (Current::Effect(standing), Some(window)) = (&mut self.current, window) {
                     standing.window = Some(*window);
                 }
@@ -206,13 +253,16 @@ impl RunState {
                 };
             }
             Event::WaitEnded { step, how } => match how {
-                WaitEnd::Elapsed => self.finish_step(step, Value::Null, None, None),
+                WaitEnd::Elapsed => self.finish_step(flow, step, Value::Null, None, None),
+                WaitEnd::TimedOut if self.step(flow).is_some_and(goes_on) => {
+                    self.finish_step(flow, step, Value::Null, None, None);
+                }
                 WaitEnd::TimedOut => {
-                    let fault = Fault::permanent("wait-timed-out", "no callback came in time");
+                    let fault = Fault::permanent("wait-timed-out", "nothing came in time");
                     self.current = Current::Broken(fault);
                 }
                 WaitEnd::Answered { payload } => {
-                    self.finish_step(step, payload.clone(), None, None);
+                    self.finish_step(flow, step, payload.clone(), None, None);
                 }
             },
             Event::ApprovalOpened {
@@ -226,11 +276,11 @@ impl RunState {
                 }
             }
             Event::ApprovalDecided { step, decision } => match approving::decided(decision) {
-                Ok(result) => self.finish_step(step, result, None, None),
+                Ok(result) => self.finish_step(flow, step, result, None, None),
                 Err(fault) => self.current = Current::Broken(fault),
             },
             Event::ApprovalElapsed { step, policy } => match approving::elapsed(*policy) {
-                Ok(result) => self.finish_step(step, result, None, None),
+                Ok(result) => self.finish_step(flow, step, result, None, None),
                 Err(fault) => self.current = Current::Broken(fault),
             },
             Event::Parked { .. } => self.parked = true,
@@ -239,14 +289,47 @@ impl RunState {
         }
     }
 
-    fn next_step(&mut self) {
-        self.cursor += 1;
+    /// Whether it waits for something that comes from outside, or for time.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.current, Current::Waiting { .. })
+    }
+
+    /// The step that the run stands at.
+    pub fn step<'f>(&self, flow: &'f Flow) -> Option<&'f Step> {
+        flow.steps.get(self.cursor?)
+    }
+
+    /// On to what comes next; backwards, where the run takes back what it did.
+    fn next_step(&mut self, flow: &Flow) {
+        self.cursor = match self.undoing {
+            None => self.cursor.and_then(|place| flow.after(place)),
+            Some(_) => loop {
+                let Some(place) = self.done.pop() else {
+                    break None;
+                };
+                let undo = flow.steps.get(place).and_then(|step| step.undo);
+                // Parts take back what they did themselves.
+                let inside = Some(place).filter(|place| flow.undoes_inside(*place));
+                if let Some(next) = undo.or(inside) {
+                    break Some(next);
+                }
+            },
+        };
         self.current = Current::Fresh;
         self.parked = false;
     }
 
+    fn switched(&mut self, flow: &Flow, case: Option<u32>) {
+        if let Some(Action::Switch(switch)) = self.step(flow).map(|step| &step.action) {
+            let way = case.and_then(|case| switch.cases.get(case as usize));
+            self.cursor = way.map_or(switch.otherwise, |case| case.to);
+            self.current = Current::Fresh;
+        }
+    }
+
     fn finish_step(
         &mut self,
+        flow: &Flow,
         step: &str,
         result: Value,
         external_id: Option<&str>,
@@ -256,7 +339,8 @@ impl RunState {
             let view = json!({ "result": result, "external_id": external_id, "status": status });
             steps.insert(step.to_owned(), view);
         }
-        self.next_step();
+        self.gave.push(step.to_owned());
+        self.next_step(flow);
     }
 
     fn read_failed(&mut self, fault: &Fault, retry_at: Option<Timestamp>, at: Timestamp) {
@@ -266,6 +350,7 @@ impl RunState {
             | Current::Effect(_)
             | Current::Waiting { .. }
             | Current::Approving(_)
+            | Current::Fan(_)
             | Current::Broken(_) => (0, at),
         };
         let fault = fault.clone();
@@ -277,111 +362,33 @@ impl RunState {
         });
     }
 
-    fn intended(
-        &mut self,
-        effect: EffectId,
-        call: Option<&Call>,
-        licence: Option<Licence>,
-        guard: Option<Guard>,
-        at: Timestamp,
-    ) {
-        match (std::mem::replace(&mut self.current, Current::Fresh), call) {
-            (Current::Effect(mut standing), _) => {
-                standing.entry = again(standing.entry, licence);
-                standing.retry_at = None;
-                standing.plan = None;
-                standing.licence = None;
-                self.current = Current::Effect(standing);
-            }
-            (_, Some(call)) => {
-                let guard = guard.unwrap_or(Guard::Review);
-                self.current = Current::Effect(Box::new(Standing {
-                    entry: Entry::Pending(Effect::<Pending>::intend(effect, guard)),
-                    call: call.clone(),
-                    window: None,
-                    since: at,
-                    retry_at: None,
-                    plan: None,
-                    probes: 0,
-                    held_back: 0,
-                    licence: None,
-                }));
-            }
-            (_, None) => unreachable!("the first intent of {effect} carries its call"),
-        }
-        self.parked = false;
-    }
-
-    fn failed(&mut self, fault: &Fault, retry_at: Option<Timestamp>) {
-        let Current::Effect(standing) = &mut self.current else {
-            return;
-        };
-        standing.entry = match standing.entry.clone() {
-            Entry::Pending(effect) if fault.retryable => {
-                Entry::Retrying(effect.retrying(fault.clone()))
-            }
-            Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
-            Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
-            Entry::InDoubt(effect) => Entry::Failed(effect.refuted(fault.clone())),
-            settled @ (Entry::Done(_) | Entry::Failed(_)) => settled,
-        };
-        standing.retry_at = retry_at;
-        standing.held_back += u32::from(fault.is_held_back());
-        self.parked = false;
-    }
-
-    fn doubted(&mut self, doubt: &semel_model::Doubt, plan: &Plan) {
-        let Current::Effect(standing) = &mut self.current else {
-            return;
-        };
-        standing.entry = match standing.entry.clone() {
-            Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
-            other
-            @ (Entry::Retrying(_) | Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
-        };
-        standing.plan = Some(plan.clone());
-        standing.probes = 0;
-    }
-
-    fn probed(&mut self, seen: &Seen) {
-        let Current::Effect(standing) = &mut self.current else {
-            return;
-        };
-        standing.probes += 1;
-        match seen {
-            Seen::Absent => standing.licence = Some(Licence::Absent),
-            Seen::Unclear {
-                retry_at: Some(at), ..
-            } => {
-                standing.plan = Some(Plan::Probe { at: *at });
-            }
-            Seen::Unclear { retry_at: None, .. } => standing.plan = Some(Plan::Review),
-        }
-    }
-
-    /// A person lets the run go on: what had given up may be tried again at once.
+    /// A person lets the run go on: what had given up or failed may be tried again at once.
     fn resumed(&mut self, at: Timestamp) {
         self.parked = false;
+        self.ended = false;
         match &mut self.current {
-            Current::Effect(standing) => standing.retry_at = Some(at),
+            Current::Effect(standing) => {
+                standing.retry_at = Some(at);
+                if let Entry::Failed(effect) = &standing.entry {
+                    standing.entry = Entry::Retrying(effect.clone().reopened());
+                }
+            }
             Current::Reading(reading) => {
                 reading.retry_at = Some(at);
                 reading.attempts = 0;
                 reading.since = at;
             }
-            Current::Fresh
-            | Current::Waiting { .. }
-            | Current::Approving(_)
-            | Current::Broken(_) => {}
+            Current::Broken(_) => self.current = Current::Fresh,
+            Current::Fan(fan) => fan.stopped = None,
+            Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
         }
     }
 }
 
-/// The next attempt at an entry.
-fn again(entry: Entry, licence: Option<Licence>) -> Entry {
-    match (entry, licence) {
-        (Entry::Retrying(effect), _) => Entry::Pending(effect.again()),
-        (Entry::InDoubt(effect), Some(licence)) => Entry::Pending(effect.repeated(licence)),
-        (entry, _) => entry,
-    }
+/// Whether a run goes on where a wait of this step ran out.
+fn goes_on(step: &Step) -> bool {
+    matches!(
+        &step.action,
+        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
+    )
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_flow::Scope;
+use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
     ClaimId, DeliveryId, Fingerprint, FlowName, Key, Mismatch, NamespaceName, RunId, TriggerKind,
@@ -92,18 +93,22 @@ pub struct Accepted {
 }
 
 /// A delivery on its way through intake.
-struct Inbound {
-    release: Arc<Release>,
-    trigger: TriggerKind,
-    mismatch: Mismatch,
-    key: Key,
-    fingerprint: Fingerprint,
-    input: Value,
-    text: String,
-    headers: Value,
-    query: Value,
+pub(crate) struct Inbound {
+    pub(crate) release: Arc<Release>,
+    pub(crate) trigger: TriggerKind,
+    pub(crate) mismatch: Mismatch,
+    pub(crate) key: Key,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) input: Value,
+    pub(crate) text: String,
+    pub(crate) headers: Value,
+    pub(crate) query: Value,
     /// Who starts it, where the flow asks.
-    by: Option<String>,
+    pub(crate) by: Option<String>,
+    /// The run that waits for the end of this one.
+    pub(crate) caller: Option<Caller>,
+    /// Whether a repeat resumes a run that failed.
+    pub(crate) resumes: bool,
 }
 
 impl Engine {
@@ -118,7 +123,7 @@ impl Engine {
         let declared = match start.trigger {
             TriggerKind::Api => triggers.api.as_ref(),
             TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook | TriggerKind::Event => None,
+            TriggerKind::Webhook | TriggerKind::Event | TriggerKind::Call => None,
         };
         let Some(declared) = declared else {
             return Err(IntakeError::NoTrigger {
@@ -145,7 +150,8 @@ impl Engine {
                 }
             }
         };
-        let (mismatch, trigger) = (declared.mismatch, start.trigger);
+        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let trigger = start.trigger;
         let (headers, query) = (Value::Null, Value::Null);
         let by = start.by.filter(|_| release.flow.asks_who_started());
         self.accept(Inbound {
@@ -159,12 +165,14 @@ impl Engine {
             text,
             headers,
             query,
+            caller: None,
+            resumes,
         })
         .await
     }
 
     /// Has a delivery accepted, and starts its run if it is new and there is room.
-    async fn accept(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {
+    pub(crate) async fn accept(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {
         let inner = &self.inner;
         let release = inbound.release.clone();
         let flow = &release.flow;
@@ -244,7 +252,14 @@ impl Engine {
                 let subject = Subject::Claim(claim);
                 let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
                 inner.tally.add(repeat);
-                Ok(Intake::Accepted(answer(&inbound, &met, true)))
+                let mut accepted = answer(&inbound, &met, true);
+                if inbound.resumes && met.state == State::Failed {
+                    let resumed = self.reopen(met.run, "its delivery came again").await;
+                    resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+                    accepted.state = State::Active;
+                    (accepted.result, accepted.fault) = (None, None);
+                }
+                Ok(Intake::Accepted(accepted))
             }
             Verdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
         }

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use semel_model::{SessionId, Span};
+use semel_model::{RunId, SessionId, Span};
 use semel_steps::{Executors, Reach, SendGate};
 use semel_store::{Cell, ReadError, sessions};
 
 use crate::boottime::Boottime;
-use crate::engine::{Inner, StartError};
+use crate::engine::{Engine, Inner, StartError};
+use crate::turn::Turn;
 
 /// One session and what belongs to it.
 pub struct Tenure {
@@ -189,4 +190,42 @@ fn jittered(pause: Duration) -> Duration {
         return pause;
     }
     pause.mul_f64(0.8 + 0.2 * crate::engine::chance())
+}
+
+/// Why a single run could not be taken.
+#[derive(Debug)]
+pub(crate) enum TakeError {
+    /// Somebody else holds it, or this process has no room.
+    Busy,
+    /// The database did not answer in time.
+    Unavailable(String),
+}
+
+impl Engine {
+    /// Takes a run like any worker, for a person's command.
+    pub(crate) async fn take(&self, run: RunId) -> Result<Turn, TakeError> {
+        let inner = &self.inner;
+        let tenure = inner.tenure();
+        let Ok(permit) = inner.room.clone().acquire_owned().await else {
+            return Err(TakeError::Busy);
+        };
+        let mut taker = inner.single.lock().await;
+        let taken = match taker.take_one(tenure.session, run).await {
+            Ok(taken) => taken,
+            Err(error) => {
+                taker.recover_link().await;
+                return Err(TakeError::Unavailable(error.to_string()));
+            }
+        };
+        drop(taker);
+        let (taken, now) = taken.ok_or(TakeError::Busy)?;
+        inner.clock.set(now);
+        let session = tenure.session;
+        Turn::load(inner.clone(), taken, tenure, permit)
+            .await
+            .map_err(|reason| {
+                inner.hand_back(run, session);
+                TakeError::Unavailable(reason)
+            })
+    }
 }

@@ -90,8 +90,10 @@ pub(crate) fn hears(state: &RunState) -> Hears {
             _ => Hears::Nothing,
         },
         Current::Approving(approving) => Hears::Approval(approving.wait),
-        Current::Fresh | Current::Reading(_) | Current::Waiting { .. } | Current::Broken(_) => {
-            Hears::Nothing
-        }
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Waiting { .. }
+        | Current::Fan(_)
+        | Current::Broken(_) => Hears::Nothing,
     }
 }

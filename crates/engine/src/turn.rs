@@ -17,7 +17,7 @@ use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use semel_store::queue::Taken;
 use semel_store::runs::Stage;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::approvals;
@@ -27,12 +27,19 @@ use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::lease::Tenure;
+use crate::lineage;
 use crate::outside::Outside;
+use crate::vault::Linked;
+use fan::Fanned;
+use views::{Views, views};
 
+mod fan;
 mod large;
 mod notes;
 mod opening;
 mod reads;
+mod tell;
+mod views;
 mod world;
 mod write;
 
@@ -107,7 +114,7 @@ impl Turn {
                 (state, notes, Some(call), views)
             }
             Begun::At(state) => {
-                let views = views(&inner, &release, run, &key);
+                let views = views(&inner, &release, &state, &key);
                 (*state, Notes::default(), None, views)
             }
         };
@@ -150,16 +157,7 @@ impl Turn {
             .await
             .map_err(|error| error.to_string())?
             .ok_or("its release cannot be read")?;
-        let mut state = RunState::new(taken.run);
-        for line in &taken.journal {
-            let events = line
-                .read()
-                .map_err(|error| format!("row {}: {error}", line.seq))?;
-            for event in &events {
-                let guard = release.flow.steps.get(state.cursor).and_then(Step::guard);
-                state.apply(event, guard, line.at);
-            }
-        }
+        let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
         let fresh = Fresh {
             run: taken.run,
             key: taken.key,
@@ -215,22 +213,12 @@ impl Turn {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             let linked = self.inner.linked(&self.release);
-            let sight = Sight {
-                flow: &self.release.flow,
-                linked: &linked,
-                run: &self.views.run,
-                waits: &self.views.waits,
-                now: self.inner.clock.now(),
-                chance: chance(),
-                cancel: self.cancel,
-                answers: &self.answers,
-                evidence: &self.evidence,
-                outside: &self.outside,
-            };
-            let (events, act) = decide(&mut self.state, &sight);
+            // Taken out meanwhile: the sight borrows everything else of the turn.
+            let mut state = std::mem::replace(&mut self.state, RunState::new(self.run));
+            let (events, act) = decide(&mut state, &self.sight(&linked));
+            self.state = state;
             for event in events {
-                self.announce(&event);
-                self.notes.add(&self.release.flow, self.run, event);
+                self.add(event);
             }
             match act {
                 Act::Perform(call) => self.perform(call).await?,
@@ -250,6 +238,13 @@ impl Turn {
                         })
                         .await;
                 }
+                Act::Fan => {
+                    if let Fanned::Sleep = self.fan().await? {
+                        let stage = Stage::Waiting;
+                        let due_at = None;
+                        return self.commit(Lease::Return { due_at, stage }).await;
+                    }
+                }
                 Act::Park(reason, fault) => return self.park(reason, fault).await,
                 Act::End => {
                     match &self.state.current {
@@ -260,6 +255,7 @@ impl Turn {
                         Current::Fresh
                         | Current::Reading(_)
                         | Current::Effect(_)
+                        | Current::Fan(_)
                         | Current::Broken(_) => {}
                     }
                     return self.commit(Lease::End).await;
@@ -268,24 +264,33 @@ impl Turn {
         }
     }
 
-    /// Tells whoever listens what people are asked, and what they decided.
-    fn announce(&mut self, event: &Event) {
-        let (flow, links) = (&self.release.flow, &self.views.waits);
-        if let Some(emitted) = approvals::announcement(flow, links, &self.state, event) {
-            self.notes.tell(emitted);
-        }
-    }
-
     /// Takes in an event that the world made.
     pub(crate) fn observe(&mut self, event: Event) {
-        let guard = self
-            .release
-            .flow
-            .steps
-            .get(self.state.cursor)
-            .and_then(Step::guard);
-        self.state.apply(&event, guard, self.inner.clock.now());
+        let now = self.inner.clock.now();
+        self.state.apply(&event, &self.release.flow, now);
         self.notes.add(&self.release.flow, self.run, event);
+    }
+
+    /// Notes an event, and what others have to be told of it.
+    fn add(&mut self, event: Event) {
+        if let Event::Ended {
+            state,
+            result,
+            fault,
+        } = &event
+        {
+            self.tell_of_end(*state, result, fault.as_ref());
+        }
+        let (flow, links) = (&self.release.flow, &self.views.waits);
+        if let Some(emitted) = approvals::announcement(flow, links, &self.state, &event) {
+            self.notes.tell(emitted);
+        }
+        self.notes.add(&self.release.flow, self.run, event);
+    }
+
+    /// Takes that came to nothing do not count any more: a person lets the run go on.
+    pub(crate) fn forgive(&mut self) {
+        self.takes = 0;
     }
 
     /// Keeps the run for a person.
@@ -295,6 +300,7 @@ impl Turn {
                 "a run is kept for a person: {}", fault.message);
             self.inner.metrics.runs_parked.add_one();
             self.notes.park(reason, &fault);
+            self.tell_of_trouble(tell::PARKED, parked_state(reason), Some(&fault));
             self.state.parked = true;
             self.notes
                 .add(&self.release.flow, self.run, Event::Parked { fault });
@@ -312,7 +318,26 @@ impl Turn {
     }
 
     fn step(&self) -> &Step {
-        &self.release.flow.steps[self.state.cursor]
+        match self.state.step(&self.release.flow) {
+            Some(step) => step,
+            None => unreachable!("a run without steps left acts no more"),
+        }
+    }
+
+    /// What a decision may look at.
+    fn sight<'a>(&'a self, linked: &'a Linked) -> Sight<'a> {
+        Sight {
+            flow: &self.release.flow,
+            linked,
+            run: &self.views.run,
+            waits: &self.views.waits,
+            now: self.inner.clock.now(),
+            chance: chance(),
+            cancel: self.cancel,
+            answers: &self.answers,
+            evidence: &self.evidence,
+            outside: &self.outside,
+        }
     }
 }
 
@@ -342,38 +367,20 @@ pub(crate) enum Begun {
     At(Box<RunState>),
 }
 
-/// What expressions see as `run` and `waits`.
-struct Views {
-    run: Value,
-    waits: Value,
-}
-
-fn views(inner: &Inner, release: &Release, run: RunId, key: &Key) -> Views {
-    let mut waits = serde_json::Map::new();
-    for step in release.flow.callbacks() {
-        let url = crate::waits::address(inner, run, step.id.as_str());
-        waits.insert(step.id.to_string(), json!({ "url": url }));
-    }
-    for step in release.flow.approvals() {
-        let url = approvals::address(inner, run, step.id.as_str());
-        waits.insert(step.id.to_string(), json!({ "url": url }));
-    }
-    Views {
-        run: json!({
-            "id": run.to_string(),
-            "key": key.text(),
-            "flow": release.flow.name.as_str(),
-            "release": release.number,
-        }),
-        waits: Value::Object(waits),
-    }
-}
-
 /// How a run ended, as the record keeps it.
 pub(crate) fn end_state(state: EndState) -> semel_model::run::State {
     match state {
         EndState::Succeeded => semel_model::run::State::Succeeded,
         EndState::Failed => semel_model::run::State::Failed,
         EndState::Cancelled => semel_model::run::State::Cancelled,
+    }
+}
+
+/// What the record says of a run that is kept for a person.
+pub(crate) fn parked_state(reason: Reason) -> semel_model::run::State {
+    match reason {
+        Reason::InDoubt => semel_model::run::State::InDoubt,
+        Reason::NeedsReview => semel_model::run::State::NeedsReview,
+        Reason::Quarantined => semel_model::run::State::Quarantined,
     }
 }

@@ -94,7 +94,7 @@ impl Engine {
         Ok(called)
     }
 
-    async fn answer(
+    pub(crate) async fn answer(
         &self,
         namespace_id: Option<i32>,
         run: RunId,

@@ -114,6 +114,20 @@ impl Expr {
         eval::to_bool(&self.0.node, scope)
     }
 
+    /// Works out a point in time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Expr::eval`], and where the value is no RFC 3339 text.
+    pub fn eval_instant(&self, scope: &Scope<'_>) -> Result<jiff::Timestamp, EvalError> {
+        let value = self.eval(scope)?;
+        let read = value.as_str().and_then(|text| text.parse().ok());
+        read.ok_or_else(|| {
+            let reason = format!("{value} is no point in time: write 2027-01-31T09:00:00Z");
+            fault::Fault::Invalid(reason).at(0)
+        })
+    }
+
     /// Every path of the scope that the expression reads, bound variables aside.
     #[must_use]
     pub fn references(&self) -> &[Path] {

@@ -1,5 +1,7 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
+mod control;
+mod outside;
 mod pending;
 mod step;
 mod trigger;
@@ -32,14 +34,14 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
     let name: FlowName = flow.text("flow")?.parse().ok()?;
     let env = env_of(flow);
     let retry = retry(flow, RetryPolicy::default());
-    let steps = flow.maps("steps").map(|step| step::step(step, retry, &env));
     Some(Flow {
         about: flow.text("about").map(str::to_owned),
         trigger: trigger::triggers(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,
         retry,
-        steps: steps.collect::<Option<_>>()?,
+        steps: control::steps(outline, retry, &env)?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),
+        undoes: flow.word("on_failure") == Some("undo"),
         env,
         name,
     })

@@ -4,6 +4,7 @@
 //! Two files that mean the same have one canonical form and so one [`Digest`].
 
 mod approval;
+mod control;
 mod db;
 mod digest;
 mod guard;
@@ -16,9 +17,11 @@ mod signature;
 mod ssh;
 mod step;
 mod task;
+mod topic;
 mod trigger;
 
 pub use approval::ApprovalStep;
+pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, Parallel, Switch};
 pub use db::DbStep;
 pub use digest::{Digest, DigestError};
 pub use guard::{Ask, Probe, StepGuard};
@@ -31,6 +34,7 @@ pub use signature::{Part, Scheme, Sent, SentAt, Signature};
 pub use ssh::SshStep;
 pub use step::{Action, FindConnection, RenderError, Step, Wait};
 pub use task::TaskStep;
+pub use topic::Topic;
 pub use trigger::{EventTrigger, Start, Triggers, Webhook, WebhookAuth};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +67,9 @@ pub struct Flow {
     /// What a run yields; null where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Expr>,
+    /// Whether done steps are taken back where a run fails.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub undoes: bool,
 }
 
 impl Flow {
@@ -70,6 +77,29 @@ impl Flow {
     #[must_use]
     pub fn find_step(&self, id: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.id.as_str() == id)
+    }
+
+    /// The place of what comes after a step; nothing where its list is over.
+    #[must_use]
+    pub fn after(&self, place: usize) -> Option<usize> {
+        match self.steps.get(place)?.follow {
+            Follow::Next => Some(place + 1).filter(|next| *next < self.steps.len()),
+            Follow::At(next) => Some(next),
+            Follow::End => None,
+        }
+    }
+
+    /// Whether something that the parts of a step do can be taken back.
+    #[must_use]
+    pub fn undoes_inside(&self, place: usize) -> bool {
+        let inside = |step: &&Step| {
+            let around = std::iter::successors(step.inside, |(holder, _)| {
+                self.steps.get(*holder).and_then(|holder| holder.inside)
+            });
+            around.into_iter().any(|(holder, _)| holder == place)
+        };
+        let mut undone = self.steps.iter().filter(|step| step.undo.is_some());
+        undone.any(|step| inside(&step))
     }
 
     /// The flow as canonical JSON (RFC 8785).

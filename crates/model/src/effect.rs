@@ -216,6 +216,14 @@ impl Effect<Retrying> {
     }
 }
 
+impl Effect<Failed> {
+    /// A person lets it be tried again: nothing happened before.
+    pub fn reopened(self) -> Effect<Retrying> {
+        let fault = self.state.fault.clone();
+        self.into_state(Retrying { fault })
+    }
+}
+
 impl Effect<InDoubt> {
     /// Evidence shows that it happened.
     pub fn confirmed(self, by: Witness) -> Effect<Done> {

@@ -4,13 +4,14 @@
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::{Asked, Decision, OnTimeout, Told};
 use crate::effect::{Licence, Witness};
 use crate::guard::Guard;
-use crate::id::{EffectId, WaitId};
+use crate::id::{EffectId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::request::Call;
 use crate::run::EndState;
@@ -36,6 +37,86 @@ pub enum Event {
         /// Who started it, where a person or a program did by name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The run that asked for it, and waits for its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        caller: Option<Caller>,
+    },
+    /// A part of another run: an item of a `foreach`, or a branch of a `parallel`.
+    Begun {
+        /// The run that it is a part of.
+        parent: RunId,
+        /// The partition of that run's journal.
+        born: Date,
+        /// The row of that journal up to which it knows what happened.
+        seq: i32,
+        /// The step of that run that it belongs to.
+        step: String,
+        /// Its place among the parts of that step.
+        index: u32,
+        /// The item, where it is one.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        item: Value,
+    },
+    /// The run goes one of several ways.
+    Switched {
+        /// The step's path.
+        step: String,
+        /// The number of the case, from 0; absent where none was true.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        case: Option<u32>,
+    },
+    /// Parts of the run are to be made: items or branches.
+    FanOpened {
+        /// The step's path.
+        step: String,
+    },
+    /// All parts are on record, and none has to be looked for again.
+    FanLoaded {
+        /// The step's path.
+        step: String,
+        /// How many there are.
+        count: u32,
+        /// How many items had the key of an earlier one, and are the same.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        repeats: u32,
+    },
+    /// No further part begins.
+    FanStopped {
+        /// The step's path.
+        step: String,
+        /// Whether parts that are under way are asked to end.
+        cancels: bool,
+        /// Why; absent where one part was enough.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
+    },
+    /// All parts that began have ended.
+    FanEnded {
+        /// The step's path.
+        step: String,
+        /// What came of them.
+        result: Value,
+        /// What the steps of branches gave, by step.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        joined: Value,
+        /// What was wrong, where the step failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<Fault>,
+    },
+    /// Another flow was asked for a run.
+    Started {
+        /// The step's path.
+        step: String,
+        /// That run.
+        run: RunId,
+        /// The wait that its end answers; absent where nobody waits for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait: Option<WaitId>,
+    },
+    /// The run failed, and begins to take back what it did.
+    Undoing {
+        /// Why it failed.
+        fault: Fault,
     },
     /// A step that changes nothing gave a value.
     Computed {
@@ -151,6 +232,9 @@ pub enum Event {
         /// When it ends by itself; never, when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
+        /// What stands in the event that it is for, where one part of it tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        about: Option<Value>,
     },
     /// A wait ended.
     WaitEnded {
@@ -213,6 +297,20 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
     },
+}
+
+/// The run that asked for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// That run.
+    pub run: RunId,
+    /// What it waits for.
+    pub wait: WaitId,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// How a doubt is settled.

@@ -133,14 +133,29 @@ impl RunId {
         if incarnation == 0 {
             return Self(claim.0);
         }
-        let mut bytes = digest(
+        let bytes = digest(
             "semel.run.1",
             &[claim.0.as_bytes(), &incarnation.to_be_bytes()],
         );
-        let head = claim.0.as_bytes();
+        Self(Self(claim.0).in_slot(bytes))
+    }
+
+    /// Derives a part of a run: an item or a branch of one of its steps. It lives in the slot of
+    /// the run that it is a part of.
+    pub fn part(&self, step: &str, item: &str) -> Self {
+        let parts = [
+            self.0.as_bytes().as_slice(),
+            step.as_bytes(),
+            item.as_bytes(),
+        ];
+        Self(self.in_slot(digest("semel.part.1", &parts)))
+    }
+
+    fn in_slot(&self, mut bytes: [u8; 16]) -> Uuid {
+        let head = self.0.as_bytes();
         bytes[0] = head[0];
         bytes[1] = (head[1] & 0xf0) | (bytes[1] & 0x0f);
-        Self(Uuid::from_bytes(bytes))
+        Uuid::from_bytes(bytes)
     }
 
     /// The slot that the run lives in.

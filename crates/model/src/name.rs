@@ -87,6 +87,14 @@ name!(
     Label, LabelError, is_label, LabelError
 );
 
+impl StepId {
+    /// The name of the step that takes this one back. No author can write it.
+    #[must_use]
+    pub fn undo(&self) -> Self {
+        Self(format!("{}.undo", self.0).into())
+    }
+}
+
 fn is_label(text: &str) -> bool {
     text.len() <= NAME_CHARS_MAX
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

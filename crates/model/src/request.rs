@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kv::Operation;
+use crate::name::FlowName;
 use crate::span::Span;
 
 /// What a step asks of the world.
@@ -33,6 +34,8 @@ pub enum Call {
     Emit(Emission),
     /// Work for a program outside.
     Task(TaskRequest),
+    /// A run of another flow.
+    Start(RunStart),
 }
 
 impl Call {
@@ -49,6 +52,7 @@ impl Call {
             Self::Persist(_) => "persist",
             Self::Emit(_) => "emit",
             Self::Task(_) => "task",
+            Self::Start(_) => "call",
         }
     }
 
@@ -61,7 +65,7 @@ impl Call {
             Self::Ssh(request) => Some(&request.connection),
             Self::Notify(message) => Some(&message.connection),
             Self::Llm(request) => Some(&request.connection),
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Task(_) => None,
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Task(_) | Self::Start(_) => None,
         }
     }
 
@@ -76,7 +80,7 @@ impl Call {
             Self::Llm(request) => request.timeout,
             // A worker that is silent for longer is taken to be lost.
             Self::Task(request) => request.lease,
-            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) => Span::default(),
+            Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => Span::default(),
         }
     }
 }
@@ -286,6 +290,18 @@ pub struct PersistRequest {
     pub media_type: String,
     /// How long it is kept.
     pub keep: Span,
+}
+
+/// A run of another flow, under a key derived from the run that asks for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStart {
+    /// The flow.
+    pub flow: FlowName,
+    /// Its input.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Whether the caller waits for its end.
+    pub wait: bool,
 }
 
 /// An event for other flows and for subscribed webhooks.

@@ -16,6 +16,8 @@ pub enum TriggerKind {
     Manual,
     /// An event that a flow emitted.
     Event,
+    /// Another flow that calls this one.
+    Call,
 }
 
 impl TriggerKind {
@@ -26,6 +28,7 @@ impl TriggerKind {
             Self::Api => "api",
             Self::Manual => "manual",
             Self::Event => "event",
+            Self::Call => "call",
         }
     }
 }

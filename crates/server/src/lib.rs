@@ -28,6 +28,7 @@ mod hooks;
 mod intake;
 mod keys;
 mod meters;
+mod parts;
 mod query;
 mod refusal;
 mod resources;

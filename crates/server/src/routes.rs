@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::refusal::Refusal;
 use crate::{
     access, approvals, callbacks, connections, duplicates, effects, flows, health, hooks, keys,
-    meters, resources, runs, secrets, starts, subscriptions, tasks, waits,
+    meters, parts, resources, runs, secrets, starts, subscriptions, tasks, waits,
 };
 
 /// Every route.
@@ -49,6 +49,8 @@ fn api() -> Router<App> {
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/wait", get(runs::watch))
         .route("/runs/{run}/cancel", post(runs::cancel))
+        .route("/runs/{run}/resume", post(runs::resume))
+        .route("/runs/{run}/parts", get(parts::list))
         .route("/effects", get(effects::list))
         .route("/effects/{effect}", get(effects::show))
         .route("/effects/{effect}/settle", post(effects::settle))

@@ -1,12 +1,14 @@
-//! Runs: list, show, follow, cancel.
+//! Runs: list, show, follow, cancel, resume.
 
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Cancel, Cancelled, JournalLine, Page, Run, RunDetail, RunFilter, Standing};
-use semel_engine::CancelError;
+use semel_api::types::{
+    Cancel, Cancelled, JournalLine, Page, Resume, Resumed, Run, RunDetail, RunFilter, Standing,
+};
+use semel_engine::{CancelError, ResumeError};
 use semel_model::{ClaimId, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
 use semel_store::{ReadError, effects, flows, journal, waits};
@@ -20,7 +22,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
 use crate::refusal::Refusal;
-use crate::{cursor, effects as effect_routes, waits as wait_routes};
+use crate::{cursor, effects as effect_routes, parts, waits as wait_routes};
 
 /// How many runs of one key a search looks for, where the key was forgotten in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -129,6 +131,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         run: view(&run),
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
+        parts: parts::progress(cell, run.id).await?,
         journal: lines.iter().map(view_line).collect(),
     })
 }
@@ -200,6 +203,46 @@ pub(crate) async fn cancel(
     .await
 }
 
+/// `POST /v1/runs/{run}/resume`.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    run: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: RunId = run.read(Code::RunNotFound)?;
+    let (Resume { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: "resume",
+        subject: run.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let namespace_id = caller.namespace_id;
+    commands::once(app, &caller, command, async move {
+        engine.resume(namespace_id, id, &reason, &actor).await?;
+        let done = Resumed {
+            run: id,
+            resumed: true,
+        };
+        Reply::new(StatusCode::ACCEPTED, &done)
+    })
+    .await
+}
+
+impl From<ResumeError> for Refusal {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            ResumeError::Unknown => Self::plain(Code::RunNotFound),
+            ResumeError::Unfit { .. } => Self::new(Code::NotResumable, error.to_string()),
+            ResumeError::Busy => Self::plain(Code::RunBusy),
+            ResumeError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}
+
 impl From<CancelError> for Refusal {
     fn from(error: CancelError) -> Self {
         match error {
@@ -211,7 +254,7 @@ impl From<CancelError> for Refusal {
 }
 
 /// A run of the caller's namespace.
-async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, Refusal> {
+pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, Refusal> {
     runs::find(app.cell(), caller.namespace_id, run)
         .await?
         .ok_or_else(|| Refusal::plain(Code::RunNotFound))
@@ -231,6 +274,7 @@ fn view(run: &RunView) -> Run {
         result: read_json(run.result.as_deref()),
         fault: read_json(run.fault.as_deref()),
         cancelling: run.cancelling,
+        parent: run.parent,
     }
 }
 

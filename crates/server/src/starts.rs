@@ -121,7 +121,8 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
     match (named, field) {
         (Some(b"manual"), _) | (None, Some(TriggerKind::Manual)) => Ok(TriggerKind::Manual),
         (Some(b"api"), _) | (None, None | Some(TriggerKind::Api)) => Ok(TriggerKind::Api),
-        (Some(_), _) | (None, Some(TriggerKind::Webhook | TriggerKind::Event)) => {
+        (Some(_), _)
+        | (None, Some(TriggerKind::Webhook | TriggerKind::Event | TriggerKind::Call)) => {
             Err(Refusal::new(
                 Code::BodyInvalid,
                 "a start through the API is `api` or `manual`",

@@ -157,9 +157,12 @@ impl Executors {
                 Ok(to) => self.notifier.perform(message, to, key).await,
                 Err(fault) => Outcome::Failed(fault),
             },
-            Call::Kv(_) | Call::Llm(_) | Call::Persist(_) | Call::Emit(_) | Call::Task(_) => {
-                Outcome::Failed(no_executor(call))
-            }
+            Call::Kv(_)
+            | Call::Llm(_)
+            | Call::Persist(_)
+            | Call::Emit(_)
+            | Call::Task(_)
+            | Call::Start(_) => Outcome::Failed(no_executor(call)),
         }
     }
 
@@ -182,7 +185,8 @@ impl Executors {
             | Call::Notify(_)
             | Call::Persist(_)
             | Call::Emit(_)
-            | Call::Task(_) => Outcome::Failed(no_executor(call)),
+            | Call::Task(_)
+            | Call::Start(_) => Outcome::Failed(no_executor(call)),
         }
     }
 
@@ -199,7 +203,8 @@ impl Executors {
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_)
-            | Call::Task(_) => Outcome::Failed(no_executor(call)),
+            | Call::Task(_)
+            | Call::Start(_) => Outcome::Failed(no_executor(call)),
         }
     }
 

@@ -24,11 +24,13 @@ pub mod hears;
 pub mod journal;
 pub mod kv;
 pub mod link;
+pub mod listeners;
 pub mod llm_answers;
 mod locks;
 pub mod migrate;
 pub mod outbox;
 pub mod outgoing;
+pub mod parts;
 pub mod queue;
 pub mod refusals;
 pub mod resources;
@@ -68,6 +70,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("outbox", outbox::STATEMENTS),
         ("outgoing", outgoing::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),
+        ("listeners", listeners::STATEMENTS),
+        ("parts", parts::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),
         ("resources", resources::STATEMENTS),

@@ -33,6 +33,10 @@ const MIGRATIONS: &[Migration] = &[
         text: include_str!("../../../migrations/0004_deliveries.sql"),
     },
     Migration {
+        name: "0005_control",
+        text: include_str!("../../../migrations/0005_control.sql"),
+    },
+    Migration {
         name: "0007_people",
         text: include_str!("../../../migrations/0007_people.sql"),
     },

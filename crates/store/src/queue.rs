@@ -81,8 +81,8 @@ const RETURN: &str = "
 /// Nothing happened, so nothing is written to the journal.
 const SLEEP_ON: &str = "
     UPDATE queue
-       SET holder = NULL, stage = $5::text::queue_stage, takes = 0,
-           due_at = CASE WHEN cancel AND NOT $6 THEN moment()
+       SET holder = NULL, stage = $5::text::queue_stage, takes = 0, woken = false,
+           due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
                          ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder = $3";
 

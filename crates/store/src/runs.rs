@@ -22,12 +22,13 @@ pub(crate) const RECORDED: &str = ",
 const LIST: &str = "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false)
+           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false), r.parent_id
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
       LEFT JOIN queue q ON q.run_id = r.id
      WHERE r.namespace_id = $1
+       AND (r.parent_id IS NULL OR r.state IN ('in_doubt', 'needs_review', 'quarantined'))
        AND ($2::text IS NULL OR f.name = $2)
        AND ($3::text[] IS NULL OR r.state::text = ANY ($3))
        AND ($4::timestamptz IS NULL OR (r.accepted_at, r.id) < ($4, $5::uuid))
@@ -37,7 +38,7 @@ const LIST: &str = "
 const GET: &str = "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false)
+           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false), r.parent_id
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
@@ -47,9 +48,34 @@ const GET: &str = "
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
 
+const RELEASE: &str = "SELECT release_id, born FROM runs WHERE namespace_id = $1 AND id = $2";
+
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, GET, STATES, NAMESPACE];
+/// Lets a run go on that failed: its record, its queue entry and the row of its journal that says
+/// so. Of several who ask, one wins, by the record's row.
+const REOPEN: &str = "
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    active AS (
+        UPDATE runs r
+           SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+         WHERE r.id = $1 AND r.state = 'failed'
+     RETURNING r.id, r.born),
+    last AS MATERIALIZED (
+        SELECT a.id, a.born, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM active a JOIN journal j ON j.born = a.born AND j.run_id = a.id
+         GROUP BY a.id, a.born),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, born)
+        SELECT l.id, p.now, l.epoch + 1, l.seq + 1, l.born FROM last l, present p),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT l.born, l.id, l.seq + 1, l.epoch + 1, p.now,
+               json_build_array(json_build_object('event', 'resumed', 'reason', $2::text))
+          FROM last l, present p)
+    SELECT count(*) FROM last";
+
+pub(crate) const STATEMENTS: &[&str] = &[LIST, GET, STATES, NAMESPACE, RELEASE, REOPEN];
 
 /// A run as people see it.
 #[derive(Clone, Debug)]
@@ -84,6 +110,8 @@ pub struct RunView {
     pub born: Date,
     /// Whether a person asked for its end.
     pub cancelling: bool,
+    /// The run that it is a part of.
+    pub parent: Option<RunId>,
 }
 
 /// Why a run that has not ended is not held.
@@ -201,6 +229,27 @@ pub async fn find_many(
     Ok(rows.iter().map(read_view).collect())
 }
 
+/// The release that a run is on, and the partition of its journal.
+pub async fn find_release(
+    cell: &Cell,
+    namespace_id: i32,
+    run: RunId,
+) -> Result<Option<(i32, Date)>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(RELEASE).await?;
+    let row = client
+        .query_opt(&statement, &[&namespace_id, run.as_uuid()])
+        .await?;
+    Ok(row.map(|row| (row.get(0), row.get(1))))
+}
+
+/// Lets a run go on that failed. False where it did not fail, or somebody else was first.
+pub async fn reopen(cell: &Cell, run: RunId, reason: &str) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_one(REOPEN, &[run.as_uuid(), &reason]).await?;
+    Ok(row.get::<_, i64>(0) == 1)
+}
+
 /// How a run stands, for whoever waits for its end.
 #[derive(Clone, Debug)]
 pub struct Standing {
@@ -274,5 +323,6 @@ fn read_view(row: &Row) -> RunView {
         due_at: row.get(12),
         born: row.get(13),
         cancelling: row.get(14),
+        parent: row.get::<_, Option<Uuid>>(15).map(RunId::from_uuid),
     }
 }

@@ -7,6 +7,7 @@
 //! /keyed/…            honours Idempotency-Key: the first answer again, 422 for another body
 //! /plain/…            ignores keys: every request is a new effect
 //! /put/…              PUT and DELETE by path: an effect only when the state changes
+//! /list/N             gives a list of N items, each with its number as `id`
 //! /items?field=value  lists effects by a field of their body; `key` also matches the header
 //!
 //! /slow/MS/…          answers so much later

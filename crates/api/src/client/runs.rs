@@ -8,7 +8,8 @@ use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
     Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyAudit, KeyInfo, Page,
-    Run, RunDetail, RunFilter, Settle, Settled, StartRun, Started,
+    Part, PartFilter, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled, StartRun,
+    Started,
 };
 
 /// How long an audit may take: it reads everything that is on record of a flow.
@@ -64,6 +65,27 @@ impl Client {
     ) -> Result<Answer<Cancelled>, ClientError> {
         let path = ["v1", "runs", &run.to_string(), "cancel"];
         carry_out(self.post(&path, key).json(cancel)).await
+    }
+
+    /// Lets a run go on that failed or gave up.
+    pub async fn resume_run(
+        &self,
+        run: RunId,
+        resume: &Resume,
+        key: &str,
+    ) -> Result<Answer<Resumed>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "resume"];
+        carry_out(self.post(&path, key).json(resume)).await
+    }
+
+    /// Lists items and branches of a run, in order.
+    pub async fn list_parts(
+        &self,
+        run: RunId,
+        filter: &PartFilter,
+    ) -> Result<Page<Part>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "parts"];
+        read(self.get(&path).query(filter)).await
     }
 
     /// Lists effects, newest first.

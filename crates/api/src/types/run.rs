@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::effect::Effect;
+use super::part::Progress;
 use super::standing::Standing;
 use super::wait::Wait;
 
@@ -78,6 +79,9 @@ pub struct Run {
     /// Whether a person asked for its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelling: bool,
+    /// The run that it is a part of, where it is an item or a branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
 }
 
 /// A run with all that happened to it.
@@ -90,6 +94,9 @@ pub struct RunDetail {
     pub effects: Vec<Effect>,
     /// Its pauses that a callback can end.
     pub waits: Vec<Wait>,
+    /// How far its items and branches are, by step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Progress>,
     /// What happened, in order.
     pub journal: Vec<JournalLine>,
 }
@@ -124,6 +131,23 @@ pub struct RunFilter {
     /// Where the page before ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+}
+
+/// Lets a run go on that failed or gave up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resume {
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+/// A run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The run.
+    pub run: RunId,
+    /// Always true.
+    pub resumed: bool,
 }
 
 /// Asks for a run's end.

@@ -1,7 +1,9 @@
 //! `semel run`: executions of flows.
 
 mod cancel;
+mod items;
 mod list;
+mod resume;
 mod show;
 mod start;
 mod watch;
@@ -25,7 +27,9 @@ pub(crate) enum Command {
     List(list::Arguments),
     Show(show::Arguments),
     Watch(watch::Arguments),
+    Items(items::Arguments),
     Cancel(cancel::Arguments),
+    Resume(resume::Arguments),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -34,7 +38,9 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
         Command::Watch(arguments) => watch::run(ctx, arguments).await,
+        Command::Items(arguments) => items::run(ctx, arguments).await,
         Command::Cancel(arguments) => cancel::run(ctx, arguments).await,
+        Command::Resume(arguments) => resume::run(ctx, arguments).await,
     }
 }
 
@@ -56,7 +62,11 @@ fn judged(answer: Answer, run: &Run) -> Answer {
                 message,
             )
         }
-        State::NeedsReview | State::Quarantined | State::Failed | State::Cancelled => answer
+        State::NeedsReview | State::Quarantined | State::Failed => answer
+            .next(show)
+            .next(format!("semel run resume {} --reason '…'", run.id))
+            .with_fault(outcome, code::RUN_FAILED, &failure(run)),
+        State::Cancelled => answer
             .next(show)
             .with_fault(outcome, code::RUN_FAILED, &failure(run)),
     }

@@ -45,6 +45,10 @@ pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
         style.bold("timeline"),
         timeline::lines(&detail.journal, run.accepted_at, style).join("\n")
     ));
+    if !detail.parts.is_empty() {
+        let table = super::part::progress(&detail.parts, style);
+        parts.push(format!("{}\n{table}", style.bold("parts")));
+    }
     if !detail.effects.is_empty() {
         let table = super::effect::table_of_run(&detail.effects, style);
         parts.push(format!("{}\n{table}", style.bold("effects")));
@@ -64,6 +68,9 @@ pub(crate) fn head(run: &Run, style: Style) -> String {
         format!("  key       {}", printable(&run.key)),
         format!("  accepted  {} ({})", run.accepted_at, ago(run.accepted_at)),
     ];
+    if let Some(parent) = run.parent {
+        lines.push(format!("  part of   {parent}"));
+    }
     if let Some(ended_at) = run.ended_at {
         let took = offset(run.accepted_at, ended_at);
         lines.push(format!("  ended     {ended_at} ({took})"));

@@ -10,6 +10,7 @@ use semel_model::run::EndState;
 use serde_json::Value;
 
 mod approvals;
+mod ways;
 
 use super::value;
 use crate::style::{Style, Tone};
@@ -49,12 +50,20 @@ const fn tone(event: &Event) -> Tone {
         },
         Event::ApprovalElapsed { .. } => Tone::Odd,
         Event::Failed { .. } | Event::ReadFailed { .. } | Event::Broken { .. } => Tone::Bad,
-        Event::Doubted { .. } | Event::Parked { .. } => Tone::Odd,
+        Event::Doubted { .. } | Event::Parked { .. } | Event::Undoing { .. } => Tone::Odd,
+        Event::FanEnded { fault: Some(_), .. } => Tone::Bad,
         Event::Ended { state, .. } => match state {
             EndState::Succeeded => Tone::Good,
             EndState::Failed | EndState::Cancelled => Tone::Bad,
         },
         Event::Accepted { .. }
+        | Event::Begun { .. }
+        | Event::Switched { .. }
+        | Event::FanOpened { .. }
+        | Event::FanLoaded { .. }
+        | Event::FanStopped { .. }
+        | Event::FanEnded { fault: None, .. }
+        | Event::Started { .. }
         | Event::Computed { .. }
         | Event::Skipped { .. }
         | Event::Intended { .. }
@@ -82,7 +91,9 @@ fn tell(event: &Event) -> String {
         Event::Skipped { step } => format!("{step}: skipped, its condition is false"),
         Event::Resumed { reason } => format!("let go on by a person: {reason}"),
         Event::Parked { fault } => format!("kept for a person: {}", fault.message),
-        Event::WaitOpened { step, wait, until } => {
+        Event::WaitOpened {
+            step, wait, until, ..
+        } => {
             let until = until.map_or_else(String::new, |at| format!(", until {at}"));
             format!("{step}: waits ({wait}{until})")
         }
@@ -145,6 +156,14 @@ fn tell(event: &Event) -> String {
             format!("{step}: in doubt ({code}): {message}; {}", planned(plan))
         }
         Event::Probed { step, seen } => tell_probe(step, seen),
+        Event::Begun { .. }
+        | Event::Switched { .. }
+        | Event::FanOpened { .. }
+        | Event::FanLoaded { .. }
+        | Event::FanStopped { .. }
+        | Event::FanEnded { .. }
+        | Event::Started { .. }
+        | Event::Undoing { .. } => ways::tell(event),
         Event::Licensed { step, reason } => {
             format!("{step}: a person says that it did not happen: {reason}")
         }

@@ -42,6 +42,7 @@ fn question(state: &RunState, sight: &Sight<'_>, probe: &Probe) -> Result<Call, 
             | Current::Reading(_)
             | Current::Waiting { .. }
             | Current::Approving(_)
+            | Current::Fan(_)
             | Current::Broken(_) => unreachable!("only an effect in doubt is probed"),
         },
     }

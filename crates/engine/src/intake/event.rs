@@ -51,7 +51,7 @@ impl Engine {
             }
             Err(reason) => return Err(refuse(&self.inner, &release, reason).await),
         };
-        let mismatch = declared.mismatch;
+        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         self.accept(Inbound {
             release,
             trigger: TriggerKind::Event,
@@ -63,6 +63,8 @@ impl Engine {
             headers: Value::Null,
             query: Value::Null,
             by: None,
+            caller: None,
+            resumes,
         })
         .await
     }

@@ -139,6 +139,7 @@ impl Engine {
         let inbound = Inbound {
             fingerprint: fingerprint(&input, &webhook.clock_fields),
             mismatch: webhook.mismatch,
+            resumes: webhook.resumes,
             trigger: TriggerKind::Webhook,
             release,
             key,
@@ -147,6 +148,7 @@ impl Engine {
             headers,
             query,
             by: None,
+            caller: None,
         };
         match earlier {
             None => self.accept(inbound).await,

@@ -1,7 +1,7 @@
 //! Reading what arrives: the payload, its key, and the journal's first row.
 
 use semel_flow::{Expr, Scope};
-use semel_model::event::Event;
+use semel_model::event::{Caller, Event};
 use semel_model::{Fingerprint, Key, RunId, json};
 use semel_store::claims::Met;
 use serde_json::{Map, Value};
@@ -119,6 +119,7 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
         query,
         release,
         by,
+        caller,
         ..
     } = inbound;
     let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
@@ -130,6 +131,10 @@ pub(super) fn first_row(inbound: &Inbound) -> String {
     }
     if let Some(by) = by {
         row.push_str(&format!(r#","by":{}"#, Value::from(by.as_str())));
+    }
+    if let Some(caller) = caller {
+        let Caller { run, wait } = caller;
+        row.push_str(&format!(r#","caller":{{"run":"{run}","wait":"{wait}"}}"#));
     }
     row.push_str("}]");
     row
@@ -144,6 +149,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
         headers: kept(inbound.release.reads_headers, &inbound.headers),
         query: kept(inbound.release.reads_query, &inbound.query),
         by: inbound.by.clone(),
+        caller: inbound.caller,
     };
     let mut state = RunState::new(run);
     state.begin(accepted);

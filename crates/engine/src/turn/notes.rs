@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_flow::release::Wait;
-use semel_flow::{Action, Flow, Step};
+use semel_flow::{Flow, Step};
 use semel_model::effect;
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::kv::Operation;
@@ -15,11 +14,14 @@ use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitCh
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 use semel_store::tasks::TaskChange;
-use serde_json::Value;
 
 mod outside;
+mod points;
+mod words;
 
-use super::end_state;
+use words::{is_callback, to_text, topic, without_nul};
+
+use super::{end_state, parked_state};
 use crate::fold::{Current, RunState};
 
 /// Whose transition it is, and under which lease.
@@ -31,6 +33,7 @@ pub(super) struct Identity {
     pub(super) epoch: i64,
     pub(super) seq: i32,
     pub(super) saw_cancel: bool,
+    pub(super) is_part: bool,
 }
 
 /// What happened since the last write.
@@ -72,8 +75,7 @@ impl Notes {
                 guard: standing.entry.guard(),
                 attempt,
                 state: state_now,
-                has_row: !(is_first
-                    && flow.steps.get(state.cursor).is_some_and(Step::commits_here)),
+                has_row: !(is_first && state.step(flow).is_some_and(Step::commits_here)),
             });
         }
     }
@@ -173,9 +175,18 @@ impl Notes {
                 let note = format!("the probe failed: {} (for a person)", fault.message);
                 self.change(flow, step, None, Some(note));
             }
-            Event::WaitOpened { step, wait, until } if is_callback(flow, step) => {
-                let (wait, step, until) = (*wait, step.clone(), *until);
-                self.waits.push(WaitChange::Open { wait, step, until });
+            Event::WaitOpened {
+                step,
+                wait,
+                until,
+                about,
+            } if is_callback(flow, step) => {
+                self.waits.push(WaitChange::Open {
+                    wait: *wait,
+                    step: step.clone(),
+                    until: *until,
+                    topic: topic(flow, step, about.as_ref()),
+                });
             }
             Event::WaitEnded {
                 step,
@@ -195,7 +206,28 @@ impl Notes {
                     fault: fault.as_ref().map(to_text),
                 });
             }
+            Event::Started { step, run, wait } => {
+                self.settle(effect::State::Done);
+                self.change(flow, step, Some(run.to_string()), None);
+                if let Some(wait) = wait {
+                    let (wait, step) = (*wait, step.clone());
+                    let (until, topic) = (None, None);
+                    self.waits.push(WaitChange::Open {
+                        wait,
+                        step,
+                        until,
+                        topic,
+                    });
+                }
+            }
             Event::Accepted { .. }
+            | Event::Begun { .. }
+            | Event::Switched { .. }
+            | Event::FanOpened { .. }
+            | Event::FanLoaded { .. }
+            | Event::FanStopped { .. }
+            | Event::FanEnded { .. }
+            | Event::Undoing { .. }
             | Event::Computed { .. }
             | Event::ReadFailed { .. }
             | Event::Skipped { .. }
@@ -260,13 +292,8 @@ impl Notes {
 
     /// Notes that the record shall say that the run is kept for a person.
     pub(super) fn park(&mut self, reason: Reason, fault: &Fault) {
-        let state = match reason {
-            Reason::InDoubt => State::InDoubt,
-            Reason::NeedsReview => State::NeedsReview,
-            Reason::Quarantined => State::Quarantined,
-        };
         self.record = Some(RecordChange {
-            state,
+            state: parked_state(reason),
             result: None,
             fault: Some(to_text(fault)),
         });
@@ -291,6 +318,7 @@ impl Notes {
             epoch,
             seq,
             saw_cancel,
+            is_part,
         } = identity;
         Transition {
             run,
@@ -308,25 +336,8 @@ impl Notes {
             emitted: std::mem::take(&mut self.emitted),
             record: self.record.take(),
             saw_cancel,
+            is_part,
             lease,
-        }
-    }
-
-    /// The names of the fault points before and after the write.
-    pub(super) fn fault_points(&self) -> (&'static str, &'static str) {
-        let outcome = |event: &Event| {
-            matches!(
-                event,
-                Event::Done { .. } | Event::Failed { .. } | Event::Doubted { .. }
-            )
-        };
-        let intent = |event: &Event| matches!(event, Event::Intended { .. });
-        if self.kv.is_some() || self.events.iter().any(outcome) {
-            ("outcome.before", "outcome.after")
-        } else if self.events.iter().any(intent) {
-            ("intent.before", "intent.after")
-        } else {
-            ("other.before", "other.after")
         }
     }
 
@@ -379,24 +390,4 @@ impl Notes {
             None => self.effects.push(change),
         }
     }
-}
-
-/// PostgreSQL's text cannot hold the character zero.
-fn without_nul(text: String) -> String {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}")
-    } else {
-        text
-    }
-}
-
-fn is_callback(flow: &Flow, step: &str) -> bool {
-    let action = flow.find_step(step).map(|step| &step.action);
-    matches!(action, Some(Action::Wait(Wait::Callback { .. })))
-}
-
-fn to_text(fault: &Fault) -> String {
-    serde_json::to_value(fault)
-        .unwrap_or(Value::Null)
-        .to_string()
 }

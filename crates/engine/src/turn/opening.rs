@@ -8,8 +8,9 @@ use semel_model::Key;
 use semel_model::request::Call;
 use semel_store::claims::FirstMove;
 
+use super::Begun;
 use super::notes::Notes;
-use super::{Begun, Views, views};
+use super::views::{Views, views};
 use crate::catalogue::Release;
 use crate::decide::{Act, Sight, decide};
 use crate::engine::{Inner, chance};
@@ -35,7 +36,7 @@ impl Opening {
         row: &str,
     ) -> Option<(Begun, FirstMove)> {
         let run = state.run;
-        let views = views(inner, release, run, key);
+        let views = views(inner, release, &state, key);
         let linked = inner.linked(release);
         let sight = Sight {
             flow: &release.flow,

@@ -60,6 +60,7 @@ impl Turn {
             | Current::Effect(_)
             | Current::Waiting { .. }
             | Current::Approving(_)
+            | Current::Fan(_)
             | Current::Broken(_) => (0, now),
         };
         let bench = settle::Bench {
@@ -179,6 +180,7 @@ impl Turn {
             | Current::Effect(_)
             | Current::Waiting { .. }
             | Current::Approving(_)
+            | Current::Fan(_)
             | Current::Broken(_) => None,
         };
         unclear(name, fault, retry_at)
@@ -207,6 +209,7 @@ fn usage_of(call: &Call, receipt: &Receipt) -> Value {
         | Call::Notify(_)
         | Call::Persist(_)
         | Call::Emit(_)
-        | Call::Task(_) => Value::Null,
+        | Call::Task(_)
+        | Call::Start(_) => Value::Null,
     }
 }

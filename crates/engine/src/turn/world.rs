@@ -41,6 +41,10 @@ impl Turn {
                 self.perform_emit(effect.id(), emission);
                 return Ok(());
             }
+            Call::Start(start) => {
+                self.perform_start(effect.id(), start);
+                return Ok(());
+            }
             Call::Http(_)
             | Call::Db(_)
             | Call::Ssh(_)

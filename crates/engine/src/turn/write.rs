@@ -1,6 +1,5 @@
 //! Where a turn meets the journal: everything that happened since the last write, in one commit.
 
-use semel_model::Guard;
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_steps::fault;
@@ -69,8 +68,8 @@ impl Turn {
     fn learn(&mut self, made: Option<Event>) -> Result<(), Stop> {
         match (self.notes.take_expectation(), made) {
             (true, Some(event)) => {
-                let guard = Some(Guard::Transaction);
-                self.state.apply(&event, guard, self.inner.clock.now());
+                let now = self.inner.clock.now();
+                self.state.apply(&event, &self.release.flow, now);
                 Ok(())
             }
             // The write took effect before its answer was lost: only the journal knows the result.
@@ -99,6 +98,9 @@ impl Turn {
             }
         }
         self.settled = true;
+        if let (Lease::End, Some(part)) = (lease, &self.state.part) {
+            self.inner.fans.tell(part.parent);
+        }
         if let Some(record) = end {
             self.carried.tell(Standing {
                 run: self.run,
@@ -163,6 +165,7 @@ impl Turn {
             epoch: self.epoch,
             seq: self.seq,
             saw_cancel: self.cancel,
+            is_part: self.state.part.is_some(),
         }
     }
 }

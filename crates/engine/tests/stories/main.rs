@@ -1,6 +1,7 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
 mod approvals;
+mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
@@ -8,8 +9,10 @@ mod effects;
 mod events;
 mod keys;
 mod locks;
+mod parts;
 mod questions;
 mod resources;
 mod tasks;
+mod told;
 mod waits;
 mod world;

@@ -384,21 +384,3 @@ async fn until(world: &World, run: RunId, state: task::State) -> Result<tasks::T
     })
     .await
 }
-
-#[tokio::test]
-async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
-    let world = world_with("guard: key").await?;
-    world.deliver(r#"{"id":"1"}"#).await?;
-    let long = Claim {
-        lease: Some(Span::from_secs(86_400)),
-        ..claim(&world)
-    };
-
-    let claimed = world
-        .engine
-        .claim_tasks(&long, Duration::from_secs(15))
-        .await?;
-
-    assert_eq!(Some(claimed[0].lease_until), claimed[0].until);
-    Ok(())
-}

@@ -107,8 +107,16 @@ pub(super) static FOREACH: Shape = Shape::new(
 
 pub(super) static PARALLEL: Shape = Shape::new(
     ("`parallel`", "parallel"),
-    "Branches that go their ways together; all must end.",
-    &[field("branches", Takes::Maps(&BRANCH), "The branches.").needed("[{ steps: […] }]")],
+    "Branches that go their ways together.",
+    &[
+        field("branches", Takes::Maps(&BRANCH), "The branches.").needed("[{ steps: […] }]"),
+        field(
+            "join",
+            Takes::Word(&["all", "first"]),
+            "Which must end: all, or the first that succeeds, and the others are cancelled.",
+        )
+        .default("all"),
+    ],
 );
 
 static BRANCH: Shape = Shape::new(

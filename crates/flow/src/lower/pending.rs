@@ -6,12 +6,12 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::tree::{Outline, Record};
 
 /// What a step can do in this build.
-const ACTIONS: [&str; 12] = [
-    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit", "task",
-    "approval",
+const ACTIONS: [&str; 18] = [
+    "http", "kv", "function", "wait", "db", "ssh", "notify", "llm", "persist", "emit", "call",
+    "switch", "foreach", "parallel", "fail", "return", "task", "approval",
 ];
 /// Fields of a step that this build does not act on.
-const STEP_FIELDS: [&str; 3] = ["key", "scope", "undo"];
+const STEP_FIELDS: [&str; 2] = ["key", "scope"];
 
 /// Every construct of a flow that this build cannot run.
 pub(crate) fn pending(outline: &Outline<'_>, report: &Report<'_>) -> Vec<Diagnostic> {
@@ -47,22 +47,12 @@ impl Pending<'_, '_> {
 
     fn flow(&mut self, flow: &Record) {
         self.fields(flow, &["overlap", "limit"]);
-        if flow.word("on_failure") == Some("undo") {
-            self.add(flow.name_span("on_failure"), "`on_failure: undo`");
-        }
         let Some(trigger) = flow.map("trigger") else {
             return;
         };
         self.fields(trigger, &["schedule"]);
         if let Some(webhook) = trigger.map("webhook") {
             self.fields(webhook, &["order"]);
-        }
-        for start in ["webhook", "api", "manual"] {
-            if let Some(start) = trigger.map(start)
-                && start.word("on_repeat") == Some("resume")
-            {
-                self.add(start.name_span("on_repeat"), "`on_repeat: resume`");
-            }
         }
     }
 
@@ -74,11 +64,5 @@ impl Pending<'_, '_> {
             self.add(step.name_span(action), &format!("`{action}`"));
         }
         self.fields(step, &STEP_FIELDS);
-        if let Some(wait) = step.map(action).filter(|body| body.shape.name == "wait") {
-            self.fields(wait, &["until", "event"]);
-            if wait.word("on_timeout") == Some("continue") {
-                self.add(wait.name_span("on_timeout"), "`on_timeout: continue`");
-            }
-        }
     }
 }

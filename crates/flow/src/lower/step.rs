@@ -1,20 +1,22 @@
 //! Steps of a release.
 
-use semel_model::approval::OnTimeout;
 use semel_model::connection::KeyPlace;
 use semel_model::request::{CacheScope, NextPage, Pages};
 use semel_model::{Guard, RetryPolicy, Span};
 use serde_json::Value as Json;
 
+use super::control;
+use super::outside;
 use crate::check::folded;
 use crate::effect::{Facts, guards, is_decided_by_connection, method};
 use crate::grammar::ACTIONS;
 use crate::release::{
-    Action, ApprovalStep, Ask, Body, DbStep, EmitStep, KvStep, KvVerb, LlmStep, Method, NotifyStep,
-    PartTemplate, PersistStep, Probe, Request, SshStep, Step, StepGuard, TaskStep, TextMap, Wait,
+    Action, Ask, Body, CallStep, DbStep, EmitStep, FailStep, Follow, KvStep, KvVerb, LlmStep,
+    Method, NotifyStep, PartTemplate, PersistStep, Probe, Request, SshStep, Step, StepGuard,
+    TextMap, Topic, Wait,
 };
 use crate::template::{Template, TextTemplate};
-use crate::tree::{Item, Record, Value};
+use crate::tree::{Item, Outline, Record, StepIndex, Value};
 
 /// How long most destinations remember a key.
 const WINDOW: Span = Span::from_const_secs(24 * 3_600);
@@ -22,17 +24,49 @@ const WINDOW: Span = Span::from_const_secs(24 * 3_600);
 /// Quiet time before the marker of a command is asked for.
 const MARKER_AFTER: Span = Span::from_const_secs(1);
 
-pub(super) fn step(record: &Record, retry: RetryPolicy, env: &Json) -> Option<Step> {
+pub(super) fn step(
+    outline: &Outline<'_>,
+    place: StepIndex,
+    retry: RetryPolicy,
+    env: &Json,
+) -> Option<Step> {
+    let record = outline.steps[place].record;
     let name = record.which(ACTIONS)?;
     let body = record.map(name);
+    let action = match control::action(outline, place, name, body)? {
+        Some(action) => action,
+        None => action(name, record, body, env)?,
+    };
     Some(Step {
         id: record.text("id")?.parse().ok()?,
         condition: record.expr("if").map(|placed| placed.expr.clone()),
-        action: action(name, record, body, env)?,
+        action,
         guard: guard(name, record, body, env)?,
         result: record.expr("result").map(|placed| placed.expr.clone()),
         external_id: record.expr("external_id").map(|placed| placed.expr.clone()),
         retry: super::retry(record, retry),
+        follow: control::follow(outline, place),
+        inside: control::inside(outline, place),
+        undo: None,
+    })
+}
+
+/// The step that takes another one back: an effect of its own.
+pub(super) fn undo(record: &Record, of: &Step, env: &Json) -> Option<Step> {
+    let undo = record.map("undo")?;
+    let name = undo.which(&["http", "db", "kv", "notify", "ssh", "emit"])?;
+    let body = undo.map(name);
+    Some(Step {
+        id: of.id.undo(),
+        condition: None,
+        action: action(name, undo, body, env)?,
+        guard: guard(name, undo, body, env)?,
+        result: None,
+        external_id: None,
+        retry: of.retry,
+        follow: Follow::End,
+        inside: of.inside,
+        undo: None,
     })
 }
 
@@ -40,8 +74,20 @@ fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Optio
     if name == "function" {
         return Some(Action::Function(step.expr(name)?.expr.clone()));
     }
+    if name == "return" {
+        return Some(Action::Return(step.expr(name)?.expr.clone()));
+    }
     let body = body?;
     match name {
+        "call" => Some(Action::Call(CallStep {
+            flow: body.text("flow")?.parse().ok()?,
+            input: template(body, "input"),
+            wait: body.truth("wait").unwrap_or(true),
+        })),
+        "fail" => Some(Action::Fail(FailStep {
+            code: body.text("code").unwrap_or("failed").to_owned(),
+            message: text(body, "message")?,
+        })),
         "http" => Some(Action::Http(Box::new(request(body, env)?))),
         "kv" => Some(Action::Kv(kv(body)?)),
         "wait" => Some(Action::Wait(wait(body)?)),
@@ -54,8 +100,8 @@ fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Optio
             event: body.text("event")?.to_owned(),
             data: template(body, "data"),
         })),
-        "task" => Some(Action::Task(Box::new(task(body)?))),
-        "approval" => Some(Action::Approval(Box::new(approval(body)))),
+        "task" => Some(Action::Task(Box::new(outside::task(body)?))),
+        "approval" => Some(Action::Approval(Box::new(outside::approval(body)))),
         _ => None,
     }
 }
@@ -297,51 +343,29 @@ fn persist(body: &Record) -> Option<PersistStep> {
     })
 }
 
-fn task(body: &Record) -> Option<TaskStep> {
-    Some(TaskStep {
-        queue: body.text("queue")?.to_owned(),
-        input: template(body, "input"),
-        lease: body.span_of("lease")?,
-        within: body.span_of("within"),
-    })
-}
-
-fn approval(body: &Record) -> ApprovalStep {
-    let not_starter = body.truth("not_starter") == Some(true);
-    ApprovalStep {
-        from: words(body, "from"),
-        escalate: words(body, "escalate"),
-        show: template(body, "show"),
-        within: body.span_of("within"),
-        remind: body.span_of("remind"),
-        on_timeout: match body.word("on_timeout") {
-            Some("fail") => OnTimeout::Fail,
-            Some("continue") => OnTimeout::Continue,
-            Some(_) | None => OnTimeout::Reject,
-        },
-        // A link does not say who follows it.
-        login: not_starter || body.truth("login") == Some(true),
-        not_starter,
-    }
-}
-
-/// The plain texts of a list.
-fn words(body: &Record, field: &str) -> Vec<String> {
-    let items = body.list(field).iter();
-    let texts = items.filter_map(|item| item.value.as_text());
-    texts.map(str::to_owned).collect()
-}
-
 fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {
     let texts = items.iter().map(|item| item.value.as_holes().cloned());
     texts.collect()
 }
 
 fn wait(body: &Record) -> Option<Wait> {
-    match body.span_of("for") {
-        Some(span) => Some(Wait::Timer(span)),
-        None => Some(Wait::Callback {
-            within: body.span_of("within")?,
+    let goes_on = body.word("on_timeout") == Some("continue");
+    let within = body.span_of("within");
+    match body.which(&["for", "until", "event", "callback"])? {
+        "for" => Some(Wait::Timer(body.span_of("for")?)),
+        "until" => Some(Wait::Until(body.expr("until")?.expr.clone())),
+        "event" => Some(Wait::Event {
+            name: body.text("event")?.to_owned(),
+            matching: body.expr("match").map(|placed| placed.expr.clone()),
+            topic: body
+                .expr("match")
+                .and_then(|placed| Topic::of(&placed.expr)),
+            within,
+            goes_on,
+        }),
+        _ => Some(Wait::Callback {
+            within: within?,
+            goes_on,
         }),
     }
 }
@@ -350,7 +374,7 @@ fn text(record: &Record, field: &str) -> Option<TextTemplate> {
     record.value(field).and_then(Value::as_holes).cloned()
 }
 
-fn template(record: &Record, field: &str) -> Option<Template> {
+pub(super) fn template(record: &Record, field: &str) -> Option<Template> {
     record.value(field).and_then(Value::as_template).cloned()
 }
 

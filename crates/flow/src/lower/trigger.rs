@@ -34,6 +34,7 @@ fn event(record: &Record) -> Option<EventTrigger> {
         key: record.expr("key").map(|placed| placed.expr.clone()),
         when: record.expr("when").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
     })
 }
 
@@ -53,6 +54,7 @@ fn webhook(record: &Record, flow: &FlowName) -> Option<Webhook> {
         path,
         when: record.expr("when").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
         holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),
         clock_fields: provider.map_or_else(Vec::new, |provider| {
             let fields = provider.clock_fields.iter();
@@ -136,6 +138,7 @@ fn start(record: &Record) -> Start {
     Start {
         key: record.expr("key").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
+        resumes: resumes(record),
     }
 }
 
@@ -145,4 +148,8 @@ fn mismatch(record: &Record) -> Mismatch {
         Some("quarantine") => Mismatch::Quarantine,
         Some(_) | None => Mismatch::Reject,
     }
+}
+
+fn resumes(record: &Record) -> bool {
+    record.word("on_repeat") == Some("resume")
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::approval::ApprovalStep;
+use super::control::{CallStep, FailStep, Follow, Foreach, Parallel, Switch};
 use super::db::DbStep;
 use super::guard::StepGuard;
 use super::http::Request;
@@ -16,6 +17,7 @@ use super::llm::LlmStep;
 use super::notify::NotifyStep;
 use super::ssh::SshStep;
 use super::task::TaskStep;
+use super::topic::Topic;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::template::TextTemplate;
 
@@ -40,6 +42,15 @@ pub struct Step {
     pub external_id: Option<Expr>,
     /// How often a failed attempt is made again; the flow's policy where the step says nothing.
     pub retry: RetryPolicy,
+    /// What comes after it.
+    #[serde(skip_serializing_if = "Follow::is_next")]
+    pub follow: Follow,
+    /// The place of the step whose parts do it, and which list of that step it is in.
+    #[serde(skip)]
+    pub inside: Option<(usize, u32)>,
+    /// The place of the step that takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<usize>,
 }
 
 /// What a step does.
@@ -70,6 +81,18 @@ pub enum Action {
     Task(Box<TaskStep>),
     /// Asks people.
     Approval(Box<ApprovalStep>),
+    /// Runs another flow.
+    Call(CallStep),
+    /// Goes one of several ways.
+    Switch(Switch),
+    /// Does the same for each item of a list.
+    Foreach(Box<Foreach>),
+    /// Goes several ways together.
+    Parallel(Parallel),
+    /// Ends the run as failed.
+    Fail(FailStep),
+    /// Ends the run with this result.
+    Return(Expr),
 }
 
 /// What a parked run waits for.
@@ -81,9 +104,36 @@ pub enum Wait {
     Timer(Span),
     /// A call to the wait's address; its payload is the step's result.
     Callback {
-        /// After this long without a call the run fails.
+        /// How long at the most.
         within: Span,
+        /// Whether the run goes on where no call came in time; it fails otherwise.
+        #[serde(skip_serializing_if = "is_false")]
+        goes_on: bool,
     },
+    /// A point in time.
+    Until(Expr),
+    /// An event of this name; its data is the step's result.
+    Event {
+        /// The event.
+        name: String,
+        /// Which one is meant, over `event`.
+        #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+        matching: Option<Expr>,
+        /// What that one is found by.
+        #[serde(skip)]
+        topic: Option<Topic>,
+        /// How long at the most.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        within: Option<Span>,
+        /// Whether the run goes on where none came in time; it fails otherwise.
+        #[serde(skip_serializing_if = "is_false")]
+        goes_on: bool,
+    },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_false(truth: &bool) -> bool {
+    !truth
 }
 
 /// Why a call could not be put together. Nothing was sent.
@@ -149,13 +199,22 @@ impl Step {
             Action::Emit(_) => "emit",
             Action::Task(_) => "task",
             Action::Approval(_) => "approval",
+            Action::Call(_) => "call",
+            Action::Switch(_) => "switch",
+            Action::Foreach(_) => "foreach",
+            Action::Parallel(_) => "parallel",
+            Action::Fail(_) => "fail",
+            Action::Return(_) => "return",
         }
     }
 
     /// Whether its effect is made in this database, in the commit of its outcome.
     #[must_use]
     pub const fn commits_here(&self) -> bool {
-        matches!(self.action, Action::Kv(_) | Action::Emit(_))
+        matches!(
+            self.action,
+            Action::Kv(_) | Action::Emit(_) | Action::Call(_)
+        )
     }
 
     /// The connection that it goes over, where it names one.
@@ -173,7 +232,13 @@ impl Step {
             | Action::Persist(_)
             | Action::Emit(_)
             | Action::Task(_)
-            | Action::Approval(_) => None,
+            | Action::Approval(_)
+            | Action::Call(_)
+            | Action::Switch(_)
+            | Action::Foreach(_)
+            | Action::Parallel(_)
+            | Action::Fail(_)
+            | Action::Return(_) => None,
         }
     }
 
@@ -190,7 +255,14 @@ impl Step {
         key: Option<EffectId>,
     ) -> Result<Option<Call>, RenderError> {
         let call = match &self.action {
-            Action::Function(_) | Action::Wait(_) | Action::Approval(_) => return Ok(None),
+            Action::Function(_)
+            | Action::Wait(_)
+            | Action::Approval(_)
+            | Action::Switch(_)
+            | Action::Foreach(_)
+            | Action::Parallel(_)
+            | Action::Fail(_)
+            | Action::Return(_) => return Ok(None),
             Action::Http(request) => Call::Http(request.render(scope, find, key)?),
             Action::Kv(kv) => Call::Kv(kv.render(scope)?),
             Action::Db(db) => Call::Db(db.render(scope)?),
@@ -200,6 +272,7 @@ impl Step {
             Action::Persist(persist) => Call::Persist(persist.render(scope)?),
             Action::Emit(emit) => Call::Emit(emit.render(scope)?),
             Action::Task(task) => Call::Task(task.render(scope)?),
+            Action::Call(call) => Call::Start(call.render(scope)?),
         };
         match call.connection() {
             Some(name) if find(name).is_none() => Err(RenderError::NoConnection(name.to_owned())),
@@ -234,8 +307,14 @@ impl Step {
             | Action::Emit(_)
             | Action::Task(_)
             | Action::Approval(_)
+            | Action::Call(_)
             | Action::Function(_)
-            | Action::Wait(_) => response.clone(),
+            | Action::Wait(_)
+            | Action::Switch(_)
+            | Action::Foreach(_)
+            | Action::Parallel(_)
+            | Action::Fail(_)
+            | Action::Return(_) => response.clone(),
         })
     }
 
@@ -243,8 +322,17 @@ impl Step {
     #[must_use]
     pub fn exprs(&self) -> Vec<&Expr> {
         match &self.action {
-            Action::Function(expr) => vec![expr],
-            Action::Wait(_) => Vec::new(),
+            Action::Function(expr) | Action::Return(expr) | Action::Wait(Wait::Until(expr)) => {
+                vec![expr]
+            }
+            Action::Wait(Wait::Event { matching, .. }) => matching.iter().collect(),
+            Action::Wait(Wait::Timer(_) | Wait::Callback { .. }) | Action::Parallel(_) => {
+                Vec::new()
+            }
+            Action::Switch(switch) => switch.cases.iter().map(|case| &case.when).collect(),
+            Action::Foreach(each) => std::iter::once(&each.items).chain(&each.key).collect(),
+            Action::Fail(fail) => fail.message.exprs().collect(),
+            Action::Call(call) => call.input.iter().flat_map(|it| it.exprs()).collect(),
             Action::Http(request) => request.exprs(),
             Action::Kv(kv) => kv.exprs(),
             Action::Db(db) => db.values.iter().flat_map(|value| value.exprs()).collect(),

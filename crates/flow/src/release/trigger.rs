@@ -36,6 +36,9 @@ pub struct EventTrigger {
     pub when: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }
 
 impl Triggers {
@@ -47,6 +50,7 @@ impl Triggers {
             TriggerKind::Api => self.api.is_some(),
             TriggerKind::Manual => self.manual.is_some(),
             TriggerKind::Event => self.event.is_some(),
+            TriggerKind::Call => true,
         }
     }
 }
@@ -65,6 +69,9 @@ pub struct Webhook {
     pub when: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
     /// Whether a signed body that comes again under another key is held for a person. True only
     /// where the signature does not cover the key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -105,4 +112,7 @@ pub struct Start {
     pub key: Option<Expr>,
     /// What becomes of a known key with another payload.
     pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
 }

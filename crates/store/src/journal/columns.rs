@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Lease, Transition, WaitChange};
 use crate::runs::Stage;
-use crate::{approvals, effects, kv, outbox, tasks};
+use crate::{approvals, effects, kv, listeners, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -73,6 +73,14 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) parts: EndedParts,
+    pub(super) listeners: listeners::Rows<'a>,
+}
+
+#[derive(Default)]
+pub(super) struct EndedParts {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) states: Vec<&'static str>,
 }
 
 #[derive(Default)]
@@ -114,6 +122,8 @@ impl<'a> Columns<'a> {
             sets: kv::Rows::default(),
             deletes: kv::Rows::default(),
             emitted: outbox::Rows::default(),
+            parts: EndedParts::default(),
+            listeners: listeners::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -131,7 +141,7 @@ impl<'a> Columns<'a> {
             rows.push(item, change, made);
         }
         for change in &item.waits {
-            self.add_wait(item.run, change);
+            self.add_wait(item, change);
         }
         if let Lease::Return {
             stage: Stage::Parked,
@@ -153,6 +163,12 @@ impl<'a> Columns<'a> {
         for change in &item.approvals {
             self.approvals.push(item, change);
         }
+        if item.ends_part()
+            && let Some(record) = &item.record
+        {
+            self.parts.runs.push(*item.run.as_uuid());
+            self.parts.states.push(record.state.as_str());
+        }
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
         }
@@ -161,11 +177,19 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn add_wait(&mut self, run: RunId, change: &'a WaitChange) {
+    fn add_wait(&mut self, item: &Transition, change: &'a WaitChange) {
         match change {
-            WaitChange::Open { wait, step, until } => {
+            WaitChange::Open {
+                wait,
+                step,
+                until,
+                topic,
+            } => {
+                if let Some(topic) = topic {
+                    self.listeners.push(item, *wait, topic);
+                }
                 self.opened.ids.push(*wait.as_uuid());
-                self.opened.runs.push(*run.as_uuid());
+                self.opened.runs.push(*item.run.as_uuid());
                 self.opened.steps.push(step);
                 self.opened.untils.push(*until);
             }

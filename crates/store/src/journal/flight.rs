@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use crate::link::Ready;
-use crate::{approvals, evidence, kv, locks, outbox, tasks, waits};
+use crate::{approvals, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -41,6 +41,9 @@ pub(super) const FOLLOWERS: &[&str] = &[
     approvals::ELAPSE,
     approvals::WITHDRAW,
     approvals::HEAR,
+    parts::END,
+    listeners::OPEN,
+    listeners::CLOSE,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -95,9 +98,14 @@ impl<'a> Flight<'a> {
                 waits::ELAPSE,
                 vec![&columns.elapsed, &columns.elapsed_count],
             );
+            self.send(listeners::CLOSE, vec![&columns.elapsed]);
         }
         if !columns.cancelled.is_empty() {
             self.send(waits::CANCEL, vec![&columns.cancelled]);
+            self.send(listeners::CLOSE, vec![&columns.cancelled]);
+        }
+        if let Some(values) = columns.listeners.values() {
+            self.send(listeners::OPEN, values);
         }
         let people = columns.approvals.statements();
         for (text, values) in columns.tasks.statements().into_iter().chain(people) {
@@ -111,6 +119,10 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
+        }
+        let ended = &columns.parts;
+        if !ended.runs.is_empty() {
+            self.send(parts::END, vec![&ended.runs, &ended.states]);
         }
     }
 }

@@ -45,8 +45,10 @@ pub(super) const FENCED: &str = ",
         UPDATE queue q
            SET seq = q.seq + 1, takes = 0, stage = t.stage::queue_stage,
                holder = CASE WHEN t.hold THEN q.holder END,
+               woken = q.woken AND t.hold,
                due_at = CASE WHEN t.hold THEN q.due_at
-                             WHEN q.cancel AND NOT t.saw_cancel THEN (SELECT now FROM present)
+                             WHEN q.woken OR (q.cancel AND NOT t.saw_cancel)
+                             THEN (SELECT now FROM present)
                              ELSE coalesce(t.due_at, 'infinity') END
           FROM moves t
          WHERE NOT t.ends

@@ -8,6 +8,7 @@ use semel_model::{EffectId, Guard, RunId, SessionId, WaitId, effect};
 
 use crate::approvals::ApprovalChange;
 use crate::kv::{self, Write};
+use crate::listeners::Topic;
 use crate::outbox::Emitted;
 use crate::runs::Stage;
 use crate::tasks::TaskChange;
@@ -43,6 +44,8 @@ pub struct Transition {
     pub emitted: Vec<Emitted>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
+    /// Whether the run is a part of another, which has to know of its end.
+    pub is_part: bool,
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
     /// that falls asleep is due at once.
     pub saw_cancel: bool,
@@ -66,7 +69,15 @@ impl Transition {
             || !self.waits.is_empty()
             || !self.tasks.is_empty()
             || !self.approvals.is_empty()
+            || self.ends_part()
             || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
+    }
+}
+
+impl Transition {
+    /// Whether a part of a run ends with it.
+    pub(super) fn ends_part(&self) -> bool {
+        self.is_part && self.lease == Lease::End
     }
 }
 
@@ -120,6 +131,8 @@ pub enum WaitChange {
         step: String,
         /// When it ends by itself.
         until: Option<Timestamp>,
+        /// The event that it is for.
+        topic: Option<Topic>,
     },
     /// Its time came, and no callback did.
     Elapse {

@@ -131,6 +131,12 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             let items = found.unwrap_or_default();
             reply(200, &json!({ "count": items.len(), "items": items }))
         }
+        Mode::List(count) => {
+            let text = "x".repeat(64);
+            let item = |id| json!({ "id": id, "text": text });
+            let items: Vec<_> = (0..count).map(item).collect();
+            reply(200, &json!(items))
+        }
         Mode::Put if reading => match world.state(&call.path) {
             Some(state) => raw(200, state),
             None => bare(404),

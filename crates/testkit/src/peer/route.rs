@@ -9,6 +9,8 @@ pub(super) enum Mode {
     Plain,
     Put,
     Items,
+    /// A list of so many items.
+    List(u32),
 }
 
 /// Everything that a path asks for.
@@ -50,6 +52,13 @@ impl Route {
                 "put" => {
                     return Self {
                         mode: Mode::Put,
+                        ..route
+                    };
+                }
+                "list" => {
+                    let count = number(segments.next());
+                    return Self {
+                        mode: Mode::List(count),
                         ..route
                     };
                 }

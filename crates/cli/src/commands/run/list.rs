@@ -13,6 +13,7 @@ use crate::views;
 #[command(after_help = "Examples:
   semel run list --flow greet --limit 5
   semel run list --state failed
+  semel run list --needs-review
   semel run list --key order-42")]
 pub(crate) struct Arguments {
     /// Only of this flow.
@@ -21,6 +22,12 @@ pub(crate) struct Arguments {
     /// Only those that stand so: active, in_doubt, succeeded, failed, …
     #[arg(long)]
     state: Option<Standing>,
+    /// Only those that gave up and are kept for a person.
+    #[arg(long, conflicts_with_all = ["state", "in_doubt"])]
+    needs_review: bool,
+    /// Only those with an effect that nobody can say happened or not.
+    #[arg(long, conflicts_with = "state")]
+    in_doubt: bool,
     /// Only those of this key.
     #[arg(long)]
     key: Option<String>,
@@ -32,10 +39,20 @@ pub(crate) struct Arguments {
     cursor: Option<String>,
 }
 
+impl Arguments {
+    fn standing(&self) -> Option<Standing> {
+        match (self.needs_review, self.in_doubt) {
+            (true, _) => Some(Standing::NeedsReview),
+            (false, true) => Some(Standing::InDoubt),
+            (false, false) => self.state,
+        }
+    }
+}
+
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let filter = RunFilter {
         flow: arguments.flow.clone(),
-        state: arguments.state,
+        state: arguments.standing(),
         key: arguments.key.clone(),
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),

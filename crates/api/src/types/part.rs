@@ -1,0 +1,124 @@
+//! Parts of runs: items of lists, and branches.
+
+use std::fmt;
+
+use semel_model::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::standing::Standing;
+
+/// Where a part stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartState {
+    /// Not begun.
+    Pending,
+    /// Under way, or kept for a person.
+    Open,
+    /// Ended, with a result.
+    Succeeded,
+    /// Ended, with a fault.
+    Failed,
+    /// Ended before its time.
+    Cancelled,
+}
+
+impl PartState {
+    /// Every state.
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Open,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The state's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Open => "open",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for PartState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for PartState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        named.ok_or_else(|| "one of: pending, open, succeeded, failed, cancelled".to_owned())
+    }
+}
+
+/// An item or a branch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The step that it belongs to.
+    pub step: String,
+    /// Its place in the list, from 0.
+    pub index: i32,
+    /// What tells it from others.
+    pub key: String,
+    /// The run that does its steps.
+    pub run: RunId,
+    /// Where it stands.
+    pub state: PartState,
+    /// Where that run stands, once it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// What it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// What was wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Value>,
+}
+
+/// How far the parts of a step are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The step.
+    pub step: String,
+    /// All of them.
+    pub count: i64,
+    /// Not begun.
+    pub pending: i64,
+    /// Under way, or kept for a person.
+    pub open: i64,
+    /// Ended, with a result.
+    pub succeeded: i64,
+    /// Ended, with a fault.
+    pub failed: i64,
+    /// Ended before their time.
+    pub cancelled: i64,
+}
+
+/// Which parts to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartFilter {
+    /// Only of this step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Only those that stand so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PartState>,
+    /// The most parts of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

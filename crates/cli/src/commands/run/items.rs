@@ -1,0 +1,58 @@
+//! `semel run items`: the items and branches of a run.
+
+use semel_api::types::{PartFilter, PartState};
+use semel_model::RunId;
+
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// List the items and branches of a run, each a run of its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  semel run items run_0123… --state failed
+  semel run items run_0123… --step each --limit 100")]
+pub(crate) struct Arguments {
+    /// The run.
+    run: RunId,
+    /// Only of this step.
+    #[arg(long)]
+    step: Option<String>,
+    /// Only those that stand so: pending, open, succeeded, failed, cancelled.
+    #[arg(long)]
+    state: Option<PartState>,
+    /// The most items to list.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+    /// Where the page before ended.
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let filter = PartFilter {
+        step: arguments.step.clone(),
+        state: arguments.state,
+        limit: Some(arguments.limit),
+        cursor: arguments.cursor.clone(),
+    };
+    let run = arguments.run;
+    let page = remote::client(ctx)?.list_parts(run, &filter).await?;
+    let answer = Answer::done(&page, views::part::table(&page.items, ctx.style));
+    let failed = page
+        .items
+        .iter()
+        .find(|part| part.state == PartState::Failed);
+    let answer = match (failed, page.items.first()) {
+        (Some(part), _) => answer
+            .next(format!("semel run show {}", part.run))
+            .next(format!("semel run resume {run} --reason '…'")),
+        (None, Some(part)) => answer.next(format!("semel run show {}", part.run)),
+        (None, None) => answer.note("no item is like that"),
+    };
+    Ok(match &page.next {
+        Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),
+        None => answer,
+    })
+}

@@ -1,0 +1,36 @@
+//! `semel run resume`: lets a run go on that failed or gave up.
+
+use semel_api::types::Resume;
+use semel_model::RunId;
+
+use crate::answer::{Answer, Problem};
+use crate::commands::Repeat;
+use crate::context::Context;
+use crate::remote;
+
+/// Let a run go on that failed or gave up. What is done is not done again; of a list, only the
+/// items that failed are tried again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  semel run resume run_0123… --reason 'the bank is back'")]
+pub(crate) struct Arguments {
+    /// The run.
+    run: RunId,
+    /// Why, as it stands on the record.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let run = arguments.run;
+    let reason = arguments.reason.clone();
+    let client = remote::client(ctx)?;
+    // Said again of the same standing it is the same command; said after another failure, another.
+    let reached = client.get_run(run).await?.journal.len().to_string();
+    let words = ["run resume", &run.to_string(), &reached];
+    let key = arguments.repeat.key_or(&words);
+    let resumed = client.resume_run(run, &Resume { reason }, &key).await?.body;
+    let text = format!("{run} goes on behind its ledger: what is done is not done again");
+    Ok(Answer::done(&resumed, text).next(format!("semel run watch {run}")))
+}

@@ -1,0 +1,74 @@
+//! Items and branches of runs.
+
+use semel_api::types::{Part, PartState, Progress};
+
+use super::run::fault_text;
+use super::value;
+use crate::style::{Style, Tone, cell, render, toned_cell};
+
+/// Parts as a table.
+pub(crate) fn table(parts: &[Part], style: Style) -> String {
+    let mut table = style.table(&["STEP", "#", "KEY", "STATE", "RUN", "OUTCOME"]);
+    for part in parts {
+        let state = match part.standing {
+            Some(standing) if part.state == PartState::Open => standing.as_str(),
+            _ => part.state.as_str(),
+        };
+        table.add_row([
+            cell(&part.step),
+            cell(part.index.to_string()),
+            cell(&part.key),
+            toned_cell(tone(part.state), state),
+            cell(part.run.to_string()),
+            cell(outcome(part)),
+        ]);
+    }
+    render(&table)
+}
+
+/// How far the parts of a run are, by step.
+pub(crate) fn progress(steps: &[Progress], style: Style) -> String {
+    let heads = [
+        "STEP",
+        "ALL",
+        "DONE",
+        "UNDER WAY",
+        "FAILED",
+        "CANCELLED",
+        "NOT BEGUN",
+    ];
+    let mut table = style.table(&heads);
+    for step in steps {
+        let tone = if step.failed > 0 {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        table.add_row([
+            cell(&step.step),
+            cell(step.count.to_string()),
+            cell(step.succeeded.to_string()),
+            cell(step.open.to_string()),
+            toned_cell(tone, step.failed.to_string()),
+            cell(step.cancelled.to_string()),
+            cell(step.pending.to_string()),
+        ]);
+    }
+    render(&table)
+}
+
+fn outcome(part: &Part) -> String {
+    match (&part.fault, &part.result) {
+        (Some(fault), _) => fault_text(fault),
+        (None, Some(result)) => value(result),
+        (None, None) => String::new(),
+    }
+}
+
+const fn tone(state: PartState) -> Tone {
+    match state {
+        PartState::Succeeded => Tone::Good,
+        PartState::Failed | PartState::Cancelled => Tone::Bad,
+        PartState::Pending | PartState::Open => Tone::Plain,
+    }
+}

@@ -1,0 +1,155 @@
+//! Calls: runs that other runs ask for, and telling those how they ended.
+//!
+//! ```text
+//! caller: intent ══▶ start in the outbox, wait opened ══▶ …sleeps… ══▶ goes on
+//!                         └▶ accepted under a key derived from the caller ══▶ … ══▶ end in the outbox
+//!                                                                                     └▶ answers the wait
+//! ```
+//!
+//! The two runs live in slots of their own, so each commits for itself, and the outbox carries what
+//! one has to tell the other, as often as it must: the claim makes a start once, the wait an end.
+
+use semel_flow::Step;
+use semel_model::event::Caller;
+use semel_model::run::EndState;
+use semel_model::{ClaimId, Fault, Fingerprint, FlowName, Key, Mismatch, RunId, TriggerKind};
+use semel_store::outbox::Event;
+use semel_store::queue;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::catalogue::Release;
+use crate::engine::Engine;
+use crate::intake::{Inbound, IntakeError};
+use crate::waits::CallbackError;
+
+/// What a caller tells.
+pub(crate) const START: &str = "semel.call.start";
+/// What a run that was called tells.
+pub(crate) const END: &str = "semel.call.end";
+/// What a caller tells that was cancelled.
+pub(crate) const CANCEL: &str = "semel.call.cancel";
+
+/// A run that is asked for.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) flow: FlowName,
+    pub(crate) key: String,
+    pub(crate) input: Value,
+    pub(crate) caller: Option<Caller>,
+}
+
+/// How a run ended that somebody waits for.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) caller: Caller,
+    pub(crate) end: Value,
+}
+
+/// The key of the run that a step calls, and that run.
+pub(crate) fn called(
+    release: &Release,
+    run: RunId,
+    step: &Step,
+    flow: &FlowName,
+) -> Option<(Key, RunId)> {
+    let key = Key::new(format!("{run}/{}", step.id).into_bytes()).ok()?;
+    let claim = ClaimId::derive(&release.namespace, flow, &key);
+    Some((key, RunId::derive(claim, 0)))
+}
+
+/// What became of something that one run had to tell another.
+pub(crate) enum Told {
+    /// It has arrived, or never will.
+    Through,
+    /// It is told again later.
+    NotYet,
+    /// It is no such thing, but an event like any other.
+    Event,
+}
+
+impl Engine {
+    /// Takes to its destination what one run has to tell another.
+    pub(crate) async fn carry(&self, event: &Event) -> Told {
+        let done = match event.event.as_str() {
+            START => self.carry_start(event).await,
+            END => self.carry_end(event).await,
+            CANCEL => self.carry_cancel(event).await,
+            _ => return Told::Event,
+        };
+        match done {
+            Ok(()) => Told::Through,
+            Err(error) => {
+                tracing::debug!(error, event.id = %event.id, "a run could not be told yet");
+                Told::NotYet
+            }
+        }
+    }
+
+    async fn carry_start(&self, event: &Event) -> Result<(), String> {
+        let Ok(asked) = serde_json::from_str::<Asked>(&event.data) else {
+            return Ok(());
+        };
+        let refused = match self.start_called(event.namespace_id, &asked).await {
+            Ok(()) => return Ok(()),
+            Err(IntakeError::Unavailable(error)) => return Err(error),
+            Err(error) => Fault::permanent(error.code(), error.to_string()),
+        };
+        tracing::warn!(run.id = %event.run, code = refused.code, "a call was refused");
+        let Some(caller) = asked.caller else {
+            return Ok(());
+        };
+        let flow = asked.flow.as_str();
+        let end = json!({ "run": flow, "state": EndState::Failed, "fault": refused });
+        self.answer_caller(caller, end).await
+    }
+
+    async fn start_called(&self, namespace_id: i32, asked: &Asked) -> Result<(), IntakeError> {
+        let release = self.inner.catalogue.find_flow(namespace_id, &asked.flow);
+        let release = release.ok_or(IntakeError::UnknownFlow)?;
+        let key = Key::new(asked.key.clone().into_bytes()).map_err(|_| IntakeError::NoKey)?;
+        let input = asked.input.clone();
+        let inbound = Inbound {
+            release,
+            trigger: TriggerKind::Call,
+            mismatch: Mismatch::Accept,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            text: input.to_string(),
+            input,
+            headers: Value::Null,
+            query: Value::Null,
+            by: None,
+            caller: asked.caller,
+            resumes: false,
+        };
+        self.accept(inbound).await.map(drop)
+    }
+
+    async fn carry_end(&self, event: &Event) -> Result<(), String> {
+        match serde_json::from_str::<Ended>(&event.data) {
+            Ok(ended) => self.answer_caller(ended.caller, ended.end).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn answer_caller(&self, caller: Caller, end: Value) -> Result<(), String> {
+        let text = end.to_string();
+        match self.answer(None, caller.run, caller.wait, end, text).await {
+            Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(()),
+            Err(CallbackError::Unavailable(error)) => Err(error),
+        }
+    }
+
+    async fn carry_cancel(&self, event: &Event) -> Result<(), String> {
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        let Ok(run) = serde_json::from_value::<RunId>(data["run"].clone()) else {
+            return Ok(());
+        };
+        queue::ask_cancel(&self.inner.cell, event.namespace_id, run)
+            .await
+            .map_err(|error| error.to_string())?;
+        self.inner.wake.notify_one();
+        Ok(())
+    }
+}

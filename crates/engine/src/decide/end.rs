@@ -1,0 +1,86 @@
+//! Ends: with a result, with a fault, by a person, and back through what was done.
+
+use semel_model::Fault;
+use semel_model::event::Event;
+use semel_model::run::{EndState, Reason};
+use serde_json::Value;
+
+use super::{Act, Next, Sight, scope};
+use crate::fold::{Current, Part, RunState};
+
+/// All steps are behind the run.
+pub(super) fn finish(state: &RunState, sight: &Sight<'_>) -> Event {
+    if let Some(fault) = &state.undoing {
+        return failed(fault.clone());
+    }
+    if let Current::Broken(fault) = &state.current {
+        return failed(fault.clone());
+    }
+    let result = match (&state.part, &sight.flow.result) {
+        (Some(part), _) => Ok(part_result(state, part)),
+        (None, Some(expr)) => expr.eval(&scope(state, sight)),
+        (None, None) => Ok(Value::Null),
+    };
+    match result {
+        Ok(result) => succeeded(result),
+        Err(error) => Event::Broken {
+            step: None,
+            fault: Fault::permanent(error.code(), error.to_string()),
+        },
+    }
+}
+
+/// What a part gives: an item what its last step gave, a branch what each of its steps gave.
+fn part_result(state: &RunState, part: &Part) -> Value {
+    if part.item.is_some() {
+        let last = state.gave.last();
+        return last.map_or(Value::Null, |step| state.steps[step]["result"].clone());
+    }
+    let given = state.gave.iter();
+    let views = given.map(|step| (step.clone(), state.steps[step].clone()));
+    Value::Object(views.collect())
+}
+
+pub(super) fn succeeded(result: Value) -> Event {
+    Event::Ended {
+        state: EndState::Succeeded,
+        result,
+        fault: None,
+    }
+}
+
+/// The run fails: what it did is taken back first, where the flow says so. What cannot be taken
+/// back is for a person.
+pub(super) fn fail(state: &RunState, sight: &Sight<'_>, fault: &Fault) -> Next {
+    if state.undoing.is_some() {
+        return Next::Act(Act::Park(Reason::NeedsReview, fault.clone()));
+    }
+    let flow = sight.flow;
+    let undoable = |place: &usize| flow.steps[*place].undo.is_some() || flow.undoes_inside(*place);
+    if sight.flow.undoes && state.done.iter().any(undoable) {
+        return Next::Event(Event::Undoing {
+            fault: fault.clone(),
+        });
+    }
+    Next::Event(failed(fault.clone()))
+}
+
+fn failed(fault: Fault) -> Event {
+    Event::Ended {
+        state: EndState::Failed,
+        result: Value::Null,
+        fault: Some(fault),
+    }
+}
+
+pub(super) fn by_a_person() -> Fault {
+    Fault::permanent("cancelled", "a person asked for the end of this run")
+}
+
+pub(super) fn cancelled() -> Event {
+    Event::Ended {
+        state: EndState::Cancelled,
+        result: Value::Null,
+        fault: Some(by_a_person()),
+    }
+}

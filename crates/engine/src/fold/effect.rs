@@ -1,0 +1,125 @@
+//! Effects: what events make of the effect that a run stands at.
+
+use jiff::Timestamp;
+use semel_model::effect::{Effect, Entry, Licence, Pending};
+use semel_model::event::{Plan, Seen};
+use semel_model::request::Call;
+use semel_model::{EffectId, Fault, Guard, Span};
+
+use super::{Current, RunState};
+
+/// An effect that is not settled.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Its entry of the ledger.
+    pub entry: Entry,
+    /// What goes out, the same on every attempt.
+    pub call: Call,
+    /// How long the destination remembers the key, where its connection said so at the intent.
+    pub window: Option<Span>,
+    /// When its first intent was written: the destination's key window counts from here.
+    pub since: Timestamp,
+    /// When the next attempt may be made, where it rests; never, when absent.
+    pub retry_at: Option<Timestamp>,
+    /// How its doubt is settled, where it is in doubt.
+    pub plan: Option<Plan>,
+    /// How many probes were made since the doubt began.
+    pub probes: u32,
+    /// How many attempts the destination's limits held back: they do not count.
+    pub held_back: u32,
+    /// What allows the next attempt, where something does already.
+    pub licence: Option<Licence>,
+}
+
+impl RunState {
+    pub(super) fn intended(
+        &mut self,
+        effect: EffectId,
+        call: Option<&Call>,
+        licence: Option<Licence>,
+        guard: Option<Guard>,
+        at: Timestamp,
+    ) {
+        match (std::mem::replace(&mut self.current, Current::Fresh), call) {
+            (Current::Effect(mut standing), _) => {
+                standing.entry = again(standing.entry, licence);
+                standing.retry_at = None;
+                standing.plan = None;
+                standing.licence = None;
+                self.current = Current::Effect(standing);
+            }
+            (_, Some(call)) => {
+                let guard = guard.unwrap_or(Guard::Review);
+                self.current = Current::Effect(Box::new(Standing {
+                    entry: Entry::Pending(Effect::<Pending>::intend(effect, guard)),
+                    call: call.clone(),
+                    window: None,
+                    since: at,
+                    retry_at: None,
+                    plan: None,
+                    probes: 0,
+                    held_back: 0,
+                    licence: None,
+                }));
+            }
+            (_, None) => unreachable!("the first intent of {effect} carries its call"),
+        }
+        self.parked = false;
+    }
+
+    pub(super) fn failed(&mut self, fault: &Fault, retry_at: Option<Timestamp>) {
+        let Current::Effect(standing) = &mut self.current else {
+            return;
+        };
+        standing.entry = match standing.entry.clone() {
+            Entry::Pending(effect) if fault.retryable => {
+                Entry::Retrying(effect.retrying(fault.clone()))
+            }
+            Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
+            Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
+            Entry::InDoubt(effect) => Entry::Failed(effect.refuted(fault.clone())),
+            settled @ (Entry::Done(_) | Entry::Failed(_)) => settled,
+        };
+        standing.retry_at = retry_at;
+        standing.held_back += u32::from(fault.is_held_back());
+        self.parked = false;
+    }
+
+    pub(super) fn doubted(&mut self, doubt: &semel_model::Doubt, plan: &Plan) {
+        let Current::Effect(standing) = &mut self.current else {
+            return;
+        };
+        standing.entry = match standing.entry.clone() {
+            Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
+            other
+            @ (Entry::Retrying(_) | Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
+        };
+        standing.plan = Some(plan.clone());
+        standing.probes = 0;
+    }
+
+    pub(super) fn probed(&mut self, seen: &Seen) {
+        let Current::Effect(standing) = &mut self.current else {
+            return;
+        };
+        standing.probes += 1;
+        match seen {
+            Seen::Absent => standing.licence = Some(Licence::Absent),
+            Seen::Unclear {
+                retry_at: Some(at), ..
+            } => {
+                standing.plan = Some(Plan::Probe { at: *at });
+            }
+            Seen::Unclear { retry_at: None, .. } => standing.plan = Some(Plan::Review),
+        }
+    }
+}
+
+/// The next attempt at an entry.
+fn again(entry: Entry, licence: Option<Licence>) -> Entry {
+    match (entry, licence) {
+        (Entry::Retrying(effect), _) => Entry::Pending(effect.again()),
+        (Entry::InDoubt(effect), Some(licence)) => Entry::Pending(effect.repeated(licence)),
+        (entry, _) => entry,
+    }
+}

@@ -1,0 +1,93 @@
+//! Lineage: what a run knew when one of its parts began.
+//!
+//! A part's journal begins with where it comes from, not with a copy of everything that is known
+//! there: a hundred thousand items of one list read the same journal, once per process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use jiff::civil::Date;
+use semel_flow::Flow;
+use semel_model::RunId;
+use semel_model::event::Event;
+use semel_store::journal::{self, Line};
+
+use crate::engine::Inner;
+use crate::fold::RunState;
+
+/// How many runs with parts a process remembers.
+const KNOWN_MAX: usize = 64;
+
+/// What runs knew, by run and journal row.
+#[derive(Default)]
+pub(crate) struct Lineage {
+    known: Mutex<HashMap<(RunId, i32), Arc<RunState>>>,
+}
+
+impl Lineage {
+    fn find(&self, run: RunId, seq: i32) -> Option<Arc<RunState>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(run, seq)).cloned()
+    }
+
+    fn keep(&self, run: RunId, seq: i32, state: &Arc<RunState>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert((run, seq), state.clone());
+    }
+}
+
+/// What is true of a run, from its journal.
+pub(crate) fn fold<'a>(
+    inner: &'a Inner,
+    flow: &'a Flow,
+    run: RunId,
+    lines: &'a [Line],
+) -> BoxFuture<'a, Result<RunState, String>> {
+    Box::pin(async move {
+        let mut state = RunState::new(run);
+        for (row, line) in lines.iter().enumerate() {
+            let events = line
+                .read()
+                .map_err(|error| format!("row {}: {error}", line.seq))?;
+            for event in events {
+                match (row, &event) {
+                    (
+                        0,
+                        Event::Begun {
+                            parent, born, seq, ..
+                        },
+                    ) => {
+                        let parent = knew(inner, flow, *parent, *born, *seq).await?;
+                        state = RunState::of_part(run, &parent, event, flow);
+                    }
+                    _ => state.apply(&event, flow, line.at),
+                }
+            }
+        }
+        Ok(state)
+    })
+}
+
+/// What a run knew at a row of its journal.
+async fn knew(
+    inner: &Inner,
+    flow: &Flow,
+    run: RunId,
+    born: Date,
+    seq: i32,
+) -> Result<Arc<RunState>, String> {
+    if let Some(state) = inner.lineage.find(run, seq) {
+        return Ok(state);
+    }
+    let mut lines = journal::read(&inner.cell, born, run)
+        .await
+        .map_err(|error| format!("the run that it is a part of cannot be read: {error}"))?;
+    lines.retain(|line| line.seq <= seq);
+    let state = Arc::new(fold(inner, flow, run, &lines).await?);
+    inner.lineage.keep(run, seq, &state);
+    Ok(state)
+}

@@ -1,0 +1,275 @@
+//! Steps with parts: items of a list, and branches. Each part is a run of its own.
+//!
+//! ```text
+//! opened ══▶ parts put on record ══▶ loaded ══▶ parts begin, as many as may be under way ══▶ ended
+//!            in chunks                          and again when some have ended
+//! ```
+//!
+//! The run itself holds no item: it reads the list once, in pieces, and from then on only how many
+//! parts stand where. While its parts move it stays in this process; then it sleeps, and the commit
+//! that ends a part makes it due again.
+
+use std::time::Duration;
+
+use semel_flow::release::{Join, Parallel};
+use semel_flow::{Action, Step};
+use semel_model::RunId;
+use semel_model::event::Event;
+use semel_steps::fault;
+use semel_store::ReadError;
+use semel_store::journal::Lease;
+use semel_store::parts::{self, Beginning, Look, NewPart, Of, Reopened};
+use serde_json::Value;
+
+use super::{Stop, Turn};
+use crate::fold::Current;
+
+mod gather;
+mod items;
+
+/// How long the run stays in this process after the last of its parts has moved.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How often it looks meanwhile, for parts that other processes carry.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How many parts are let go on in one statement.
+const REOPEN_MAX: i64 = 1000;
+
+/// What comes after seeing to the parts.
+pub(super) enum Fanned {
+    /// An event that was observed.
+    GoOn,
+    /// Nothing moves: the run sleeps until a part ends.
+    Sleep,
+}
+
+impl Turn {
+    /// Sees to the parts of the step that the run stands at.
+    pub(super) async fn fan(&mut self) -> Result<Fanned, Stop> {
+        // Parts read the journal up to here.
+        if !self.notes.is_empty() {
+            self.commit(Lease::Keep).await?;
+        }
+        let Current::Fan(fan) = self.state.current.clone() else {
+            return Ok(Fanned::GoOn);
+        };
+        if fan.count.is_none() {
+            let event = self.load_parts().await?;
+            let loaded = matches!(event, Event::FanLoaded { .. });
+            self.observe(event);
+            if !loaded {
+                return Ok(Fanned::GoOn);
+            }
+            self.commit(Lease::Keep).await?;
+        }
+        let told = self.inner.fans.watch(self.run);
+        let mut seen = None::<Look>;
+        let mut idle = Duration::ZERO;
+        loop {
+            let look = self.look().await?;
+            if let Some(event) = self.judge(&look).await? {
+                self.observe(event);
+                return Ok(Fanned::GoOn);
+            }
+            if look.cancel && !self.cancel {
+                self.cancel = true;
+                return Ok(Fanned::GoOn);
+            }
+            let moved = self.move_parts(&look).await?;
+            idle = match !moved && seen == Some(look) {
+                true => idle + LOOK_EVERY,
+                false => Duration::ZERO,
+            };
+            seen = Some(look);
+            if self.inner.stop.is_cancelled() {
+                // Due at once for another process: perhaps no part is under way that would wake it.
+                return Err(Stop::Unsure("the process is stopping".to_owned()));
+            }
+            if idle >= LINGER {
+                return Ok(Fanned::Sleep);
+            }
+            tokio::select! {
+                () = told.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.inner.stop.cancelled() => {}
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Look, Stop> {
+        parts::look(&self.inner.cell, self.of())
+            .await
+            .map_err(unsure)
+    }
+
+    fn of(&self) -> Of<'_> {
+        Of {
+            parent: self.run,
+            step: self.step().id.as_str(),
+        }
+    }
+
+    /// Begins parts for which there is room, or asks those under way to end; says whether any
+    /// began.
+    async fn move_parts(&self, look: &Look) -> Result<bool, Stop> {
+        let Current::Fan(fan) = &self.state.current else {
+            return Ok(false);
+        };
+        let cell = &self.inner.cell;
+        if let Some((_, cancels)) = &fan.stopped {
+            if *cancels && look.open > 0 {
+                parts::cancel(cell, self.of()).await.map_err(unsure)?;
+                self.inner.wake.notify_one();
+            }
+            return Ok(false);
+        }
+        if !look.pending || self.state.undoing.is_some() {
+            return Ok(false);
+        }
+        let with = Beginning {
+            namespace_id: self.release.namespace_id,
+            release_id: self.release.id,
+            key: &self.key,
+            born: self.born,
+            seq: self.seq,
+            holder: self.tenure.session,
+            epoch: self.epoch,
+        };
+        let subject = self.key.text();
+        fault::point("begin.before", &subject).await;
+        let begun = parts::begin(cell, self.of(), at_once(self.step()), &with).await;
+        fault::point("begin.after", &subject).await;
+        let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
+        self.inner.wake.notify_one();
+        Ok(begun > 0)
+    }
+
+    /// What the standing of the parts means for the step; nothing where it goes on as it is.
+    async fn judge(&self, look: &Look) -> Result<Option<Event>, Stop> {
+        let Current::Fan(fan) = &self.state.current else {
+            return Ok(None);
+        };
+        let step = self.step().id.to_string();
+        let stop = |cancels| Event::FanStopped {
+            step: step.clone(),
+            cancels,
+            fault: None,
+        };
+        let undoing = self.state.undoing.is_some();
+        let over = look.open == 0 && (!look.pending || fan.stopped.is_some() || undoing);
+        if over && undoing {
+            return Ok(Some(Event::FanEnded {
+                step,
+                result: Value::Null,
+                joined: Value::Null,
+                fault: None,
+            }));
+        }
+        if over {
+            return self.gather().await.map(Some);
+        }
+        if undoing || fan.stopped.is_some() {
+            return Ok(None);
+        }
+        if let Action::Foreach(each) = &self.step().action {
+            let stops = look.failed.is_some() && !each.goes_on;
+            return Ok(stops.then(|| stop(false)));
+        }
+        if let Action::Parallel(parallel) = &self.step().action
+            && parallel.join == Join::First
+        {
+            let found = parts::first_succeeded(&self.inner.cell, self.of()).await;
+            return Ok(found.map_err(unsure)?.map(|_| stop(true)));
+        }
+        Ok(None)
+    }
+
+    /// Puts all parts on record; what was there before stays as it is.
+    async fn load_parts(&self) -> Result<Event, Stop> {
+        let step = self.step().id.to_string();
+        if let Some(fault) = self.state.undoing.clone() {
+            let undoing = Event::Undoing { fault };
+            let count = self.reopen(Reopened::Successful, &undoing).await?;
+            let repeats = 0;
+            return Ok(Event::FanLoaded {
+                step,
+                count,
+                repeats,
+            });
+        }
+        let mut total = 0;
+        if let Action::Parallel(parallel) = &self.step().action {
+            total = self.load_branches(parallel).await?;
+        }
+        if let Action::Foreach(each) = &self.step().action {
+            total = match self.load_items(each).await? {
+                Ok(total) => total,
+                Err(fault) => {
+                    let step = Some(step);
+                    return Ok(Event::Broken { step, fault });
+                }
+            };
+        }
+        let cell = &self.inner.cell;
+        let resumed = Event::Resumed {
+            reason: "the run goes on".to_owned(),
+        };
+        self.reopen(Reopened::Unsuccessful, &resumed).await?;
+        let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
+        let count = u32::try_from(counts.all()).unwrap_or(u32::MAX);
+        Ok(Event::FanLoaded {
+            step,
+            count,
+            repeats: total.saturating_sub(count),
+        })
+    }
+
+    /// Lets parts go on that have ended.
+    async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
+        let mut count = 0;
+        loop {
+            let cell = &self.inner.cell;
+            let reopened = parts::reopen(cell, self.of(), which, REOPEN_MAX, event).await;
+            let reopened = reopened.map_err(unsure)?;
+            count += u32::try_from(reopened).unwrap_or_default();
+            if reopened < REOPEN_MAX {
+                return Ok(count);
+            }
+        }
+    }
+
+    async fn load_branches(&self, parallel: &Parallel) -> Result<u32, Stop> {
+        let of = self.of();
+        let branches = (0..).zip(&parallel.branches).map(|(index, _)| NewPart {
+            index,
+            run: branch_run(self.run, of.step, index),
+            key: index.to_string(),
+            item: "null".to_owned(),
+        });
+        let branches: Vec<NewPart> = branches.collect();
+        let loaded = parts::load(&self.inner.cell, of, &branches).await;
+        loaded.map_err(unsure)?;
+        Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// The run that does the steps of a branch.
+pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
+    parent.part(step, &index.to_string())
+}
+
+/// How many parts may be under way together.
+fn at_once(step: &Step) -> i64 {
+    if let Action::Foreach(each) = &step.action {
+        return i64::from(each.parallel);
+    }
+    if let Action::Parallel(parallel) = &step.action {
+        return i64::try_from(parallel.branches.len()).unwrap_or(i64::MAX);
+    }
+    1
+}
+
+pub(super) fn unsure(error: ReadError) -> Stop {
+    Stop::Unsure(error.to_string())
+}

@@ -1,0 +1,177 @@
+//! What comes of a step whose parts have ended.
+
+use semel_flow::Action;
+use semel_flow::release::{Foreach, Join, Parallel};
+use semel_model::Fault;
+use semel_model::event::Event;
+use semel_store::parts::{self, Counts, PartFilter, PartView};
+use serde_json::{Map, Value, json};
+
+use super::super::{Stop, Turn};
+use super::unsure;
+use crate::fold::Current;
+
+/// How many items give their results to the step's own.
+const RESULTS_MAX: i64 = 1000;
+
+/// How large those results may be together.
+const RESULTS_BYTES_MAX: usize = 64 * 1024;
+
+/// How many items that failed are named in the step's result.
+const FAILURES_MAX: i64 = 20;
+
+impl Turn {
+    /// What came of the parts.
+    pub(super) async fn gather(&self) -> Result<Event, Stop> {
+        let cell = &self.inner.cell;
+        let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
+        let failures = self.list(Some("failed"), FAILURES_MAX).await?;
+        let by_a_person = match &self.state.current {
+            Current::Fan(fan) => fan.stopped.clone().and_then(|(fault, _)| fault),
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Approving(_)
+            | Current::Broken(_) => None,
+        };
+        let (mut result, mut joined, mut fault) = (Value::Null, Value::Null, None);
+        if let Action::Foreach(each) = &self.step().action {
+            let results = self.results(&counts).await?;
+            result = each_result(&counts, results, &failures);
+            fault = each_fault(each, &counts, &failures);
+        }
+        if let Action::Parallel(parallel) = &self.step().action {
+            let ended = self.ended(parallel).await?;
+            joined = join(&ended);
+            fault = branch_fault(parallel, &ended, &counts, &failures);
+        }
+        Ok(Event::FanEnded {
+            step: self.step().id.to_string(),
+            result,
+            joined,
+            fault: by_a_person.or(fault),
+        })
+    }
+
+    async fn list(&self, state: Option<&str>, most: i64) -> Result<Vec<PartView>, Stop> {
+        let filter = PartFilter {
+            step: Some(self.step().id.as_str()),
+            state,
+            after: None,
+        };
+        parts::list(&self.inner.cell, self.run, filter, most)
+            .await
+            .map_err(unsure)
+    }
+
+    /// What each item gave, where that is little enough to go on with.
+    async fn results(&self, counts: &Counts) -> Result<Value, Stop> {
+        if counts.all() > RESULTS_MAX {
+            return Ok(Value::Null);
+        }
+        let views = self.list(None, RESULTS_MAX).await?;
+        let bytes: usize = views
+            .iter()
+            .map(|it| it.result.as_ref().map_or(4, String::len))
+            .sum();
+        if bytes > RESULTS_BYTES_MAX {
+            return Ok(Value::Null);
+        }
+        Ok(Value::Array(views.iter().map(result_of).collect()))
+    }
+
+    /// The branches that count.
+    async fn ended(&self, parallel: &Parallel) -> Result<Vec<PartView>, Stop> {
+        let cell = &self.inner.cell;
+        match parallel.join {
+            Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
+            Join::First => {
+                let found = parts::first_succeeded(cell, self.of()).await;
+                Ok(found.map_err(unsure)?.into_iter().collect())
+            }
+        }
+    }
+}
+
+fn each_result(counts: &Counts, results: Value, failures: &[PartView]) -> Value {
+    let failures: Vec<Value> = failures.iter().map(failure).collect();
+    json!({
+        "count": counts.all(),
+        "succeeded": counts.succeeded,
+        "failed": counts.failed + counts.cancelled,
+        "results": results,
+        "failures": failures,
+    })
+}
+
+fn each_fault(each: &Foreach, counts: &Counts, failures: &[PartView]) -> Option<Fault> {
+    if each.goes_on || counts.succeeded == counts.all() {
+        return None;
+    }
+    let first = failures.first().map(|part| {
+        let why = fault_of(part).map_or_else(String::new, |fault| format!(": {}", fault.message));
+        format!("item {}{why}", part.key)
+    });
+    let first = first.unwrap_or_else(|| "an item was cancelled".to_owned());
+    let message = format!(
+        "{first} ({} done, {} failed, {} cancelled, {} not begun)",
+        counts.succeeded, counts.failed, counts.cancelled, counts.pending
+    );
+    Some(Fault::permanent("item-failed", message))
+}
+
+fn branch_fault(
+    parallel: &Parallel,
+    ended: &[PartView],
+    counts: &Counts,
+    failures: &[PartView],
+) -> Option<Fault> {
+    let enough = match parallel.join {
+        Join::All => counts.succeeded == counts.all(),
+        Join::First => !ended.is_empty(),
+    };
+    if enough {
+        return None;
+    }
+    let message = match failures.first() {
+        Some(part) => {
+            let why = fault_of(part).map_or_else(|| "failed".to_owned(), |fault| fault.message);
+            format!("branch {}: {why}", part.key)
+        }
+        None => "a branch was cancelled".to_owned(),
+    };
+    Some(Fault::permanent("branch-failed", message))
+}
+
+/// What the steps of branches gave, by step.
+fn join(ended: &[PartView]) -> Value {
+    let mut steps = Map::new();
+    for part in ended {
+        if let Value::Object(given) = result_of(part) {
+            steps.extend(given);
+        }
+    }
+    Value::Object(steps)
+}
+
+fn failure(part: &PartView) -> Value {
+    let fault = fault_of(part);
+    json!({
+        "index": part.index,
+        "key": part.key,
+        "run": part.run.to_string(),
+        "code": fault.as_ref().map(|fault| fault.code.clone()),
+        "message": fault.as_ref().map(|fault| fault.message.clone()),
+    })
+}
+
+fn result_of(part: &PartView) -> Value {
+    let text = part.result.as_deref();
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+fn fault_of(part: &PartView) -> Option<Fault> {
+    serde_json::from_str(part.fault.as_deref()?).ok()
+}

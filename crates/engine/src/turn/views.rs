@@ -1,0 +1,75 @@
+//! What expressions see of the run itself, and where its callbacks are sent to.
+
+use semel_flow::{Action, Flow, Step};
+use semel_model::{Key, RunId};
+use serde_json::{Value, json};
+
+use super::fan::branch_run;
+use crate::catalogue::Release;
+use crate::engine::Inner;
+use crate::fold::RunState;
+
+/// What expressions see as `run` and `waits`.
+pub(super) struct Views {
+    pub(super) run: Value,
+    pub(super) waits: Value,
+}
+
+/// What a run's expressions see.
+pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Key) -> Views {
+    let mut waits = serde_json::Map::new();
+    for step in release.flow.callbacks() {
+        if let Some(owner) = owner(&release.flow, state, step) {
+            let url = crate::waits::address(inner, owner, step.id.as_str());
+            waits.insert(step.id.to_string(), json!({ "url": url }));
+        }
+    }
+    for step in release.flow.approvals() {
+        if let Some(owner) = owner(&release.flow, state, step) {
+            let url = crate::approvals::address(inner, owner, step.id.as_str());
+            waits.insert(step.id.to_string(), json!({ "url": url }));
+        }
+    }
+    Views {
+        run: json!({
+            "id": state.run.to_string(),
+            "key": key.text(),
+            "flow": release.flow.name.as_str(),
+            "release": release.number,
+        }),
+        waits: Value::Object(waits),
+    }
+}
+
+/// The run that comes to a step: this one, one that it is a part of, or a branch of it. Which item
+/// of a list will is not known from outside.
+fn owner(flow: &Flow, state: &RunState, step: &Step) -> Option<RunId> {
+    let mut ways = Vec::new();
+    let mut inside = step.inside;
+    while let Some((place, list)) = inside {
+        let holder = flow.steps.get(place)?;
+        ways.push((holder, list));
+        inside = holder.inside;
+    }
+    let around = state.part.as_ref().map_or(&[][..], |part| &part.around);
+    let mut owner = around.first().map_or(state.run, |around| around.run);
+    let mut is_mine = true;
+    for (depth, (holder, list)) in ways.into_iter().rev().enumerate() {
+        let mine = around.get(depth).filter(|around| {
+            let branch = matches!(holder.action, Action::Parallel(_)).then_some(list);
+            is_mine
+                && around.step == holder.id.as_str()
+                && branch.is_none_or(|branch| branch == around.index)
+        });
+        is_mine = mine.is_some();
+        owner = match (mine, &holder.action) {
+            (Some(_), _) => around.get(depth + 1).map_or(state.run, |next| next.run),
+            (None, Action::Parallel(_)) => {
+                let index = i32::try_from(list).ok()?;
+                branch_run(owner, holder.id.as_str(), index)
+            }
+            (None, _) => return None,
+        };
+    }
+    Some(owner)
+}

@@ -1,0 +1,83 @@
+//! Items and branches of runs.
+
+use axum::extract::State;
+use semel_api::Code;
+use semel_api::types::{Page, Part, PartFilter, PartState, Progress, Standing};
+use semel_model::RunId;
+use semel_store::parts::{self, PartView};
+use semel_store::{Cell, ReadError};
+
+use crate::access::Caller;
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::query::{Named, Params, page_size};
+use crate::refusal::Refusal;
+use crate::runs;
+
+/// `GET /v1/runs/{run}/parts`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    run: Named,
+    Params(filter): Params<PartFilter>,
+) -> Answered {
+    let run = runs::get(&app, &caller, run.read(Code::RunNotFound)?).await?;
+    let limit = page_size(filter.limit);
+    let after = match filter.cursor.as_deref().map(read_cursor) {
+        Some(after) => Some(after?),
+        None => None,
+    };
+    let wanted = parts::PartFilter {
+        step: filter.step.as_deref(),
+        state: filter.state.map(PartState::as_str),
+        after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
+    };
+    let found = parts::list(app.cell(), run.id, wanted, i64::from(limit)).await?;
+    let more = found.len() == usize::from(limit);
+    let next = found.last().filter(|_| more);
+    answer::ok(&Page {
+        next: next.map(|last| format!("{}:{}", last.index, last.step)),
+        items: found.iter().filter_map(view).collect(),
+    })
+}
+
+fn read_cursor(text: &str) -> Result<(String, i32), Refusal> {
+    let read = text.split_once(':').and_then(|(index, step)| {
+        let index = index.parse().ok()?;
+        Some((step.to_owned(), index))
+    });
+    read.ok_or_else(|| {
+        Refusal::new(
+            Code::QueryInvalid,
+            "`cursor` is not one that this server gave",
+        )
+    })
+}
+
+/// How far the parts of a run are, by step.
+pub(crate) async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
+    let steps = parts::steps(cell, run).await?;
+    let progress = steps.into_iter().map(|(step, counts)| Progress {
+        step,
+        count: counts.all(),
+        pending: counts.pending,
+        open: counts.open,
+        succeeded: counts.succeeded,
+        failed: counts.failed,
+        cancelled: counts.cancelled,
+    });
+    Ok(progress.collect())
+}
+
+fn view(part: &PartView) -> Option<Part> {
+    Some(Part {
+        step: part.step.clone(),
+        index: part.index,
+        key: part.key.clone(),
+        run: part.run,
+        state: part.state.parse().ok()?,
+        standing: part.run_state.map(Standing::from),
+        result: runs::read_json(part.result.as_deref()),
+        fault: runs::read_json(part.fault.as_deref()),
+    })
+}

@@ -1,0 +1,214 @@
+//! Crashes where runs lead to other runs: lists, branches, calls, undos and resumed runs. A server
+//! is killed at every commit on the way; in the end each effect has happened once, and each run has
+//! come to the end that it would have come to.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Peer};
+use tokio::time::sleep;
+
+use crate::harness::Harness;
+use crate::servers::{Home, Served, faults, serve};
+
+/// The servers' lease: short, so that a dead one is noticed soon.
+const LEASE: &str = "1s";
+
+/// How long a run may take to its point, and to its end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often the record is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A flow, the commits at which a server dies, and what must have happened in the end.
+struct Way {
+    name: &'static str,
+    steps: &'static str,
+    /// Whose commits, behind the key, and which.
+    points: &'static [(&'static str, &'static str)],
+    /// How often each path of the destination has to have acted.
+    acts: &'static [(&'static str, u64)],
+    state: &'static str,
+}
+
+const WAYS: &[Way] = &[
+    Way {
+        name: "list",
+        steps: "
+  - id: each
+    foreach:
+      in: input.items
+      key: item
+      parallel: 2
+      steps: [{ id: act, guard: key, http: { post: 'PEER/keyed/list/${{ input.id }}/${{ item }}', text: hi } }]
+result: steps.each.result.succeeded
+",
+        points: &[
+            ("", "accept.after"),
+            ("", "other.before"),
+            ("", "other.after"),
+            ("", "load.before"),
+            ("", "load.after"),
+            ("", "loaded.before"),
+            ("", "loaded.after"),
+            ("", "begin.before"),
+            ("", "begin.after"),
+            ("/each/a", "intent.before"),
+            ("/each/a", "intent.after"),
+            ("/each/b", "outcome.before"),
+            ("/each/b", "outcome.after"),
+            ("", "record.before"),
+            ("", "record.after"),
+        ],
+        acts: &[("a", 1), ("b", 1), ("c", 1)],
+        state: "succeeded",
+    },
+    Way {
+        name: "branches",
+        steps: "
+  - id: both
+    parallel:
+      branches:
+        - steps: [{ id: one, guard: key, http: { post: 'PEER/keyed/branches/${{ input.id }}/one', text: hi } }]
+        - steps: [{ id: pause, wait: { for: 100ms } }, { id: two, guard: key, http: { post: 'PEER/keyed/branches/${{ input.id }}/two', text: hi } }]
+",
+        points: &[
+            ("", "loaded.after"),
+            ("", "begin.after"),
+            ("/both/0", "intent.after"),
+            ("/both/1", "outcome.before"),
+            ("/both/1", "outcome.after"),
+            ("", "record.before"),
+            ("", "record.after"),
+        ],
+        acts: &[("one", 1), ("two", 1)],
+        state: "succeeded",
+    },
+    Way {
+        name: "saga",
+        steps: "
+  - id: first
+    guard: key
+    http: { post: 'PEER/keyed/saga/${{ input.id }}/first', text: hi }
+    undo: { http: { delete: 'PEER/keyed/saga/${{ input.id }}/undone' } }
+  - { id: no, fail: { message: nothing left } }
+on_failure: undo
+",
+        points: &[
+            ("", "outcome.before"),
+            ("", "outcome.after"),
+            ("", "record.before"),
+        ],
+        acts: &[("first", 1), ("undone", 1)],
+        state: "failed",
+    },
+    Way {
+        name: "call",
+        steps: "
+  - { id: other, call: { flow: called, input: { id: '${{ input.id }}' } } }
+result: steps.other.result
+",
+        points: &[
+            ("", "intent.before"),
+            ("", "intent.after"),
+            ("", "outcome.before"),
+            ("", "outcome.after"),
+            ("", "record.before"),
+            ("", "record.after"),
+        ],
+        acts: &[("called", 1)],
+        state: "succeeded",
+    },
+];
+
+const CALLED: &str = "flow: called
+trigger:
+  api: {}
+steps:
+  - { id: act, guard: key, http: { post: 'PEER/keyed/call/${{ input.id }}/called', text: hi } }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let start = async || -> Result<Served> {
+        let program = faults()?.env("SEMEL_FAULTS", harness.socket());
+        serve(program, &home.url(), LEASE).await
+    };
+    let mut server = start().await?;
+    let peer = Peer::start().await?;
+    home.publish(&server, "called", &CALLED.replace("PEER", &peer.url("")))
+        .await?;
+    for way in WAYS {
+        let source = format!(
+            "flow: {}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+             retry: {{ attempts: 9, first: 50ms, most: 200ms, within: 1h }}\nsteps:{}",
+            way.name,
+            way.steps.replace("PEER", &peer.url(""))
+        );
+        home.publish(&server, way.name, &source).await?;
+    }
+    let client = home.connect().await?;
+    let mut cells = 0;
+    for way in WAYS {
+        for (index, (whose, point)) in way.points.iter().enumerate() {
+            let id = format!("{}-{index}", way.name);
+            let held = harness.arm(point, Some(&format!("{id}{whose}")));
+            let body = format!(r#"{{"id":"{id}","items":["a","b","c"]}}"#);
+            let (sender, path) = (
+                server.client.clone(),
+                format!("/hooks/default/{}", way.name),
+            );
+            let sent = body.clone();
+            let sending = tokio::spawn(async move { sender.post(&path, sent).await });
+            let held = held.until_held(PATIENCE).await;
+            let held = held.with_context(|| format!("{} {whose} {point}", way.name))?;
+            server.process.sigkill()?;
+            drop(held);
+            drop(sending);
+            server = start().await?;
+            // The sender has no answer, and sends again.
+            let path = format!("/hooks/default/{}", way.name);
+            let answer = server.client.post(&path, body).await?;
+            ensure!(answer.status.is_success(), "{}", answer.text());
+            judge(&client, &peer, way, &id)
+                .await
+                .with_context(|| format!("{} {whose} {point}", way.name))?;
+            cells += 1;
+        }
+    }
+    println!("{cells} cells, none with an effect too many or too few");
+    Ok(())
+}
+
+/// What the record and the destination say in the end.
+async fn judge(client: &Connection, peer: &Peer, way: &Way, id: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let state = loop {
+        let find =
+            "SELECT state::text FROM runs WHERE key = convert_to($1, 'UTF8') AND parent_id IS NULL";
+        let rows = client.query(find, &[&id]).await?;
+        ensure!(rows.len() == 1, "{} runs of one key", rows.len());
+        let state: String = rows[0].get(0);
+        if state != "active" {
+            break state;
+        }
+        ensure!(Instant::now() < deadline, "the run goes on");
+        sleep(LOOK_EVERY).await;
+    };
+    ensure!(state == way.state, "the run is {state}");
+    for (path, wanted) in way.acts {
+        let effects = peer
+            .count(&format!("/keyed/{}/{id}/{path}", way.name))
+            .await?
+            .effects;
+        ensure!(effects == *wanted, "{path} happened {effects} times");
+    }
+    let left = "SELECT count(*) FROM queue q JOIN runs r ON r.id = q.run_id
+                 WHERE r.key = convert_to($1, 'UTF8') OR r.key LIKE convert_to($1 || '/%', 'UTF8')";
+    let left: i64 = client.query_one(left, &[&id]).await?.get(0);
+    ensure!(left == 0, "{left} runs are left in the queue");
+    Ok(())
+}
