@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use semel_testkit::{Client, Cluster, Connection, Options, Peer, Program};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;

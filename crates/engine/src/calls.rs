@@ -119,11 +119,10 @@ impl Engine {
             input,
             headers: Value::Null,
             query: Value::Null,
+            by: None,
             caller: asked.caller,
             nominal: None,
             resumes: false,
-            by: None,
-            nominal: None,
         };
         self.accept(inbound).await.map(drop)
     }

@@ -12,9 +12,8 @@ pub use part::{Around, Fan, Part};
 use resume::goes_on;
 
 use jiff::Timestamp;
-use semel_flow::release::Wait;
 use semel_flow::{Action, Flow, Step};
-use semel_model::effect::{Entry, Licence};
+use semel_model::effect::Licence;
 use semel_model::event::{Caller, Event, WaitEnd};
 use semel_model::{Fault, RunId, WaitId, gate};
 use serde_json::{Map, Value, json};

@@ -109,12 +109,12 @@ pub(crate) struct Inbound {
     pub(crate) text: String,
     pub(crate) headers: Value,
     pub(crate) query: Value,
+    /// Who starts it, where the flow asks.
+    pub(crate) by: Option<String>,
     /// The run that waits for the end of this one.
     pub(crate) caller: Option<Caller>,
     /// Whether a repeat resumes a run that failed.
     pub(crate) resumes: bool,
-    /// Who starts it, where the flow asks.
-    pub(crate) by: Option<String>,
     /// The instant that a schedule named.
     pub(crate) nominal: Option<Timestamp>,
 }

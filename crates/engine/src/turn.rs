@@ -179,14 +179,6 @@ impl Turn {
         }
     }
 
-    /// Tells whoever listens what people are asked, and what they decided.
-    fn announce(&mut self, event: &Event) {
-        let (flow, links) = (&self.release.flow, &self.views.waits);
-        if let Some(emitted) = approvals::announcement(flow, links, &self.state, event) {
-            self.notes.tell(emitted);
-        }
-    }
-
     /// Takes in an event that the world made.
     pub(crate) fn observe(&mut self, event: Event) {
         let now = self.inner.clock.now();
@@ -196,7 +188,6 @@ impl Turn {
 
     /// Notes an event, and what others have to be told of it.
     fn add(&mut self, event: Event) {
-        self.announce(&event);
         if let Event::Ended {
             state,
             result,
@@ -204,6 +195,10 @@ impl Turn {
         } = &event
         {
             self.tell_of_end(*state, result, fault.as_ref());
+        }
+        let (flow, links) = (&self.release.flow, &self.views.waits);
+        if let Some(emitted) = approvals::announcement(flow, links, &self.state, &event) {
+            self.notes.tell(emitted);
         }
         self.notes.add(&self.release.flow, self.run, event);
     }

@@ -3,6 +3,7 @@
 mod control;
 mod gate;
 mod http;
+mod outside;
 mod pending;
 mod step;
 mod trigger;

@@ -4,8 +4,10 @@
 //! the end of the index that is read, so they cost nothing.
 
 mod call;
+mod lost;
 
 pub use call::{give_head_start, summon};
+pub use lost::{RECOVER_MAX, recover, recover_strays};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -74,26 +76,6 @@ const ABOUT: &str = "
       FROM unnest($1::uuid[]) AS t (id)
       JOIN runs r ON r.id = t.id";
 
-const RECOVER: &str = "
-    WITH lost AS (
-        SELECT q.run_id
-          FROM sessions s
-          JOIN queue q ON q.holder = s.id
-         WHERE s.expires_at <= (SELECT moment())
-         LIMIT $1
-           FOR UPDATE OF q SKIP LOCKED)
-    UPDATE queue q
-       SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
-      FROM lost
-     WHERE q.run_id = lost.run_id";
-
-/// A write that was under way when its session was closed or swept may have landed after that.
-const RECOVER_STRAYS: &str = "
-    UPDATE queue q
-       SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.holder IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)";
-
 const RETURN: &str = "
     UPDATE queue
        SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
@@ -129,8 +111,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     TAKE_ONE,
     NEXT_DUE,
     ABOUT,
-    RECOVER,
-    RECOVER_STRAYS,
+    lost::RECOVER,
+    lost::RECOVER_STRAYS,
     RETURN,
     SLEEP_ON,
     CANCEL,
@@ -142,9 +124,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 /// The most runs of one take.
 pub const TAKE_MAX: usize = 256;
-
-/// The most runs that one pass takes back from the dead.
-pub const RECOVER_MAX: i64 = 1000;
 
 /// A run in a worker's hands, with all that deciding needs.
 #[derive(Debug)]
@@ -351,20 +330,6 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         answers: Vec::new(),
         evidence: Vec::new(),
     }
-}
-
-/// Frees runs whose session has expired; they are due at once.
-pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
-    Ok(cell
-        .reader()
-        .await?
-        .execute(RECOVER, &[&RECOVER_MAX])
-        .await?)
-}
-
-/// Frees runs whose session is not even on record any more.
-pub async fn recover_strays(cell: &Cell) -> Result<u64, ReadError> {
-    Ok(cell.reader().await?.execute(RECOVER_STRAYS, &[]).await?)
 }
 
 /// Hands runs back that a session holds, as if they had not been taken.

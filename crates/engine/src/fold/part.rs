@@ -84,6 +84,7 @@ impl RunState {
             headers: parent.headers.clone(),
             query: parent.query.clone(),
             trigger: parent.trigger.clone(),
+            started_by: parent.started_by.clone(),
             steps: parent.steps.clone(),
             ..Self::new(run)
         }

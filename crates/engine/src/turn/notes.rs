@@ -1,16 +1,15 @@
 //! Notes: what happened in a turn since its last write.
 
 use jiff::Timestamp;
-use jiff::civil::Date;
 use semel_flow::{Flow, Step};
 use semel_model::effect;
 use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
-use semel_model::{EffectId, Fault, GateId, Guard, RunId, SessionId, WaitId};
+use semel_model::{EffectId, Fault, GateId, Guard, RunId, WaitId};
 use semel_store::approvals::ApprovalChange;
-use semel_store::journal::{EffectChange, Lease, RecordChange, Transition, WaitChange};
+use semel_store::journal::{EffectChange, RecordChange, WaitChange};
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 use semel_store::tasks::TaskChange;

@@ -1,18 +1,17 @@
 //! Steps of a release.
 
-use semel_model::approval::OnTimeout;
 use semel_model::request::CacheScope;
 use semel_model::{Guard, RetryPolicy, Span};
 use serde_json::Value as Json;
 
 use super::control;
 use super::http::request;
+use super::outside;
 use crate::effect::{Facts, guards, is_decided_by_connection};
 use crate::grammar::ACTIONS;
 use crate::release::{
-    Action, ApprovalStep, Ask, CallStep, DbStep, EmitStep, FailStep, Follow, KvStep, KvVerb,
-    LlmStep, NotifyStep, PersistStep, Probe, SshStep, Step, StepGuard, TaskStep, TextMap, Topic,
-    Wait,
+    Action, Ask, CallStep, DbStep, EmitStep, FailStep, Follow, KvStep, KvVerb, LlmStep, NotifyStep,
+    PersistStep, Probe, SshStep, Step, StepGuard, TextMap, Topic, Wait,
 };
 use crate::template::{Template, TextTemplate};
 use crate::tree::{Item, Outline, Record, StepIndex, Value};
@@ -99,8 +98,8 @@ fn action(name: &str, step: &Record, body: Option<&Record>, env: &Json) -> Optio
             event: body.text("event")?.to_owned(),
             data: template(body, "data"),
         })),
-        "task" => Some(Action::Task(Box::new(task(body)?))),
-        "approval" => Some(Action::Approval(Box::new(approval(body)))),
+        "task" => Some(Action::Task(Box::new(outside::task(body)?))),
+        "approval" => Some(Action::Approval(Box::new(outside::approval(body)))),
         _ => None,
     }
 }
@@ -259,41 +258,6 @@ fn persist(body: &Record) -> Option<PersistStep> {
         media_type: body.word("type")?.to_owned(),
         keep: body.span_of("keep")?,
     })
-}
-
-fn task(body: &Record) -> Option<TaskStep> {
-    Some(TaskStep {
-        queue: body.text("queue")?.to_owned(),
-        input: template(body, "input"),
-        lease: body.span_of("lease")?,
-        within: body.span_of("within"),
-    })
-}
-
-fn approval(body: &Record) -> ApprovalStep {
-    let not_starter = body.truth("not_starter") == Some(true);
-    ApprovalStep {
-        from: words(body, "from"),
-        escalate: words(body, "escalate"),
-        show: template(body, "show"),
-        within: body.span_of("within"),
-        remind: body.span_of("remind"),
-        on_timeout: match body.word("on_timeout") {
-            Some("fail") => OnTimeout::Fail,
-            Some("continue") => OnTimeout::Continue,
-            Some(_) | None => OnTimeout::Reject,
-        },
-        // A link does not say who follows it.
-        login: not_starter || body.truth("login") == Some(true),
-        not_starter,
-    }
-}
-
-/// The plain texts of a list.
-fn words(body: &Record, field: &str) -> Vec<String> {
-    let items = body.list(field).iter();
-    let texts = items.filter_map(|item| item.value.as_text());
-    texts.map(str::to_owned).collect()
 }
 
 fn list_of_texts(items: &[Item]) -> Option<Vec<TextTemplate>> {
