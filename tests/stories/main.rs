@@ -5,3 +5,4 @@ mod gates;
 mod open_hooks;
 mod schedules;
 mod steps;
+mod worker;

@@ -135,10 +135,7 @@ async fn the_page_of_approval_works_as_printed() -> Result<()> {
     let place = Place::open("approval").await?;
     place.walk().await?;
 
-    let listed = place.said("semel approval list --json").await?;
-    let listed: Value = serde_json::from_str(&listed)?;
-    let approval = listed["data"]["items"][0]["approval"].as_str();
-    let approval = approval.context("an approval")?.to_owned();
+    let approval = place.first_approval().await?;
     let shown = place
         .said(&format!("semel approval show {approval}"))
         .await?;
@@ -167,6 +164,19 @@ struct Place {
 }
 
 impl Place {
+    /// The approval that the page's run asks for, once it does.
+    async fn first_approval(&self) -> Result<String> {
+        for _ in 0..50 {
+            let listed = self.said("semel approval list --json").await?;
+            let listed: Value = serde_json::from_str(&listed)?;
+            if let Some(approval) = listed["data"]["items"][0]["approval"].as_str() {
+                return Ok(approval.to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        anyhow::bail!("nobody is asked")
+    }
+
     async fn open(step: &str) -> Result<Self> {
         let page = Page::read(step)?;
         let to = Destinations::start(step).await?;

@@ -39,6 +39,7 @@ enum Rhythm {
 }
 
 /// A row of the history.
+#[derive(Clone)]
 struct Tick {
     first: i64,
     last: i64,
@@ -316,4 +317,43 @@ async fn read_decided(month: &Month) -> Result<HashMap<String, i64>> {
     let decided = "SELECT flow, floor(extract(epoch FROM decided_to))::int8 FROM schedules";
     let rows = month.client.query(decided, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+#[test]
+fn a_history_that_misses_repeats_or_invents_an_instant_is_refused() {
+    let one = Declared {
+        flow: "tick".to_owned(),
+        rhythm: Rhythm::Every { minutes: 60 },
+        missed: "once",
+        most: 1,
+    };
+    let tick = |first: i64, last: i64, instants: usize, fired: bool| Tick {
+        first,
+        last,
+        instants,
+        fired,
+        reason: if fired { "" } else { "missed" }.to_owned(),
+        decided_at: 15_000,
+    };
+    let due = [3_600, 7_200, 10_800, 14_400];
+    let whole = || vec![tick(3_600, 10_800, 3, false), tick(14_400, 14_400, 1, true)];
+
+    let missing = vec![tick(3_600, 7_200, 2, false), tick(14_400, 14_400, 1, true)];
+    let mut twice = whole();
+    twice.push(tick(14_400, 14_400, 1, true));
+    let invented = vec![tick(3_600, 14_400, 4, false), tick(15_000, 15_000, 1, true)];
+    let fired_twice = tick(10_800, 10_800, 1, true);
+    let fired_early = tick(18_000, 18_000, 1, true);
+
+    assert!(cover(&one, &whole(), &due).is_ok());
+    for wrong in [missing, twice, invented, whole()[..1].to_vec()] {
+        assert!(cover(&one, &wrong, &due).is_err());
+    }
+    assert!(
+        whole()
+            .iter()
+            .all(|tick| follows_policy(&one, tick, &due).is_ok())
+    );
+    assert!(follows_policy(&one, &fired_twice, &due).is_err());
+    assert!(follows_policy(&one, &fired_early, &due).is_err());
 }

@@ -14,10 +14,12 @@ use crate::world::{World, soon};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A run tells the peer that it is there, is held, and goes on to a second step.
+/// A run tells the peer that it is there, is held, and goes on. Whether its end was asked for it
+/// learns with the commit that the second step brings, so there is a third.
 const STEPS: &str = "overlap: { key: input.object, policy: POLICY }\nsteps:\n\
     \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n\
-    \x20 - id: after\n    kv: { set: 'after/${{ input.id }}', value: true }\nresult: input.id\n";
+    \x20 - id: after\n    kv: { set: 'after/${{ input.id }}', value: true }\n\
+    \x20 - id: last\n    kv: { set: 'last/${{ input.id }}', value: true }\nresult: input.id\n";
 
 async fn start(policy: &str) -> Result<World> {
     let world = World::start().await?;
@@ -284,9 +286,10 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
     let stray = RunId::from_uuid(uuid::Uuid::from_u128(7));
     let client = world.engine.cell().reader().await?;
     let texts = [
-        "INSERT INTO tickets (gate_id, run_id, place, accepted_at)
-         VALUES ($1, $2, 'inside', moment() - interval '1 hour')",
-        "INSERT INTO departures (gate_id, run_id, at) VALUES ($1, $2, moment() - interval '3 seconds')",
+        "INSERT INTO tickets (gate_id, run_id, place, accepted_at, since)
+         VALUES ($1, $2, 'inside', moment() - interval '1 hour', 0)",
+        "INSERT INTO departures (gate_id, run_id, seq, at)
+         VALUES ($1, $2, 1, moment() - interval '3 seconds')",
     ];
     for text in texts {
         let values = [gate.as_uuid(), stray.as_uuid()];

@@ -78,6 +78,11 @@ pub(super) fn show(view: &ApprovalView) -> Response {
 
 /// The decision that was just made, or was the same before.
 pub(super) fn decided(view: &ApprovalView, decision: &Decision) -> Response {
+    // As whoever comes next sees it: the first click and the second get the same page.
+    let view = &ApprovalView {
+        decision: Some(decision.clone()),
+        ..view.clone()
+    };
     page(StatusCode::OK, &title(view), &asked(view, &said(decision)))
 }
 

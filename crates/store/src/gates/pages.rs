@@ -30,7 +30,7 @@ pub(super) const LINE: &str = "
            SELECT * FROM tickets
             WHERE gate_id = g.id AND place = 'waiting'
             ORDER BY accepted_at, run_id
-            LIMIT least(coalesce(g.at_once, $2), $2) + 1) AS k";
+            LIMIT least(coalesce(g.at_once::int8, $2::int8), $2::int8) + 1) AS k";
 
 /// Who is inside, one or two of them; and who was called or rests.
 pub(super) const OTHERS: &str = "

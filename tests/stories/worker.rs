@@ -1,0 +1,170 @@
+//! `semel worker`: a command per task, and what its end says.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Process, Program};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::first_minutes::run;
+
+/// What anything on this machine may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FLOW: &str = "flow: work
+trigger: { api: { key: input.mode } }
+retry: { attempts: 3, first: 10ms, most: 50ms, within: 1h }
+steps:
+  - id: act
+    task: { queue: work, input: \"${{ input.mode }}\", within: 1h, lease: 30s }
+    guard: review
+result: steps.act.result
+";
+
+/// Ends as its input says.
+const COMMAND: &str = r#"case "$(tr -dc a-z)" in
+ok) printf '{"key":"%s"}' "$SEMEL_KEY" ;;
+text) echo hello ;;
+later) [ "$SEMEL_ATTEMPT" = 2 ] && echo 2 || exit 75 ;;
+bad) echo "no such file" >&2; exit 3 ;;
+dead) kill -9 $$ ;;
+esac"#;
+
+#[tokio::test]
+async fn the_end_of_a_command_is_what_becomes_of_its_task() -> Result<()> {
+    let place = Place::open().await?;
+    for mode in ["ok", "text", "later", "bad", "dead"] {
+        place.start(mode).await?;
+    }
+    std::fs::write(place.home.path().join("act.sh"), COMMAND)?;
+
+    let said = place
+        .said("semel worker --queue work --parallel 2 --until-idle 3s --json -- sh act.sh")
+        .await?;
+
+    let ok = place.stands("ok", "succeeded").await?;
+    let key = ok["result"]["key"].as_str().unwrap_or_default();
+    ensure!(key.starts_with("eff_"), "{ok}");
+    let text = place.stands("text", "succeeded").await?;
+    assert_eq!(text["result"], json!("hello"));
+    let later = place.stands("later", "succeeded").await?;
+    assert_eq!(later["result"], json!(2), "75 asks for another attempt");
+    let bad = place.stands("bad", "failed").await?;
+    assert_eq!(bad["fault"]["code"], json!("task-exit-3"));
+    ensure!(
+        bad["fault"]["message"].to_string().contains("no such file"),
+        "{bad}"
+    );
+    let dead = place.stands("dead", "in_doubt").await?;
+    ensure!(
+        dead["fault"]["message"].to_string().contains("signal 9"),
+        "{dead}"
+    );
+    let lines: Vec<Value> = said
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let last = lines.last().context("a last line")?;
+    let counts = json!({ "done": 3, "failed": 2, "in_doubt": 1, "left": 0 });
+    assert_eq!(
+        last["data"], counts,
+        "every line is JSON, and the last counts"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
+    let place = Place::open().await?;
+    place.start("slow").await?;
+    let (url, token) = place.address()?;
+    let mut worker = Program::semel()?
+        .args([
+            "worker", "--queue", "work", "--url", &url, "--token", &token,
+        ])
+        .args(["--", "sh", "-c", "sleep 2; echo finished"])
+        .start()?;
+    worker.until_line("begun", PATIENCE).await?;
+
+    worker.sigterm()?;
+    let status = worker.until_exit(PATIENCE).await?;
+
+    ensure!(status.success(), "{status}: {}", worker.stderr());
+    let slow = place.stands("slow", "succeeded").await?;
+    assert_eq!(slow["result"], json!("finished"));
+    ensure!(
+        worker.stderr().contains("stopping: finishing 1"),
+        "{}",
+        worker.stderr()
+    );
+    Ok(())
+}
+
+/// `semel dev` with the flow live.
+struct Place {
+    home: TempDir,
+    _dev: Process,
+}
+
+impl Place {
+    async fn open() -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let dev = Program::semel()?
+            .arg("dev")
+            .current_dir(home.path())
+            .start()?;
+        dev.until_line("semel is ready at", PATIENCE).await?;
+        let desk = tempfile::tempdir()?;
+        std::fs::write(desk.path().join("work.flow.yaml"), FLOW)?;
+        let place = Self { home, _dev: dev };
+        for command in ["push work.flow.yaml", "publish work", "promote work"] {
+            place
+                .at(desk.path(), &format!("semel flow {command}"))
+                .await?;
+        }
+        Ok(place)
+    }
+
+    fn address(&self) -> Result<(String, String)> {
+        let kept = |name: &str| std::fs::read_to_string(self.home.path().join(".semel").join(name));
+        Ok((
+            kept("url")?.trim().to_owned(),
+            kept("token")?.trim().to_owned(),
+        ))
+    }
+
+    async fn said(&self, line: &str) -> Result<String> {
+        self.at(self.home.path(), line).await
+    }
+
+    async fn at(&self, folder: &Path, line: &str) -> Result<String> {
+        let (url, token) = self.address()?;
+        let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
+        run(folder, &line).await
+    }
+
+    async fn start(&self, mode: &str) -> Result<()> {
+        let input = json!({ "mode": mode });
+        self.said(&format!("semel run start work --input '{input}'"))
+            .await?;
+        Ok(())
+    }
+
+    /// The run of a mode, once it stands like this.
+    async fn stands(&self, mode: &str, state: &str) -> Result<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let listed = self.said("semel run list --json").await?;
+            let listed: Value = serde_json::from_str(&listed)?;
+            let runs = listed["data"]["items"].as_array().context("runs")?;
+            let run = runs.iter().find(|run| run["key"] == json!(mode));
+            let run = run.context("the run")?;
+            if run["state"] == json!(state) {
+                return Ok(run.clone());
+            }
+            ensure!(Instant::now() < deadline, "{mode} is {run}");
+        }
+    }
+}
