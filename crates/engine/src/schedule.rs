@@ -17,6 +17,7 @@ mod hand;
 mod live;
 mod plan;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::intake::{Intake, IntakeError};
 use live::Live;
-use plan::{Call, Plan};
+use plan::{Call, Plan, Stretch};
 
 /// How often a server looks for schedules that others changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +50,9 @@ const FIRES_MAX: usize = 256;
 
 /// How many of them are accepted together.
 const ACCEPT_TOGETHER: usize = 64;
+
+/// How many instants are looked for together among the runs.
+const LOOK_TOGETHER: usize = 1_000;
 
 /// Decides schedules that are due, for as long as the process lives.
 pub(crate) async fn keep_ticking(inner: Arc<Inner>) {
@@ -106,11 +110,10 @@ impl Engine {
             if fires == 0 {
                 break;
             }
-            let plan = Plan::make(&basis, fires);
+            let plan = self.with_runs(Plan::make(&basis, fires)).await?;
             let calls = plan.calls.iter();
-            fires -= calls
-                .filter(|(_, call)| matches!(call, Call::Fire(_)))
-                .count();
+            let fired = calls.filter(|(_, call)| matches!(call, Call::Fire(_)));
+            fires = fires.saturating_sub(fired.count());
             planned.push((schedule, plan));
         }
         let decided = self.carry_out(planned).await?;
@@ -121,6 +124,38 @@ impl Engine {
         }
         self.count(&decided);
         Ok(made)
+    }
+
+    /// An instant that is to be skipped now may have its run already: whoever gave it one died before
+    /// that was on record, and meanwhile it was overtaken. It stays fired.
+    async fn with_runs(&self, plan: Plan) -> Result<Plan, ReadError> {
+        let mut calls = Vec::with_capacity(plan.calls.len());
+        for (release, call) in plan.calls {
+            let Call::Skip(stretch) = call else {
+                calls.push((release, call));
+                continue;
+            };
+            let mut fired = HashSet::new();
+            for instants in instants_of(&release, &stretch).chunks(LOOK_TOGETHER) {
+                let flow = &release.flow.name;
+                let expected = |nominal| expected_run(&release.namespace, flow, nominal);
+                let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
+                let known = runs::list_standings(self.cell(), &runs).await?;
+                let known: HashSet<RunId> = known.iter().map(|standing| standing.run).collect();
+                let pairs = instants.iter().zip(&runs);
+                fired.extend(
+                    pairs
+                        .filter(|(_, run)| known.contains(run))
+                        .map(|(it, _)| *it),
+                );
+            }
+            let split = match fired.is_empty() {
+                true => vec![Call::Skip(stretch)],
+                false => stretch.split(&instants_of(&release, &stretch), &fired),
+            };
+            calls.extend(split.into_iter().map(|call| (release.clone(), call)));
+        }
+        Ok(Plan { calls, ..plan })
     }
 
     /// Has the runs accepted that are planned. A schedule of which one could not be taken in now is
@@ -223,6 +258,17 @@ impl Engine {
             }
         }
     }
+}
+
+/// The instants that are skipped together.
+fn instants_of(release: &Release, stretch: &Stretch) -> Vec<Timestamp> {
+    let before = stretch.first - Duration::from_nanos(1);
+    let declared = release.flow.trigger.schedule.as_ref();
+    let instants = declared.map(|schedule| schedule.rhythm.after(before));
+    let instants = instants.into_iter().flatten();
+    instants
+        .take_while(|instant| *instant <= stretch.last)
+        .collect()
 }
 
 fn grounds(live: &Live) -> Grounds {

@@ -291,12 +291,16 @@ async fn offsets(month: &Month, zone: &str) -> Result<Offsets> {
     }))
 }
 
+/// What was decided, and when. Whoever gave an instant its run may have died before that was on
+/// record; it was decided when the run was accepted.
 async fn read_ticks(month: &Month) -> Result<HashMap<String, Vec<Tick>>> {
     let ticks = "
         SELECT s.flow, extract(epoch FROM t.nominal)::int8, extract(epoch FROM t.last)::int8,
                t.instants, t.verdict::text = 'fired', coalesce(t.reason, ''),
-               floor(extract(epoch FROM t.decided_at))::int8
-          FROM ticks t JOIN schedules s ON s.id = t.schedule_id
+               floor(extract(epoch FROM least(t.decided_at, r.accepted_at)))::int8
+          FROM ticks t
+          JOIN schedules s ON s.id = t.schedule_id
+          LEFT JOIN runs r ON r.id = t.run_id
          ORDER BY t.schedule_id, t.nominal";
     let mut all: HashMap<String, Vec<Tick>> = HashMap::new();
     for row in month.client.query(ticks, &[]).await? {

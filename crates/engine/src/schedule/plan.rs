@@ -10,7 +10,7 @@
 //! all       fired, the latest `most` of all; older ones are skipped
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,24 @@ pub(super) struct Stretch {
     pub(super) last: Timestamp,
     pub(super) instants: i64,
     pub(super) reason: &'static str,
+}
+
+impl Stretch {
+    /// The same instants, of which some have runs.
+    pub(super) fn split(&self, instants: &[Timestamp], fired: &HashSet<Timestamp>) -> Vec<Call> {
+        let mut calls = vec![];
+        let mut skipped = None;
+        for instant in instants {
+            if fired.contains(instant) {
+                calls.extend(skipped.take().map(Call::Skip));
+                calls.push(Call::Fire(*instant));
+            } else {
+                add(&mut skipped, *instant, self.reason);
+            }
+        }
+        calls.extend(skipped.map(Call::Skip));
+        calls
+    }
 }
 
 /// What a schedule rests on when it is decided.

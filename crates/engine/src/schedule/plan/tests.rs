@@ -108,3 +108,28 @@ fn instants_of_a_pause_are_skipped_and_those_before_it_are_not() {
         ]
     );
 }
+
+#[test]
+fn an_instant_that_has_its_run_is_not_skipped_with_the_others() {
+    let instants: Vec<Timestamp> = (1..=4)
+        .map(|hour| Timestamp::from_second(hour * 3_600).unwrap())
+        .collect();
+    let stretch = Stretch {
+        first: instants[0],
+        last: instants[3],
+        instants: 4,
+        reason: "missed",
+    };
+
+    let calls = stretch.split(&instants, &HashSet::from([instants[1]]));
+
+    let skip = |first: usize, last: usize| {
+        Call::Skip(Stretch {
+            first: instants[first],
+            last: instants[last],
+            instants: i64::try_from(last - first + 1).unwrap(),
+            reason: "missed",
+        })
+    };
+    assert_eq!(calls, [skip(0, 0), Call::Fire(instants[1]), skip(2, 3)]);
+}
