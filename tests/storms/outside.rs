@@ -63,8 +63,8 @@ const CASES: [(&str, When); 13] = [
     ("ask", When::Coming("other.after")),
     ("ask", When::Acting("decide.before")),
     ("ask", When::Acting("decide.after")),
-    ("ask", When::Acting("other.before")),
-    ("ask", When::Acting("other.after")),
+    ("ask", When::Acting("record.before")),
+    ("ask", When::Acting("record.after")),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

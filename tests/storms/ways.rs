@@ -97,7 +97,6 @@ on_failure: undo
         points: &[
             ("", "outcome.before"),
             ("", "outcome.after"),
-            ("", "record.before"),
         ],
         acts: &[("first", 1), ("undone", 1)],
         state: "failed",
@@ -109,10 +108,9 @@ on_failure: undo
 result: steps.other.result
 ",
         points: &[
-            ("", "intent.before"),
-            ("", "intent.after"),
-            ("", "outcome.before"),
-            ("", "outcome.after"),
+            ("", "accept.after"),
+            ("", "other.before"),
+            ("", "other.after"),
             ("", "record.before"),
             ("", "record.after"),
         ],

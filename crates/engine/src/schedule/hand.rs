@@ -220,7 +220,7 @@ impl Engine {
         let Some(basis) = live.basis(&self.inner, schedule).await? else {
             return Ok(None);
         };
-        let plan = Plan::make(&basis, FIRES_MAX);
+        let plan = self.with_runs(Plan::make(&basis, FIRES_MAX)).await?;
         let (whole, now) = (plan.whole, schedule.now);
         let mut made = self.carry_out(vec![(schedule, plan)]).await?;
         let Some(decision) = made.first_mut() else {
