@@ -231,6 +231,25 @@ impl Turn {
         Ok(())
     }
 
+    /// A worker that was paused may have asked to be let in for a run that had ended and left
+    /// meanwhile: nobody else would ever leave for it. A run that goes on, or was resumed, came
+    /// later than that, and stays.
+    pub(super) async fn leave_what_is_over(&self) {
+        if self.gates.is_none() {
+            return;
+        }
+        let standing = runs::list_standings(&self.inner.cell, &[self.run]).await;
+        let over = standing.is_ok_and(|known| known.iter().all(|it| it.state.is_ended()));
+        for gate in self.gates.iter().flatten().filter(|_| over) {
+            let departure = Departure {
+                run: self.run,
+                gate: gate.id,
+                seq: self.seq + 1,
+            };
+            gates::leave(&self.inner, departure, "").await;
+        }
+    }
+
     /// Has the gates told that the run has ended. What this process does not get to is on record.
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {

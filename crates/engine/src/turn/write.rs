@@ -140,6 +140,7 @@ impl Turn {
                 self.settled = true;
                 tracing::warn!(run.id = %self.run, key = %self.key, "the lease of a run was lost");
                 self.hand_in_evidence().await;
+                self.leave_what_is_over().await;
             }
             Stop::Unsure(reason) => {
                 tracing::info!(run.id = %self.run, key = %self.key, reason, "a run is handed back");
