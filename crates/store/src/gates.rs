@@ -1,7 +1,7 @@
 //! The `gates`, `tickets` and `starts` tables: who is inside, who waits, and when starts are free.
 //!
 //! Visits to many gates are one transaction. It holds each gate's row first, in the order of their
-//! identities, reads the tickets that the visits can concern, has each gate's [`Book`] decide, and
+//! identities, reads the tickets that the visits can concern, has each gate's `Book` decide, and
 //! writes down what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A visit may
 //! be submitted twice: who is inside is told so again, who has left is gone.
 //!
