@@ -14,6 +14,7 @@ use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
+use semel_store::ReadError;
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use semel_store::runs::Stage;
@@ -215,7 +216,7 @@ impl Turn {
                 "a run is kept for a person: {}", fault.message);
             self.inner.metrics.runs_parked.add_one();
             self.notes.park(reason, &fault);
-            self.tell_of_trouble(tell::PARKED, parked_state(reason), Some(&fault));
+            self.tell_of_trouble(tell::PARKED, reason.into(), Some(&fault));
             self.state.parked = true;
             self.notes
                 .add(&self.release.flow, self.run, Event::Parked { fault });
@@ -275,11 +276,7 @@ pub(crate) fn end_state(state: EndState) -> semel_model::run::State {
     }
 }
 
-/// What the record says of a run that is kept for a person.
-pub(crate) fn parked_state(reason: Reason) -> semel_model::run::State {
-    match reason {
-        Reason::InDoubt => semel_model::run::State::InDoubt,
-        Reason::NeedsReview => semel_model::run::State::NeedsReview,
-        Reason::Quarantined => semel_model::run::State::Quarantined,
-    }
+/// The database did not answer: whether anything was written is not known.
+fn unsure(error: ReadError) -> Stop {
+    Stop::Unsure(error.to_string())
 }

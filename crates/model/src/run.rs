@@ -219,10 +219,16 @@ impl AsState for Active {
 
 impl AsState for Parked {
     fn as_state(&self) -> State {
-        match self.reason {
-            Reason::InDoubt => State::InDoubt,
-            Reason::NeedsReview => State::NeedsReview,
-            Reason::Quarantined => State::Quarantined,
+        self.reason.into()
+    }
+}
+
+impl From<Reason> for State {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::InDoubt => Self::InDoubt,
+            Reason::NeedsReview => Self::NeedsReview,
+            Reason::Quarantined => Self::Quarantined,
         }
     }
 }

@@ -91,30 +91,7 @@ pub(crate) async fn pause(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
-    let (ask, body): (PauseSchedule, _) = payload.read()?;
-    let command = Command {
-        verb: "schedule pause",
-        subject: flow.as_str(),
-        body: &body,
-        headers: &headers,
-    };
-    let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
-    commands::once(app, &caller, command, async move {
-        let actor = asking.actor();
-        let (by, reason) = (by(&asking, &actor), ask.reason.as_deref());
-        let changed = engine
-            .pause_schedule(by, &asking.namespace, &flow, reason)
-            .await?;
-        tracing::info!(%flow, actor, changed, "a schedule was paused");
-        let done = PausedSchedule {
-            flow,
-            paused: true,
-            changed,
-        };
-        Reply::new(StatusCode::OK, &done)
-    })
-    .await
+    set_paused(app, caller, &flow, &headers, payload, true).await
 }
 
 /// `POST /v1/schedules/{flow}/resume`.
@@ -125,25 +102,41 @@ pub(crate) async fn resume(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
+    set_paused(app, caller, &flow, &headers, payload, false).await
+}
+
+async fn set_paused(
+    app: App,
+    caller: Caller,
+    flow: &Named,
+    headers: &HeaderMap,
+    payload: Payload,
+    paused: bool,
+) -> Answered {
     let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
     let (ask, body): (PauseSchedule, _) = payload.read()?;
     let command = Command {
-        verb: "schedule resume",
+        verb: match paused {
+            true => "schedule pause",
+            false => "schedule resume",
+        },
         subject: flow.as_str(),
         body: &body,
-        headers: &headers,
+        headers,
     };
     let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         let (by, reason) = (by(&asking, &actor), ask.reason.as_deref());
-        let changed = engine
-            .resume_schedule(by, &asking.namespace, &flow, reason)
-            .await?;
-        tracing::info!(%flow, actor, changed, "a schedule was resumed");
+        let namespace = &asking.namespace;
+        let changed = match paused {
+            true => engine.pause_schedule(by, namespace, &flow, reason).await?,
+            false => engine.resume_schedule(by, namespace, &flow, reason).await?,
+        };
+        tracing::info!(%flow, actor, changed, paused, "a schedule was paused or resumed");
         let done = PausedSchedule {
             flow,
-            paused: false,
+            paused,
             changed,
         };
         Reply::new(StatusCode::OK, &done)

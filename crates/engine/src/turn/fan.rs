@@ -16,12 +16,11 @@ use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_steps::fault;
-use semel_store::ReadError;
 use semel_store::journal::Lease;
 use semel_store::parts::{self, Beginning, Look, NewPart, Of, Reopened};
 use serde_json::Value;
 
-use super::{Stop, Turn};
+use super::{Stop, Turn, unsure};
 use crate::fold::Current;
 
 mod gather;
@@ -268,8 +267,4 @@ fn at_once(step: &Step) -> i64 {
         return i64::try_from(parallel.branches.len()).unwrap_or(i64::MAX);
     }
     1
-}
-
-pub(super) fn unsure(error: ReadError) -> Stop {
-    Stop::Unsure(error.to_string())
 }

@@ -15,12 +15,12 @@ use semel_steps::fault;
 use semel_store::departures::Departure;
 use semel_store::gates::{self as tickets, Call};
 use semel_store::journal::Lease;
+use semel_store::queue;
 use semel_store::runs::{self, Stage};
 use semel_store::versions::{self, Age};
-use semel_store::{ReadError, queue};
 use serde_json::Value;
 
-use super::{Stop, Turn};
+use super::{Stop, Turn, unsure};
 use crate::gates::{self, Gate};
 
 /// How long a run that joined another one waits where that one goes on after its end.
@@ -303,8 +303,4 @@ fn gave_way(gate: &Gate, by: RunId) -> Fault {
             Fault::permanent("overlap-replaced", message)
         }
     }
-}
-
-fn unsure(error: ReadError) -> Stop {
-    Stop::Unsure(error.to_string())
 }

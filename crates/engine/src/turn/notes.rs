@@ -23,7 +23,7 @@ pub(super) use transition::Identity;
 
 use words::{is_callback, to_text, topic, without_nul};
 
-use super::{end_state, parked_state};
+use super::end_state;
 use crate::fold::{Current, RunState};
 
 /// What happened since the last write.
@@ -297,7 +297,7 @@ impl Notes {
     /// Notes that the record shall say that the run is kept for a person.
     pub(super) fn park(&mut self, reason: Reason, fault: &Fault) {
         self.record = Some(RecordChange {
-            state: parked_state(reason),
+            state: reason.into(),
             result: None,
             fault: Some(to_text(fault)),
         });
