@@ -34,7 +34,7 @@ use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::intake::{Intake, IntakeError};
 use live::Live;
-use plan::{Call, Plan, Stretch};
+use plan::{Call, Plan, Room, Stretch};
 
 /// How often a server looks for schedules that others changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -45,8 +45,11 @@ const REST: Duration = Duration::from_millis(100);
 /// How many schedules are taken in one go.
 const TAKE_MAX: i64 = 64;
 
-/// How many runs one go starts, so that its transaction stays short.
-const FIRES_MAX: usize = 256;
+/// What one go decides, so that its transaction stays short.
+const ROOM: Room = Room {
+    fires: 256,
+    skips: 10_000,
+};
 
 /// How many of them are accepted together.
 const ACCEPT_TOGETHER: usize = 64;
@@ -102,19 +105,17 @@ impl Engine {
             return Ok(0);
         }
         let mut planned = vec![];
-        let mut fires = FIRES_MAX;
+        let mut room = ROOM;
         for schedule in &batch.schedules {
             let Some(basis) = live.basis(&self.inner, schedule).await? else {
                 continue;
             };
-            if fires == 0 {
+            if room.fires == 0 || room.skips == 0 {
                 break;
             }
-            let plan = self.with_runs(Plan::make(&basis, fires)).await?;
-            let calls = plan.calls.iter();
-            let fired = calls.filter(|(_, call)| matches!(call, Call::Fire(_)));
-            fires = fires.saturating_sub(fired.count());
-            planned.push((schedule, plan));
+            let plan = Plan::make(&basis, room);
+            room = plan.room;
+            planned.push((schedule, self.with_runs(plan).await?));
         }
         let decided = self.carry_out(planned).await?;
         let made = decided.len();
@@ -135,8 +136,9 @@ impl Engine {
                 calls.push((release, call));
                 continue;
             };
+            let all = instants_of(&release, &stretch);
             let mut fired = HashSet::new();
-            for instants in instants_of(&release, &stretch).chunks(LOOK_TOGETHER) {
+            for instants in all.chunks(LOOK_TOGETHER) {
                 let flow = &release.flow.name;
                 let expected = |nominal| expected_run(&release.namespace, flow, nominal);
                 let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
@@ -151,7 +153,7 @@ impl Engine {
             }
             let split = match fired.is_empty() {
                 true => vec![Call::Skip(stretch)],
-                false => stretch.split(&instants_of(&release, &stretch), &fired),
+                false => stretch.split(&all, &fired),
             };
             calls.extend(split.into_iter().map(|call| (release.clone(), call)));
         }

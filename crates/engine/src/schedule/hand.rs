@@ -11,14 +11,26 @@ use semel_store::{ReadError, runs};
 
 use super::live::Live;
 use super::plan::Plan;
-use super::{FIRES_MAX, expected_run, grounds, tick_key};
+use super::{ROOM, expected_run, grounds, tick_key};
 use crate::catalogue::Release;
 use crate::connections::By;
 use crate::engine::Engine;
 use crate::intake::{Intake, IntakeError};
 
-/// How often resuming tries to decide what was due before the pause.
+/// How often resuming tries where nothing can be decided.
 const RESUME_TRIES_MAX: usize = 30;
+
+/// How far a try to resume a schedule came.
+enum Resumed {
+    /// It goes on.
+    Yes,
+    /// It was not paused.
+    Not,
+    /// More had passed than one transaction takes, and some of it is decided.
+    Partly,
+    /// Nothing could be decided now.
+    NotNow,
+}
 
 /// A live schedule, as people see it.
 #[derive(Clone, Debug)]
@@ -190,16 +202,18 @@ impl Engine {
         let mut live = Live::default();
         live.follow(&self.inner).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
-        let mut resumed = None;
-        for _ in 0..RESUME_TRIES_MAX {
-            // More may have been due before the pause than one transaction takes.
-            resumed = self.try_resume(&live, id).await?;
-            if resumed.is_some() {
-                break;
+        let mut tries = 0;
+        loop {
+            match self.try_resume(&live, id).await? {
+                Resumed::Yes => break,
+                Resumed::Not => return Ok(false),
+                Resumed::Partly => tries = 0,
+                Resumed::NotNow if tries == RESUME_TRIES_MAX => return Err(PauseError::NotNow),
+                Resumed::NotNow => {
+                    tries += 1;
+                    tokio::time::sleep(super::REST).await;
+                }
             }
-        }
-        if !resumed.ok_or(PauseError::NotNow)? {
-            return Ok(false);
         }
         self.note_schedule(by, "schedule.resume", flow.as_str(), reason)
             .await?;
@@ -207,33 +221,35 @@ impl Engine {
         Ok(true)
     }
 
-    /// Decides a paused schedule up to now and lets it go on; nothing where that was not all.
-    async fn try_resume(&self, live: &Live, id: ScheduleId) -> Result<Option<bool>, ReadError> {
+    /// Decides a paused schedule up to now and lets it go on.
+    async fn try_resume(&self, live: &Live, id: ScheduleId) -> Result<Resumed, ReadError> {
         let mut taking = schedules::start_taking(self.cell()).await?;
         let batch = taking.lock(id).await?;
         let Some(schedule) = batch.schedules.first() else {
-            return Ok(Some(false));
+            return Ok(Resumed::Not);
         };
         if schedule.paused_at.is_none() {
-            return Ok(Some(false));
+            return Ok(Resumed::Not);
         }
         let Some(basis) = live.basis(&self.inner, schedule).await? else {
-            return Ok(None);
+            return Ok(Resumed::NotNow);
         };
-        let plan = self.with_runs(Plan::make(&basis, FIRES_MAX)).await?;
+        let plan = self.with_runs(Plan::make(&basis, ROOM)).await?;
         let (whole, now) = (plan.whole, schedule.now);
         let mut made = self.carry_out(vec![(schedule, plan)]).await?;
         let Some(decision) = made.first_mut() else {
-            // Nothing was changed; the caller comes again.
-            tokio::time::sleep(super::REST).await;
-            return Ok(None);
+            return Ok(Resumed::NotNow);
         };
         if whole {
             decision.stays_paused = false;
             decision.due_at = Some(now);
         }
         let written = batch.decide(&made, grounds(live)).await?;
-        Ok((written && whole).then_some(true))
+        Ok(match (written, whole) {
+            (true, true) => Resumed::Yes,
+            (true, false) => Resumed::Partly,
+            (false, _) => Resumed::NotNow,
+        })
     }
 
     /// Gives an instant its run by hand. One that has its run keeps it, and a later tick of the

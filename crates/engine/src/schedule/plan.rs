@@ -23,6 +23,15 @@ use crate::catalogue::Release;
 /// How late an instant may be decided and still be in time: a restart is no reason to miss it.
 pub(crate) const IN_TIME: Duration = Duration::from_secs(300);
 
+/// How much is decided in one go, so that its transaction stays short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// How many runs are started.
+    pub(super) fires: usize,
+    /// How many instants are skipped: each is looked for among the runs.
+    pub(super) skips: usize,
+}
+
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
@@ -81,54 +90,69 @@ pub(super) struct Plan {
     pub(super) decided_to: Timestamp,
     /// Whether everything up to now is decided.
     pub(super) whole: bool,
+    /// What is left for other schedules.
+    pub(super) room: Room,
 }
 
 impl Plan {
     /// Decides everything up to now: what the former release named until it was replaced, then
-    /// what the live one names. At most `fires` runs; what is left is due at once.
-    pub(super) fn make(basis: &Basis, fires: usize) -> Self {
+    /// what the live one names. What there is no room for is due at once.
+    pub(super) fn make(basis: &Basis, room: Room) -> Self {
         let mut plan = Self {
             calls: vec![],
             release: basis.former.clone(),
             decided_to: basis.decided_to,
             whole: false,
+            room,
         };
         let id = |release: &Option<Arc<Release>>| release.as_ref().map(|release| release.id);
         if id(&basis.former) != id(&basis.live) {
             let until = basis.since.unwrap_or(basis.now).min(basis.now);
-            if !plan.go_on(basis, until, fires) {
+            if !plan.go_on(basis, until) {
                 return plan;
             }
             plan.release = basis.live.clone();
         }
-        plan.whole = plan.go_on(basis, basis.now, fires);
+        plan.whole = plan.go_on(basis, basis.now);
         plan
     }
 
     /// Decides what the release in force names up to an instant; false where not all of it.
-    fn go_on(&mut self, basis: &Basis, until: Timestamp, fires: usize) -> bool {
+    fn go_on(&mut self, basis: &Basis, until: Timestamp) -> bool {
         if until <= self.decided_to {
             return true;
         }
-        let release = self.release.clone();
-        let calls = release.iter().flat_map(|release| {
-            let schedule = release.flow.trigger.schedule.as_ref();
-            let calls = schedule.map(|schedule| {
-                decide(schedule, self.decided_to, until, basis.paused_at, basis.now)
-            });
-            let calls = calls.into_iter().flatten();
-            calls.map(|call| (release.clone(), call))
-        });
-        for (release, call) in calls.collect::<Vec<_>>() {
-            let fired = |(_, call): &&(Arc<Release>, Call)| matches!(call, Call::Fire(_));
-            if matches!(call, Call::Fire(_)) && self.calls.iter().filter(fired).count() >= fires {
-                return false;
+        let Some(release) = self.release.clone() else {
+            self.decided_to = until;
+            return true;
+        };
+        let Some(schedule) = &release.flow.trigger.schedule else {
+            self.decided_to = until;
+            return true;
+        };
+        let stretch = Span {
+            after: self.decided_to,
+            until,
+            paused_at: basis.paused_at,
+            now: basis.now,
+        };
+        let (calls, whole) = decide(schedule, stretch, self.room.skips);
+        for call in calls {
+            match &call {
+                Call::Fire(_) if self.room.fires == 0 => return false,
+                Call::Fire(_) => self.room.fires -= 1,
+                Call::Skip(stretch) => {
+                    let skipped = usize::try_from(stretch.instants).unwrap_or_default();
+                    self.room.skips = self.room.skips.saturating_sub(skipped);
+                }
             }
             self.decided_to = call.last();
-            self.calls.push((release, call));
+            self.calls.push((release.clone(), call));
         }
-        self.decided_to = until;
-        true
+        if whole {
+            self.decided_to = until;
+        }
+        whole
     }
 }
 
@@ -141,14 +165,18 @@ impl Call {
     }
 }
 
-/// What becomes of the instants after one, up to another.
-pub(super) fn decide(
-    schedule: &Schedule,
-    after: Timestamp,
-    until: Timestamp,
-    paused_at: Option<Timestamp>,
-    now: Timestamp,
-) -> Vec<Call> {
+/// The time whose instants are decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) after: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) paused_at: Option<Timestamp>,
+    pub(super) now: Timestamp,
+}
+
+/// What becomes of the instants of a time, and whether that is all of them: of a long one, the first
+/// `skips` that are skipped.
+pub(super) fn decide(schedule: &Schedule, span: Span, skips: usize) -> (Vec<Call>, bool) {
     let (keep, reason) = match schedule.missed {
         Missed::Skip | Missed::Once => (1, "missed"),
         Missed::All => (schedule.most as usize, "capped"),
@@ -156,9 +184,15 @@ pub(super) fn decide(
     let mut current = VecDeque::new();
     let mut overtaken = None;
     let mut paused = None;
-    let instants = schedule.rhythm.after(after);
-    for instant in instants.take_while(|instant| *instant <= until) {
-        if paused_at.is_some_and(|since| instant > since) {
+    let mut whole = true;
+    let instants = schedule.rhythm.after(span.after);
+    let instants = instants.take_while(|instant| *instant <= span.until);
+    for (seen, instant) in instants.enumerate() {
+        if seen == keep + skips {
+            whole = false;
+            break;
+        }
+        if span.paused_at.is_some_and(|since| instant > since) {
             add(&mut paused, instant, "paused");
             continue;
         }
@@ -169,18 +203,22 @@ pub(super) fn decide(
             add(&mut overtaken, oldest, reason);
         }
     }
+    // Later ones, which were not looked at, may overtake these.
+    if !whole && paused.is_none() {
+        current.clear();
+    }
     if schedule.missed == Missed::Skip
         && let Some(last) = current.back().copied()
-        && now.duration_since(last).unsigned_abs() > IN_TIME
+        && span.now.duration_since(last).unsigned_abs() > IN_TIME
     {
         current.clear();
         add(&mut overtaken, last, reason);
     }
     let skipped = overtaken.map(Call::Skip).into_iter();
-    skipped
+    let calls = skipped
         .chain(current.into_iter().map(Call::Fire))
-        .chain(paused.map(Call::Skip))
-        .collect()
+        .chain(paused.map(Call::Skip));
+    (calls.collect(), whole)
 }
 
 fn add(stretch: &mut Option<Stretch>, instant: Timestamp, reason: &'static str) {

@@ -27,9 +27,32 @@ fn skip(first: &str, last: &str, instants: i64, reason: &'static str) -> Call {
     })
 }
 
+fn up_to(now: &str) -> Span {
+    Span {
+        after: at("00:30:00"),
+        until: at(now),
+        paused_at: None,
+        now: at(now),
+    }
+}
+
 fn decided(missed: Missed, most: u32, now: &str) -> Vec<Call> {
-    let schedule = hourly(missed, most);
-    decide(&schedule, at("00:30:00"), at(now), None, at(now))
+    let (calls, whole) = decide(&hourly(missed, most), up_to(now), 100);
+    assert!(whole);
+    calls
+}
+
+/// Decides a time in goes that skip at most so many instants each.
+fn in_goes(schedule: &Schedule, mut span: Span, skips: usize) -> Vec<Call> {
+    let mut all = vec![];
+    loop {
+        let (calls, whole) = decide(schedule, span, skips);
+        all.extend(calls);
+        if whole {
+            return all;
+        }
+        span.after = all.last().unwrap().last();
+    }
 }
 
 #[test]
@@ -91,13 +114,11 @@ fn all_fires_the_latest_up_to_its_number() {
 fn instants_of_a_pause_are_skipped_and_those_before_it_are_not() {
     let schedule = hourly(Missed::All, 9);
 
-    let calls = decide(
-        &schedule,
-        at("00:30:00"),
-        at("04:30:00"),
-        Some(at("02:00:00")),
-        at("04:30:00"),
-    );
+    let paused = Span {
+        paused_at: Some(at("02:00:00")),
+        ..up_to("04:30:00")
+    };
+    let (calls, _) = decide(&schedule, paused, 100);
 
     assert_eq!(
         calls,
@@ -107,6 +128,37 @@ fn instants_of_a_pause_are_skipped_and_those_before_it_are_not() {
             skip("03:00:00", "04:00:00", 2, "paused")
         ]
     );
+}
+
+#[test]
+fn a_long_time_is_decided_in_goes_with_the_same_fires() {
+    for missed in [Missed::Skip, Missed::Once, Missed::All] {
+        for paused_at in [None, Some(at("09:00:00"))] {
+            let span = Span {
+                paused_at,
+                ..up_to("20:04:00")
+            };
+            let schedule = hourly(missed, 3);
+            let (at_once, whole) = decide(&schedule, span, 100);
+            let in_goes = in_goes(&schedule, span, 2);
+
+            let fires = |calls: &[Call]| -> Vec<Call> {
+                let fires = calls.iter().filter(|call| matches!(call, Call::Fire(_)));
+                fires.cloned().collect()
+            };
+            let instants = |calls: &[Call]| -> i64 {
+                let count = |call: &Call| match call {
+                    Call::Fire(_) => 1,
+                    Call::Skip(stretch) => stretch.instants,
+                };
+                calls.iter().map(count).sum()
+            };
+            assert!(whole);
+            assert_eq!(fires(&in_goes), fires(&at_once), "{missed:?} {paused_at:?}");
+            assert_eq!(instants(&in_goes), 20, "{in_goes:?}");
+            assert!(in_goes.len() > at_once.len());
+        }
+    }
 }
 
 #[test]
