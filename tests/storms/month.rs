@@ -1,15 +1,17 @@
-//! A month in a minute: thirty days of schedules and waits, with the clock moved in leaps and
-//! servers killed on the way. Then the history is read back and compared with what had to happen.
+//! A month in a minute: thirty days of schedules, waits and approvals, with the clock moved in
+//! leaps and servers killed on the way. Then the history is read back and compared with what had to happen.
 //!
 //! Everything that takes part is a module below with three parts: what it prepares, what it does at
 //! each leap of the clock, and what it checks in the end. The checks share nothing with the engine:
 //! instants come from an oracle that walks minute by minute, with PostgreSQL's own time zones.
 //!
-//! `SEMEL_MONTH_SCHEDULES` and `SEMEL_MONTH_WAITS` say how many there are.
+//! `SEMEL_MONTH_SCHEDULES`, `SEMEL_MONTH_WAITS` and `SEMEL_MONTH_APPROVALS` say how many there are.
 
+mod approvals;
 mod schedules;
 mod waits;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -38,6 +40,9 @@ const REST: Duration = Duration::from_millis(450);
 /// How long everything may take to come to rest at the end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The most minutes that the clock may have gone back between an end and its record.
+pub(crate) const BACK: i64 = 16;
+
 /// What the parts of the storm share.
 pub(crate) struct Month {
     pub(crate) home: Home,
@@ -56,6 +61,7 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
         month.start(index).await?;
     }
     let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 2_500)).await?;
+    let mut approvals = approvals::prepare(&mut month, size("SEMEL_MONTH_APPROVALS", 300)).await?;
     println!("prepared after {:.1} s", begun.elapsed().as_secs_f64());
 
     let (mut leaps, mut kills) = (0, 0);
@@ -63,6 +69,7 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
         kills += month.kill_some(leaps).await?;
         month.leap().await?;
         waits.go_on(&mut month).await?;
+        approvals.go_on(&mut month).await?;
         sleep(REST).await;
         leaps += 1;
     }
@@ -75,8 +82,10 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
 
     let ticks = schedules::check(&month, &schedules).await?;
     let waited = waits.check(&month).await?;
+    let decided = approvals.check(&month).await?;
     let figures = json!({
         "days": DAYS, "leaps": leaps, "kills": kills, "schedules": ticks, "waits": waited,
+        "approvals": decided,
         "seconds": begun.elapsed().as_secs(),
     });
     println!("{figures:#}");
@@ -184,12 +193,20 @@ impl Month {
         Ok(())
     }
 
-    /// Waits until nothing is due and every run has ended, and moves the clock on where only the
-    /// lease of a dead server stands in the way.
+    /// What runs counted under a prefix of the store.
+    pub(crate) async fn counts(&self, prefix: &str) -> Result<HashMap<String, i64>> {
+        let counts = "SELECT substr(entry, length($1::text) + 2), (value #>> '{}')::int8
+                        FROM kv WHERE entry LIKE $1::text || '/%'";
+        let rows = self.client.query(counts, &[&prefix]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    }
+
+    /// Waits until nothing is due, every event is spread and every run has ended.
     async fn until_quiet(&self, schedules: &[schedules::Declared]) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let rows = schedules.len() as i64;
-        let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'active'),
+        let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'active')
+                           + (SELECT count(*) FROM outbox),
                            (SELECT count(*) FROM schedules WHERE due_at > moment())";
         loop {
             let row = self.client.query_one(left, &[]).await?;
@@ -199,7 +216,7 @@ impl Month {
             }
             ensure!(
                 Instant::now() < deadline,
-                "{active} runs are left, {decided} of {rows} schedules are decided"
+                "{active} runs and events are left, {decided} of {rows} schedules are decided"
             );
             sleep(Duration::from_millis(100)).await;
         }

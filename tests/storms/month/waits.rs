@@ -1,12 +1,10 @@
 //! Waits of a month: timers of an hour to three weeks, and callbacks that come, come often, or
 //! never come.
 
-use std::collections::HashMap;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::Month;
+use super::{BACK, Month};
 use crate::crowd::{self, Post};
 
 /// The timers, in hours.
@@ -20,9 +18,6 @@ const TIMES: usize = 3;
 
 /// Every so many callbacks one never comes.
 const SILENT_EVERY: usize = 10;
-
-/// The most minutes that the clock may have gone back between an end and its record.
-const BACK: i64 = 16;
 
 /// How many senders deliver and call back.
 const SENDERS: usize = 16;
@@ -138,7 +133,7 @@ impl Waits {
             "{} calls were not made",
             self.calls.len()
         );
-        let woken = read_woken(month).await?;
+        let woken = month.counts("woken").await?;
         let runs = "
             SELECT convert_from(r.key, 'UTF8'), f.name, r.state::text,
                    floor(extract(epoch FROM r.ended_at - coalesce(w.opened_at, r.accepted_at)) / 60)::int8,
@@ -194,11 +189,4 @@ impl Waits {
         }
         Ok(json!({ "timers": self.timers, "callbacks": self.callbacks, "timed_out": silent }))
     }
-}
-
-async fn read_woken(month: &Month) -> Result<HashMap<String, i64>> {
-    let woken =
-        "SELECT substr(entry, 7), (value #>> '{}')::int8 FROM kv WHERE entry LIKE 'woken/%'";
-    let rows = month.client.query(woken, &[]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
