@@ -132,9 +132,11 @@ impl Engine {
         let read = read_token(&self.inner.options.secret, Domain::Approval, token);
         // What opens nothing takes as long as what is over.
         let nobody = WaitId::from_uuid(uuid::Uuid::nil());
-        let wait = read.map_or(nobody, |(_, wait)| wait);
+        let (run, wait) = match read.as_deref() {
+            Some([run, wait]) => (Some(RunId::from_uuid(*run)), WaitId::from_uuid(*wait)),
+            _ => (None, nobody),
+        };
         let found = approvals::find_by_link(&self.inner.cell, wait).await?;
-        let run = read.map(|(run, _)| run);
         Ok(found.filter(|view| Some(view.run) == run && is_live(view)))
     }
 
@@ -213,7 +215,8 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
 /// The page that an approval of a run is decided on.
 pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
     let wait = WaitId::derive(run, step);
-    let token = make_token(&inner.options.secret, Domain::Approval, run, wait);
+    let named = [*run.as_uuid(), *wait.as_uuid()];
+    let token = make_token(&inner.options.secret, Domain::Approval, &named);
     let base = inner.options.public_url.trim_end_matches('/');
     format!("{base}/approvals/{token}")
 }

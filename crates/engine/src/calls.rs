@@ -15,6 +15,7 @@ use semel_model::run::EndState;
 use semel_model::{ClaimId, Fault, Fingerprint, FlowName, Key, Mismatch, RunId, TriggerKind};
 use semel_store::outbox::Event;
 use semel_store::queue;
+use semel_store::waits::Callback;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -136,7 +137,8 @@ impl Engine {
 
     async fn answer_caller(&self, caller: Caller, end: Value) -> Result<(), String> {
         let text = end.to_string();
-        match self.answer(None, caller.run, caller.wait, end, text).await {
+        let callback = Callback::of(caller.run, caller.wait, text);
+        match self.answer(None, callback, end).await {
             Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(()),
             Err(CallbackError::Unavailable(error)) => Err(error),
         }

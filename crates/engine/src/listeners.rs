@@ -7,6 +7,7 @@ use semel_flow::{Action, Scope};
 use semel_model::{RunId, WaitId};
 use semel_store::listeners::{self, Topic};
 use semel_store::outbox::Event;
+use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
 
@@ -58,7 +59,8 @@ impl Engine {
                     continue;
                 }
                 let text = event.data.clone();
-                let answered = self.answer(Some(event.namespace_id), run, wait, data.clone(), text);
+                let callback = Callback::of(run, wait, text);
+                let answered = self.answer(Some(event.namespace_id), callback, data.clone());
                 match answered.await {
                     Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => {
                         ended.push(wait);

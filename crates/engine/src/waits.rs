@@ -2,7 +2,8 @@
 //!
 //! An address is derived from run and step before the wait begins, so that an earlier step can hand
 //! it out. It carries the run (and so the slot), the wait, and a code that only the holder of the
-//! installation's secret can make: nothing about it is kept.
+//! installation's secret can make: nothing about it is kept. The address of a wait in a branch that
+//! may not have begun carries the run in which it begins, too: until then that one vouches for it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,6 +17,9 @@ use sha2::Sha256;
 use uuid::Uuid;
 
 use crate::engine::{Engine, Inner, Secret};
+
+/// How many bytes of an address are its code.
+const CODE_LEN: usize = 32;
 
 /// What a callback came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +60,20 @@ impl CallbackError {
 impl Engine {
     /// Takes in a call to a callback's address.
     pub async fn call_back(&self, token: &str, body: &[u8]) -> Result<Called, CallbackError> {
-        let (run, wait) = read_token(&self.inner.options.secret, Domain::Callback, token)
-            .ok_or(CallbackError::Unknown)?;
+        let named = read_token(&self.inner.options.secret, Domain::Callback, token);
+        let (run, wait, begins_in) = match named.as_deref() {
+            Some([run, wait]) => (run, wait, None),
+            Some([run, wait, begins_in]) => (run, wait, Some(RunId::from_uuid(*begins_in))),
+            _ => return Err(CallbackError::Unknown),
+        };
         let (payload, text) = read_payload(body)?;
-        self.answer(None, run, wait, payload, text).await
+        let callback = Callback {
+            wait: WaitId::from_uuid(*wait),
+            run: RunId::from_uuid(*run),
+            begins_in,
+            payload: text,
+        };
+        self.answer(None, callback, payload).await
     }
 
     /// Answers a wait in a person's name.
@@ -77,10 +91,8 @@ impl Engine {
             .await
             .map_err(unavailable)?;
         let view = view.ok_or(CallbackError::Unknown)?;
-        let text = payload.to_string();
-        let called = self
-            .answer(Some(namespace_id), view.run, wait, payload, text)
-            .await?;
+        let callback = Callback::of(view.run, wait, payload.to_string());
+        let called = self.answer(Some(namespace_id), callback, payload).await?;
         let act = semel_store::audit::Act {
             namespace_id,
             actor,
@@ -97,17 +109,12 @@ impl Engine {
     pub(crate) async fn answer(
         &self,
         namespace_id: Option<i32>,
-        run: RunId,
-        wait: WaitId,
+        callback: Callback,
         payload: Value,
-        text: String,
     ) -> Result<Called, CallbackError> {
         let inner = &self.inner;
-        let callback = Callback {
-            wait,
-            run,
-            payload: text,
-        };
+        let (run, wait) = (callback.run, callback.wait);
+        let known = callback.begins_in.unwrap_or(run);
         let reply = inner.answering.write(callback).await;
         match reply.map_err(|error| CallbackError::Unavailable(error.to_string()))? {
             Reply::First => {
@@ -126,7 +133,7 @@ impl Engine {
                 inner.metrics.callback_repeats.add_one();
                 inner.tally.add(Stopped {
                     subject: Subject::Wait(wait),
-                    namespace_id: namespace_id.unwrap_or(self.namespace_of(run).await),
+                    namespace_id: namespace_id.unwrap_or(self.namespace_of(known).await),
                     run,
                     fingerprint: Fingerprint::of(&payload),
                     kind: Kind::Repeat,
@@ -156,10 +163,21 @@ impl Engine {
     }
 }
 
-/// The address that answers a wait of a run.
-pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
-    let wait = WaitId::derive(run, step);
-    let token = make_token(&inner.options.secret, Domain::Callback, run, wait);
+/// Whoever comes to a step that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Comer {
+    /// The run that does.
+    pub(crate) run: RunId,
+    /// The run in which that one begins, where it is a branch that may not have begun.
+    pub(crate) begins_in: Option<RunId>,
+}
+
+/// The address that answers a wait.
+pub(crate) fn address(inner: &Inner, comer: Comer, step: &str) -> String {
+    let wait = WaitId::derive(comer.run, step);
+    let mut named = vec![*comer.run.as_uuid(), *wait.as_uuid()];
+    named.extend(comer.begins_in.map(|run| *run.as_uuid()));
+    let token = make_token(&inner.options.secret, Domain::Callback, &named);
     format!(
         "{}/callbacks/{token}",
         inner.options.public_url.trim_end_matches('/')
@@ -184,23 +202,22 @@ impl Domain {
     }
 }
 
-pub(crate) fn make_token(secret: &Secret, domain: Domain, run: RunId, wait: WaitId) -> String {
-    let mut bytes = [0; 64];
-    bytes[..16].copy_from_slice(run.as_uuid().as_bytes());
-    bytes[16..32].copy_from_slice(wait.as_uuid().as_bytes());
-    let code = code(secret, domain, &bytes[..32]).finalize().into_bytes();
-    bytes[32..].copy_from_slice(&code);
+/// What names so many identities in an address.
+pub(crate) fn make_token(secret: &Secret, domain: Domain, named: &[Uuid]) -> String {
+    let mut bytes: Vec<u8> = named.iter().flat_map(|id| *id.as_bytes()).collect();
+    let code = code(secret, domain, &bytes).finalize().into_bytes();
+    bytes.extend(code);
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option<(RunId, WaitId)> {
-    let bytes: [u8; 64] = URL_SAFE_NO_PAD.decode(token).ok()?.try_into().ok()?;
+/// The identities that an address names; nothing where it was not made here.
+pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option<Vec<Uuid>> {
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+    let (named, given) = bytes.split_at_checked(bytes.len().checked_sub(CODE_LEN)?)?;
     // Compared in constant time.
-    let code = code(secret, domain, &bytes[..32]);
-    code.verify_slice(&bytes[32..]).ok()?;
-    let run = Uuid::from_slice(&bytes[..16]).ok()?;
-    let wait = Uuid::from_slice(&bytes[16..32]).ok()?;
-    Some((RunId::from_uuid(run), WaitId::from_uuid(wait)))
+    code(secret, domain, named).verify_slice(given).ok()?;
+    let ids = named.chunks(16).map(Uuid::from_slice);
+    ids.collect::<Result<_, _>>().ok()
 }
 
 fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {

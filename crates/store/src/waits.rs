@@ -58,12 +58,16 @@ pub(crate) const LOAD: &str = "
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
-/// An answer only ever meets an open wait, or none yet of a run that has not ended.
+/// An answer only ever meets an open wait, or none yet of a run that has not ended; or that has not
+/// begun, where the run in which it begins has not ended.
 const ANSWER: &str = "
     INSERT INTO waits (id, run_id, state, ended_at, payload)
     SELECT t.id, t.run_id, 'answered', (SELECT moment()), t.payload::json
-      FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS t (id, run_id, payload)
+      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])
+        AS t (id, run_id, begins_in, payload)
      WHERE EXISTS (SELECT 1 FROM queue q WHERE q.run_id = t.run_id)
+        OR EXISTS (SELECT 1 FROM queue q WHERE q.run_id = t.begins_in)
+       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id)
         ON CONFLICT (id) DO UPDATE
        SET state = 'answered', ended_at = EXCLUDED.ended_at, payload = EXCLUDED.payload
      WHERE waits.state = 'open'
@@ -122,8 +126,22 @@ pub struct Callback {
     pub wait: WaitId,
     /// The wait's run.
     pub run: RunId,
+    /// The run in which that one begins, where it is a branch that may not have begun.
+    pub begins_in: Option<RunId>,
     /// What it brings, as JSON text.
     pub payload: String,
+}
+
+impl Callback {
+    /// One to a run that has begun.
+    pub fn of(run: RunId, wait: WaitId, payload: String) -> Self {
+        Self {
+            wait,
+            run,
+            begins_in: None,
+            payload,
+        }
+    }
 }
 
 /// What a callback came to.
@@ -175,14 +193,19 @@ impl Batch for Answering {
         chosen.sort_unstable_by_key(|item| item.run);
         let ids: Vec<Uuid> = chosen.iter().map(|item| *item.wait.as_uuid()).collect();
         let runs: Vec<Uuid> = chosen.iter().map(|item| *item.run.as_uuid()).collect();
+        let begin_in = chosen.iter().map(|item| item.begins_in);
+        let begin_in: Vec<Option<Uuid>> =
+            begin_in.map(|run| run.map(|run| *run.as_uuid())).collect();
+        let locked: Vec<Uuid> = begin_in.iter().flatten().chain(&runs).copied().collect();
         let payloads: Vec<&str> = chosen.iter().map(|item| item.payload.as_str()).collect();
 
         let written = try_join5(
             ready.client.batch_execute("BEGIN"),
-            ready.client.query(ready.statement(LOCK_RUNS), &[&runs]),
-            ready
-                .client
-                .query(ready.statement(ANSWER), &[&ids, &runs, &payloads]),
+            ready.client.query(ready.statement(LOCK_RUNS), &[&locked]),
+            ready.client.query(
+                ready.statement(ANSWER),
+                &[&ids, &runs, &begin_in, &payloads],
+            ),
             ready.client.execute(ready.statement(WAKE), &[&runs]),
             ready.client.query(ready.statement(RECORDED), &[&ids]),
         )

@@ -9,6 +9,7 @@ use crate::approvals;
 use crate::catalogue::Release;
 use crate::engine::Inner;
 use crate::fold::RunState;
+use crate::waits::{self, Comer};
 
 /// What expressions see as `run` and `waits`.
 pub(super) struct Views {
@@ -18,17 +19,17 @@ pub(super) struct Views {
 
 /// What a run's expressions see.
 pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Key) -> Views {
-    let mut waits = serde_json::Map::new();
+    let mut links = serde_json::Map::new();
     for step in release.flow.callbacks() {
-        if let Some(owner) = owner(&release.flow, state, step) {
-            let url = crate::waits::address(inner, owner, step.id.as_str());
-            waits.insert(step.id.to_string(), json!({ "url": url }));
+        if let Some(comer) = comer(&release.flow, state, step) {
+            let url = waits::address(inner, comer, step.id.as_str());
+            links.insert(step.id.to_string(), json!({ "url": url }));
         }
     }
     for step in release.flow.approvals() {
-        if let Some(owner) = owner(&release.flow, state, step) {
-            let url = approvals::address(inner, owner, step.id.as_str());
-            waits.insert(step.id.to_string(), json!({ "url": url }));
+        if let Some(comer) = comer(&release.flow, state, step) {
+            let url = approvals::address(inner, comer.run, step.id.as_str());
+            links.insert(step.id.to_string(), json!({ "url": url }));
         }
     }
     Views {
@@ -38,13 +39,13 @@ pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Ke
             "flow": release.flow.name.as_str(),
             "release": release.number,
         }),
-        waits: Value::Object(waits),
+        waits: Value::Object(links),
     }
 }
 
-/// The run that comes to a step: this one, one that it is a part of, or a branch of it. Which item
-/// of a list will is not known from outside.
-fn owner(flow: &Flow, state: &RunState, step: &Step) -> Option<RunId> {
+/// Who comes to a step: this run, one that it is a part of, or a branch of it. Which item of a list
+/// will is not known from outside.
+fn comer(flow: &Flow, state: &RunState, step: &Step) -> Option<Comer> {
     let mut ways = Vec::new();
     let mut inside = step.inside;
     while let Some((place, list)) = inside {
@@ -53,7 +54,8 @@ fn owner(flow: &Flow, state: &RunState, step: &Step) -> Option<RunId> {
         inside = holder.inside;
     }
     let around = state.part.as_ref().map_or(&[][..], |part| &part.around);
-    let mut owner = around.first().map_or(state.run, |around| around.run);
+    let mut run = around.first().map_or(state.run, |around| around.run);
+    let mut begins_in = None;
     let mut is_mine = true;
     for (depth, (holder, list)) in ways.into_iter().rev().enumerate() {
         let mine = around.get(depth).filter(|around| {
@@ -63,14 +65,15 @@ fn owner(flow: &Flow, state: &RunState, step: &Step) -> Option<RunId> {
                 && branch.is_none_or(|branch| branch == around.index)
         });
         is_mine = mine.is_some();
-        owner = match (mine, &holder.action) {
+        run = match (mine, &holder.action) {
             (Some(_), _) => around.get(depth + 1).map_or(state.run, |next| next.run),
             (None, Action::Parallel(_)) => {
+                begins_in = begins_in.or(Some(run));
                 let index = i32::try_from(list).ok()?;
-                branch_run(owner, holder.id.as_str(), index)
+                branch_run(run, holder.id.as_str(), index)
             }
             (None, _) => return None,
         };
     }
-    Some(owner)
+    Some(Comer { run, begins_in })
 }

@@ -179,6 +179,39 @@ async fn missed_instants_follow_the_policy_and_are_on_record() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_month_without_a_server_or_in_a_pause_is_decided_in_goes() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = names()?;
+    set_clock(&world, "2027-01-01T00:00:30Z").await?;
+    schedule(&world, "every: 1m, missed: once").await?;
+    until_decided(&world, "2027-01-01T00:00:30Z").await?;
+
+    set_clock(&world, "2027-01-31T00:00:30Z").await?;
+    until_decided(&world, "2027-01-31T00:00:30Z").await?;
+    let missed = ticks(&world).await?;
+    let by = world.by();
+    let engine = &world.engine;
+    engine.pause_schedule(by, &namespace, &flow, None).await?;
+    set_clock(&world, "2027-03-02T00:00:30Z").await?;
+    let by = world.by();
+    engine.resume_schedule(by, &namespace, &flow, None).await?;
+    let paused = ticks(&world).await?.split_off(missed.len());
+
+    let instants = |ticks: &[TickView], reason: &str| -> i64 {
+        let is = |view: &&TickView| tell(view).ends_with(reason);
+        ticks.iter().filter(is).map(|view| view.tick.instants).sum()
+    };
+    assert_eq!(instants(&missed, "missed"), 30 * 1_440 - 1);
+    assert_eq!(
+        missed.last().map(tell).as_deref(),
+        Some("+2027-01-31T00:00:00Z")
+    );
+    assert_eq!(instants(&paused, "paused"), 30 * 1_440);
+    assert!(missed.len() > 2 && paused.len() > 1, "one go took it all");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_clock_that_goes_back_decides_nothing_twice() -> Result<()> {
     let world = World::start().await?;
     set_clock(&world, "2027-01-10T00:30:00Z").await?;

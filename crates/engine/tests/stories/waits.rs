@@ -72,6 +72,49 @@ async fn a_callback_before_its_wait_is_kept() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }}', value: '${{ waits.answer.url }}' }\n\
+             \x20 - id: pause\n    wait: { for: 1s }\n  - id: both\n    parallel:\n      branches:\n\
+             \x20       - steps: [{ id: other, kv: { add: others } }]\n\
+             \x20       - steps:\n            - id: inner\n              parallel:\n                branches:\n\
+             \x20                 - steps: [{ id: answer, wait: { callback: true, within: 1h } }]\n\
+             result: steps.answer.result\n",
+        )
+        .await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let token = token(&world, "1").await?;
+
+    let early = world.engine.call_back(&token, br#""early""#).await?;
+    let again = world.engine.call_back(&token, br#""again""#).await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(10))
+        .await?
+        .context("there is such a run")?;
+    let repeated = world.engine.call_back(&token, br#""late""#).await?;
+    let ended = world.deliver(r#"{"id":"2"}"#).await?;
+    let unused = self::token(&world, "2").await?;
+    let namespace_id = world.namespace_id;
+    world
+        .engine
+        .cancel(namespace_id, ended.run, "no longer wanted", "test")
+        .await?;
+    world
+        .engine
+        .await_end(ended.run, Duration::from_secs(10))
+        .await?;
+    let late = world.engine.call_back(&unused, b"1").await;
+
+    assert!(!early.replayed && again.replayed && repeated.replayed);
+    assert_eq!(end.result.as_deref(), Some(r#""early""#), "{end:?}");
+    assert!(matches!(late, Err(CallbackError::Unknown)), "{late:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_wait_that_nobody_answers_fails_its_run_and_refuses_latecomers() -> Result<()> {
     let world = World::start().await?;
     world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
