@@ -1,7 +1,7 @@
 //! What expressions see of the run itself, and where its callbacks are sent to.
 
 use semel_flow::{Action, Flow, Step};
-use semel_model::{Key, RunId};
+use semel_model::Key;
 use serde_json::{Value, json};
 
 use super::fan::branch_run;
