@@ -181,6 +181,51 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
     Ok(())
 }
 
+/// A branch that ends after its run looked and before it sleeps wakes it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_ends_while_its_run_falls_asleep_is_not_forgotten() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
+    let server = serve(program, &home.url(), "30s").await?;
+    let source = "flow: nap
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: both
+    parallel:
+      branches:
+        - steps: [{ id: answer, wait: { callback: true, within: 1h } }]
+        - steps: [{ id: tell, kv: { set: url, value: '${{ waits.answer.url }}' } }]
+";
+    home.publish(&server, "nap", source).await?;
+    let client = home.connect().await?;
+    let asleep = harness.arm("sleep.before", Some("1"));
+    let answer = server.client.post("/hooks/default/nap", r#"{"id":"1"}"#);
+    ensure!(answer.await?.status == 202, "it is accepted");
+    let held = asleep.until_held(PATIENCE).await?;
+    let url = "SELECT value #>> '{}' FROM kv WHERE entry = 'url'";
+    let url: String = client.query_one(url, &[]).await?.get(0);
+    let path = &url[url.find("/callbacks/").context("an address")?..];
+    ensure!(server.client.post(path, "1").await?.status.is_success());
+    let branches = "SELECT count(*) FROM runs WHERE parent_id IS NOT NULL AND state = 'succeeded'";
+    until(&client, branches, 2).await.context("branches")?;
+    held.let_go().await;
+
+    let run = "SELECT count(*) FROM runs WHERE parent_id IS NULL AND state = 'succeeded'";
+    until(&client, run, 1).await.context("the run")
+}
+
+async fn until(client: &Connection, count: &str, wanted: i64) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while client.query_one(count, &[]).await?.get::<_, i64>(0) < wanted {
+        ensure!(Instant::now() < deadline, "{wanted} did not come to an end");
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
 /// What the record and the destination say in the end.
 async fn judge(client: &Connection, peer: &Peer, way: &Way, id: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;

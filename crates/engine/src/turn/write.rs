@@ -123,6 +123,7 @@ impl Turn {
         let rest = (due_at, stage);
         let (cell, run) = (&self.inner.cell, self.run);
         let hears = outside::hears(&self.state);
+        fault::point("sleep.before", &self.key.text()).await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {
                 self.settled = true;

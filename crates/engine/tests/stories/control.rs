@@ -202,7 +202,36 @@ result: '\"kept\"'
 ";
 
 #[tokio::test]
-async fn a_run_that_fails_takes_back_what_it_did_in_reverse() -> Result<()> {
+async fn what_was_done_last_is_taken_back_first() -> Result<()> {
+    let world = World::start().await?;
+    let steps = ["a", "b", "c"].map(|id| {
+        format!("  - {{ id: {id}, kv: {{ add: {id} }}, undo: {{ kv: {{ set: undone-last, value: {id} }} }} }}\n")
+    });
+    let no = "  - { id: no, fail: { code: sold-out, message: nothing left } }\non_failure: undo\n";
+    world
+        .publish(&format!("steps:\n{}{no}", steps.concat()))
+        .await?;
+
+    let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(end.state, State::Failed);
+    let cell = world.engine.cell();
+    let last = semel_store::kv::get(cell, world.namespace_id, "undone-last").await?;
+    assert_eq!(last, json!("a"));
+    let run = semel_store::runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = run.context("a run")?;
+    let lines = semel_store::journal::read(cell, run.born, run.id).await?;
+    let text: String = lines.iter().map(|line| line.events.as_str()).collect();
+    let undone = ["c", "b", "a"].map(|id| text.rfind(&format!("\"{id}.undo\"")));
+    assert!(
+        undone.is_sorted() && undone[0].is_some(),
+        "{undone:?}: {text}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_fails_takes_back_what_it_did() -> Result<()> {
     let world = World::start().await?;
     world.publish(SAGA).await?;
 

@@ -158,3 +158,47 @@ async fn a_probe_that_finds_nothing_lets_it_be_performed() -> Result<()> {
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn nothing_is_taken_back_before_the_doubt_is_settled() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - { id: book, http: { post: PEER/plain/book, text: hi }, undo: { http: { delete: PEER/plain/unbook } } }\n\
+             \x20 - { id: pay, http: { post: PEER/plain/pay, text: hi, timeout: 1s }, undo: { http: { delete: PEER/plain/refund } } }\n\
+             \x20 - { id: no, fail: { code: sold-out, message: nothing left } }\non_failure: undo\n",
+        )
+        .await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/pay", lost).await?;
+    let effects_of = async |path: &str| anyhow::Ok(world.peer.count(path).await?.effects);
+
+    let (accepted, doubted) = world.play(r#"{"id":"1"}"#).await?;
+    let before = effects_of("/plain/unbook").await? + effects_of("/plain/refund").await?;
+    let doubts = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+    let happened = Settlement::Happened {
+        external_id: None,
+        result: None,
+    };
+    world
+        .engine
+        .settle(world.namespace_id, doubts[0].id, happened, "test")
+        .await?;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(10))
+        .await?
+        .context("there is such a run")?;
+
+    assert_eq!((doubted.state, before), (State::InDoubt, 0));
+    assert_eq!(end.state, State::Failed);
+    for path in [
+        "/plain/book",
+        "/plain/pay",
+        "/plain/refund",
+        "/plain/unbook",
+    ] {
+        assert_eq!(effects_of(path).await?, 1, "{path}");
+    }
+    Ok(())
+}
