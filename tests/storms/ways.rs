@@ -181,6 +181,49 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
     Ok(())
 }
 
+/// A run that is taken time and again makes progress where its items do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_whose_items_begin_is_not_given_up_however_often_servers_die() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let start = async || -> Result<Served> {
+        let program = faults()?.env("SEMEL_FAULTS", harness.socket());
+        serve(program, &home.url(), LEASE).await
+    };
+    let mut server = start().await?;
+    let source = "flow: worn
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: each
+    foreach:
+      in: '[1, 2, 3, 4, 5, 6, 7, 8]'
+      steps: [{ id: count, kv: { add: done } }]
+";
+    home.publish(&server, "worn", source).await?;
+    let client = home.connect().await?;
+    let mut begins = harness.arm("begin.after", Some("1"));
+    let answer = server.client.post("/hooks/default/worn", r#"{"id":"1"}"#);
+    ensure!(answer.await?.status == 202, "it is accepted");
+    // One more than a run may be taken without progress.
+    for _ in 0..7 {
+        let held = begins.until_held(PATIENCE).await?;
+        server.process.sigkill()?;
+        begins = harness.arm("begin.after", Some("1"));
+        drop(held);
+        server = start().await?;
+    }
+    begins.until_held(PATIENCE).await?.let_go().await;
+
+    let run = "SELECT count(*) FROM runs WHERE parent_id IS NULL AND state = 'succeeded'";
+    until(&client, run, 1).await?;
+    let done = "SELECT (value #>> '{}')::int8 FROM kv WHERE entry = 'done'";
+    let done: i64 = client.query_one(done, &[]).await?.get(0);
+    ensure!(done == 8, "{done} of 8 items were done");
+    Ok(())
+}
+
 /// A branch that ends after its run looked and before it sleeps wakes it all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_ends_while_its_run_falls_asleep_is_not_forgotten() -> Result<()> {

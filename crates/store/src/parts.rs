@@ -23,15 +23,21 @@ use uuid::Uuid;
 use crate::cell::{Cell, ReadError};
 
 /// An item that is on record already stays as it is: loading goes on where it was cut off, and of
-/// two items with one key the first counts.
+/// two items with one key the first counts. A run whose items come on record makes progress.
 const LOAD: &str = "
-    INSERT INTO parts (parent_id, step, index, run_id, key, item)
-    SELECT $1, $2, t.index, t.run_id, t.key, t.item::json
-      FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[]) AS t (index, run_id, key, item)
-        ON CONFLICT DO NOTHING";
+    WITH loaded AS (
+        INSERT INTO parts (parent_id, step, index, run_id, key, item)
+        SELECT $1, $2, t.index, t.run_id, t.key, t.item::json
+          FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[])
+            AS t (index, run_id, key, item)
+            ON CONFLICT DO NOTHING
+     RETURNING 1)
+    UPDATE queue SET takes = 0
+     WHERE run_id = $1 AND takes > 0 AND EXISTS (SELECT 1 FROM loaded)";
 
 /// Begins parts for which there is room: their runs, queue entries and first journal rows. Only
-/// the holder of the run that they are parts of may, so that none begins after it was stopped.
+/// the holder of the run that they are parts of may, so that none begins after it was stopped. A
+/// run whose parts begin makes progress.
 const BEGIN: &str = "
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
@@ -50,6 +56,9 @@ const BEGIN: &str = "
         UPDATE parts p SET state = 'open', item = NULL
           FROM chosen c
          WHERE p.run_id = c.run_id),
+    progress AS (
+        UPDATE queue SET takes = 0
+         WHERE run_id = $1 AND takes > 0 AND EXISTS (SELECT 1 FROM chosen)),
     made AS (
         INSERT INTO runs (id, claim_id, namespace_id, release_id, born, key, delivery_id,
                           accepted_at, parent_id)
