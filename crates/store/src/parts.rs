@@ -35,6 +35,9 @@ const LOAD: &str = "
     UPDATE queue SET takes = 0
      WHERE run_id = $1 AND takes > 0 AND EXISTS (SELECT 1 FROM loaded)";
 
+const LOADED: &str = "
+    SELECT max(index) FROM parts WHERE parent_id = $1 AND step = $2";
+
 /// Begins parts for which there is room: their runs, queue entries and first journal rows. Only
 /// the holder of the run that they are parts of may, so that none begins after it was stopped. A
 /// run whose parts begin makes progress.
@@ -138,6 +141,7 @@ pub(crate) const END: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LOAD,
+    LOADED,
     BEGIN,
     LOOK,
     view::COUNT,
@@ -219,6 +223,16 @@ pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), Read
     ];
     cell.reader().await?.execute(LOAD, &values).await?;
     Ok(())
+}
+
+/// How many items are behind whoever loads them: those up to the last that is on record.
+pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(LOADED, &[of.parent.as_uuid(), &of.step])
+        .await?;
+    let last: Option<i32> = row.get(0);
+    Ok(last.map_or(0, |last| last.unsigned_abs() + 1))
 }
 
 /// Begins parts until so many are under way; says how many began. Nothing where the lease is

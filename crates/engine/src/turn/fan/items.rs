@@ -48,6 +48,9 @@ impl Turn {
             scope: &scope,
             chunk: Vec::with_capacity(CHUNK),
             count: 0,
+            loaded: parts::loaded(&self.inner.cell, self.of())
+                .await
+                .map_err(unsure)?,
         };
         if let Value::Array(items) = list {
             for item in items {
@@ -74,6 +77,8 @@ struct Shelf<'a> {
     scope: &'a Scope<'a>,
     chunk: Vec<NewPart>,
     count: u32,
+    /// How many are on record from an earlier try.
+    loaded: u32,
 }
 
 impl Shelf<'_> {
@@ -81,6 +86,10 @@ impl Shelf<'_> {
         if self.count == ITEMS_MAX {
             let message = format!("the list has more than {ITEMS_MAX} items");
             return Ok(Err(Fault::permanent("items-too-many", message)));
+        }
+        if self.count < self.loaded {
+            self.count += 1;
+            return Ok(Ok(()));
         }
         let key = match self.key(&item) {
             Ok(key) => key,
