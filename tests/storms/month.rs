@@ -50,6 +50,8 @@ pub(crate) struct Month {
     pub(crate) client: Connection,
     pub(crate) servers: Vec<Option<Served>>,
     pub(crate) chance: Chance,
+    /// When the clock went back: what it showed before and after, in seconds.
+    pub(crate) backs: Vec<(i64, i64)>,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,6 +120,7 @@ impl Month {
             client,
             servers: (0..SERVERS).map(|_| None).collect(),
             chance: Chance::new("a month"),
+            backs: vec![],
         })
     }
 
@@ -183,15 +186,23 @@ impl Month {
     /// Moves the clock to a full hour some hours on, a second after it; now and then a little back.
     async fn leap(&mut self) -> Result<()> {
         let hours = (1 + self.chance.below(15)) as f64;
-        let leap = match self.chance.below(12) {
-            0 => "UPDATE clock SET ahead = ahead - make_interval(mins => 1) * $1::float8",
-            _ => {
-                "UPDATE clock SET ahead = date_trunc('hour', moment()) + make_interval(hours => 1)
-                      * $1::float8 + interval '1 second' - clock_timestamp()"
-            }
-        };
-        self.client.execute(leap, &[&hours]).await?;
+        let on = "UPDATE clock SET ahead = date_trunc('hour', moment())
+                    + make_interval(hours => 1) * $1::float8 + interval '1 second'
+                    - clock_timestamp()";
+        let back = "UPDATE clock SET ahead = ahead - make_interval(mins => 1) * $1::float8";
+        if self.chance.below(12) == 0 {
+            let before = self.seconds().await?;
+            self.client.execute(back, &[&hours]).await?;
+            self.backs.push((before, self.seconds().await?));
+        } else {
+            self.client.execute(on, &[&hours]).await?;
+        }
         Ok(())
+    }
+
+    async fn seconds(&self) -> Result<i64> {
+        let now = "SELECT floor(extract(epoch FROM moment()))::int8";
+        Ok(self.client.query_one(now, &[]).await?.get(0))
     }
 
     async fn resume_quarantined(&mut self) -> Result<usize> {
