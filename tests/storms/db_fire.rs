@@ -41,13 +41,14 @@ const PACE: Duration = Duration::from_millis(60);
 /// How long runs may take to come to rest after the last kill.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The statement takes a while, so that servers die in the middle of it.
 const FLOW: &str = "flow: insert
 trigger:
   webhook: { auth: none, key: input.id }
 retry: { attempts: 20, first: 100ms, most: 2s, within: 1h }
 steps:
   - id: act
-    db: { connection: rows, execute: 'INSERT INTO acts VALUES ($1)', values: ['${{ input.id }}'], timeout: 10s }
+    db: { connection: rows, execute: 'INSERT INTO acts SELECT $1::text FROM pg_sleep(0.05)', values: ['${{ input.id }}'], timeout: 10s }
 ";
 
 #[tokio::test(flavor = "multi_thread")]

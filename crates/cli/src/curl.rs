@@ -15,6 +15,9 @@ const KEY_EXAMPLE: &str = "example-1";
 /// What stands at the other paths.
 const OTHER_EXAMPLE: &str = "example";
 
+/// The version of the example.
+const VERSION_EXAMPLE: i64 = 1;
+
 /// The line that delivers an example to a flow's hook, where it has one that takes what is not
 /// signed: no other line would work as printed.
 pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
@@ -44,19 +47,23 @@ pub(crate) fn payload(flow: &Flow) -> Value {
     }
     // Last, so that what the key reads is told apart from the rest.
     if let Some(webhook) = &flow.trigger.webhook {
+        if let Some(order) = &webhook.order {
+            put_all(&mut payload, order.version.references(), VERSION_EXAMPLE);
+        }
         put_all(&mut payload, webhook.key.references(), KEY_EXAMPLE);
     }
     payload
 }
 
-fn put_all(payload: &mut Value, paths: &[Path], example: &str) {
+fn put_all(payload: &mut Value, paths: &[Path], example: impl Into<Value>) {
+    let example = example.into();
     for path in paths.iter().filter(|path| path.root == "input") {
-        put(payload, &path.fields, example);
+        put(payload, &path.fields, &example);
     }
 }
 
 /// Puts an example at a path. A path that goes deeper than another one wins over it.
-fn put(place: &mut Value, fields: &[String], example: &str) {
+fn put(place: &mut Value, fields: &[String], example: &Value) {
     let Some((first, rest)) = fields.split_first() else {
         return;
     };
@@ -67,7 +74,7 @@ fn put(place: &mut Value, fields: &[String], example: &str) {
     if !rest.is_empty() {
         put(next, rest, example);
     } else if !next.is_object() {
-        *next = Value::from(example);
+        *next = example.clone();
     }
 }
 
@@ -76,7 +83,14 @@ fn exprs(flow: &Flow) -> Vec<&Expr> {
     let mut exprs: Vec<&Expr> = Vec::new();
     if let Some(webhook) = &flow.trigger.webhook {
         exprs.extend(&webhook.when);
+        exprs.extend(webhook.order.iter().map(|order| &order.object));
     }
+    exprs.extend(
+        flow.overlap
+            .iter()
+            .filter_map(|overlap| overlap.key.as_ref()),
+    );
+    exprs.extend(flow.limit.iter().filter_map(|limit| limit.key.as_ref()));
     for step in &flow.steps {
         exprs.extend(&step.condition);
         exprs.extend(step.exprs());
@@ -126,6 +140,22 @@ mod tests {
         assert_eq!(
             payload(&flow("input.id.part", "input.id")),
             json!({"id": {"part": "example-1"}}),
+        );
+    }
+
+    #[test]
+    fn what_tells_objects_and_versions_apart_is_brought_too() {
+        let source = "flow: a\ntrigger:\n  webhook: { auth: none, key: input.id, order: { object: input.order, version: input.version } }\n\
+                      overlap: { key: input.customer, policy: queue }\nlimit: { key: input.shop, at_once: 3 }\n\
+                      steps:\n  - id: a\n    function: '1'\n";
+        let flow = semel_flow::check("a", source).flow.unwrap();
+
+        assert_eq!(
+            payload(&flow),
+            json!({
+                "id": "example-1", "order": "example", "version": 1, "customer": "example",
+                "shop": "example"
+            })
         );
     }
 

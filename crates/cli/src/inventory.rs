@@ -50,7 +50,12 @@ fn starts(inventory: &Inventory, style: Style) -> String {
 }
 
 fn table(inventory: &Inventory, style: Style) -> String {
-    let mut table = style.table(&HEADER);
+    let undoes = inventory.effects.iter().any(|effect| effect.undo.is_some());
+    let header = HEADER
+        .iter()
+        .copied()
+        .chain(undoes.then_some("TAKEN BACK BY"));
+    let mut table = style.table(&header.collect::<Vec<_>>());
     for effect in &inventory.effects {
         let (tone, retry) = if effect.retry_safe {
             (Tone::Good, "safe")
@@ -61,7 +66,8 @@ fn table(inventory: &Inventory, style: Style) -> String {
             "step" => effect.key.clone(),
             scope => format!("{} (in the {scope})", effect.key),
         };
-        table.add_row([
+        let undo = undoes.then(|| cell(effect.undo.as_deref().unwrap_or("nothing")));
+        let row = [
             cell(&effect.step),
             cell(effect.action),
             cell(effect.kind.as_str()),
@@ -70,7 +76,8 @@ fn table(inventory: &Inventory, style: Style) -> String {
             toned_cell(tone, retry),
             cell(&effect.after_crash),
             cell(effect.left_to_person.as_deref().unwrap_or("nothing")),
-        ]);
+        ];
+        table.add_row(row.into_iter().chain(undo));
     }
     render(&table)
 }

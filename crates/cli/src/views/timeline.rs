@@ -130,7 +130,7 @@ fn tell(event: &Event) -> String {
         } => tell_end(*state, result, fault.as_ref()),
         Event::Broken { step, fault } => {
             let place = step.as_deref().unwrap_or("result");
-            format!("{place}: cannot be worked out: {}", fault.message)
+            format!("{place}: fails with {}: {}", fault.code, fault.message)
         }
         Event::Intended {
             step,
