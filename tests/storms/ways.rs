@@ -199,6 +199,7 @@ steps:
   - id: each
     foreach:
       in: '[1, 2, 3, 4, 5, 6, 7, 8]'
+      key: item
       steps: [{ id: count, kv: { add: done } }]
 ";
     home.publish(&server, "worn", source).await?;
