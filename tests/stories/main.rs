@@ -1,5 +1,7 @@
 //! What users see, told through the real binary.
 
+mod control;
+mod desk;
 mod first_minutes;
 mod gates;
 mod open_hooks;

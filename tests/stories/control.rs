@@ -1,0 +1,160 @@
+//! Runs that go several ways, wait for people, take back what they did, and go on after a failure,
+//! as people see them.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::desk::Desk;
+
+const TRIP: &str = "flow: trip
+trigger: { api: { key: input.id }, manual: { key: input.id } }
+on_failure: undo
+steps:
+  - id: seat
+    kv: { add: seats }
+    undo: { kv: { add: seats, by: -1 } }
+  - id: answer
+    parallel:
+      join: first
+      branches:
+        - steps: [{ id: paid, wait: { callback: true, within: 30d } }]
+        - steps: [{ id: withdrawn, wait: { event: trip.withdrawn, match: event.id == input.id, within: 30d } }]
+  - id: kept
+    switch:
+      cases:
+        - when: has(steps.withdrawn)
+          steps: [{ id: no, fail: { code: withdrawn, message: the traveller withdrew } }]
+  - id: bill
+    call: { flow: bill, input: { id: '${{ input.id }}' } }
+result: '{\"bill\": steps.bill.result, \"paid\": steps.paid.result}'
+";
+
+const BILL: &str = "flow: bill
+trigger: { api: { key: input.id } }
+steps:
+  - { id: number, kv: { add: bills } }
+result: steps.number.result
+";
+
+const WITHDRAW: &str = "flow: withdraw
+trigger: { api: { key: input.id }, manual: { key: input.id } }
+steps:
+  - { id: tell, emit: { event: trip.withdrawn, data: { id: '${{ input.id }}' } } }
+";
+
+const MAILING: &str = "flow: mailing
+trigger: { api: { key: input.id }, manual: { key: input.id } }
+steps:
+  - id: each
+    foreach:
+      in: input.to
+      key: item
+      steps:
+        - { id: gate, kv: { get: open } }
+        - { id: closed, if: 'item == \"b\" && steps.gate.result == null', fail: { code: closed, message: not yet } }
+        - { id: mail, kv: { add: 'mails/${{ item }}' } }
+result: steps.each.result.succeeded
+";
+
+const OPENER: &str = "flow: opener
+trigger: { api: { key: input.id }, manual: { key: input.id } }
+steps:
+  - { id: open, kv: { set: open, value: yes } }
+";
+
+const NOBODY: &str = "flow: nobody
+trigger: { api: { key: input.id }, manual: { key: input.id } }
+retry: { attempts: 2, first: 10ms, most: 20ms, within: 1h }
+steps:
+  - { id: call, http: { put: 'http://127.0.0.1:9/x', text: hi } }
+";
+
+#[tokio::test]
+async fn a_trip_goes_the_first_way_that_is_open_and_is_taken_back_where_it_fails() -> Result<()> {
+    let flows = [("trip", TRIP), ("bill", BILL), ("withdraw", WITHDRAW)];
+    let desk = Desk::open(&flows).await?;
+
+    let first = desk.start("trip", &json!({ "id": "1" })).await?;
+    let show = format!("semel run show {first}");
+    desk.until_said("semel wait list", "withdrawn").await?;
+    desk.start("withdraw", &json!({ "id": "1" })).await?;
+    let undone = desk.until_said(&show, "seat.undo: done").await?;
+    let failed = desk.until_said("semel run list --state failed", &first);
+    failed.await?;
+    let second = desk.start("trip", &json!({ "id": "2" })).await?;
+    let waits = desk.until_said("semel wait list", "paid").await?;
+    let waits = waits.lines().find(|line| line.contains(" paid "));
+    let wait = waits.and_then(|line| line.split_whitespace().next());
+    let wait = wait.context("the wait")?;
+    desk.say(&format!("semel wait complete {wait} --payload '5'"))
+        .await?;
+    let show = format!("semel run show {second}");
+    let paid = desk.until_said(&show, "succeeded").await?;
+
+    let told = [
+        "one is enough",
+        "no: fails with withdrawn: the traveller withdrew",
+        "what was done is taken back",
+    ];
+    for told in told {
+        assert!(undone.contains(told), "{told}: {undone}");
+    }
+    assert!(paid.contains(r#"{"bill":1,"paid":5}"#), "{paid}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_shows_its_items_and_tries_again_only_what_failed() -> Result<()> {
+    let desk = Desk::open(&[("mailing", MAILING), ("opener", OPENER)]).await?;
+    let input = json!({ "id": "1", "to": ["a", "b"] });
+
+    let run = desk.start("mailing", &input).await?;
+    let show = format!("semel run show {run}");
+    desk.until_said(&show, "item-failed").await?;
+    let items = desk.say(&format!("semel run items {run}")).await?;
+    let failed = desk
+        .data(&format!("semel run items {run} --state failed"))
+        .await?;
+    desk.start("opener", &json!({ "id": "1" })).await?;
+    desk.until_said("semel run list --flow opener", "succeeded")
+        .await?;
+    desk.say(&format!("semel run resume {run} --reason 'it is open'"))
+        .await?;
+    desk.until_said("semel run list --flow mailing --state succeeded", &run)
+        .await?;
+    let effects = desk
+        .say(&format!("semel run items {run} --state succeeded"))
+        .await?;
+
+    assert!(
+        items.contains("succeeded") && items.contains("failed"),
+        "{items}"
+    );
+    assert_eq!(
+        failed["items"].as_array().map(Vec::len),
+        Some(1),
+        "{failed}"
+    );
+    assert_eq!(failed["items"][0]["key"], "b", "{failed}");
+    assert!(!effects.contains("failed"), "{effects}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_given_up_is_listed_apart() -> Result<()> {
+    let desk = Desk::open(&[("nobody", NOBODY)]).await?;
+
+    let run = desk.start("nobody", &json!({ "id": "1" })).await?;
+    let listed = desk
+        .until_said("semel run list --needs-review", &run)
+        .await?;
+    let doubts = desk.say("semel run list --in-doubt").await?;
+    let failed = desk.say("semel run list --state failed").await?;
+
+    assert!(listed.contains("needs_review"), "{listed}");
+    assert!(
+        !doubts.contains(&run) && !failed.contains(&run),
+        "{doubts}{failed}"
+    );
+    Ok(())
+}

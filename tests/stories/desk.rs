@@ -1,0 +1,89 @@
+//! `semel dev` in a folder of its own, and a person who types commands there.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Process, Program};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::first_minutes::run;
+
+/// What anything on this machine may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The folder, the server, and what opens it.
+pub(crate) struct Desk {
+    folder: TempDir,
+    url: String,
+    token: String,
+    _dev: Process,
+}
+
+impl Desk {
+    /// Opens one with flows that are live.
+    pub(crate) async fn open(flows: &[(&str, &str)]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        for (name, text) in flows {
+            std::fs::write(folder.path().join(format!("{name}.flow.yaml")), text)?;
+        }
+        let dev = Program::semel()?
+            .arg("dev")
+            .current_dir(folder.path())
+            .start()?;
+        dev.until_line("semel is ready at", PATIENCE).await?;
+        let desk = Self {
+            url: kept(folder.path(), "url")?,
+            token: kept(folder.path(), "token")?,
+            folder,
+            _dev: dev,
+        };
+        for (name, _) in flows {
+            desk.until_said("semel flow list", name).await?;
+        }
+        Ok(desk)
+    }
+
+    /// Where the server listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Types a command, and gives what it says.
+    pub(crate) async fn say(&self, line: &str) -> Result<String> {
+        let (url, token) = (&self.url, &self.token);
+        let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
+        run(self.folder.path(), &line).await
+    }
+
+    /// The same for a program: the data of what it says.
+    pub(crate) async fn data(&self, line: &str) -> Result<Value> {
+        let said: Value = serde_json::from_str(&self.say(&format!("{line} --json")).await?)?;
+        Ok(said["data"].clone())
+    }
+
+    /// Types a command until it says something.
+    pub(crate) async fn until_said(&self, line: &str, wanted: &str) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.say(line).await {
+                Ok(said) if said.contains(wanted) => return Ok(said),
+                other => ensure!(Instant::now() < deadline, "{line}: {other:?}"),
+            }
+        }
+    }
+
+    /// Starts a run of a flow.
+    pub(crate) async fn start(&self, flow: &str, input: &Value) -> Result<String> {
+        let line = format!("semel run start {flow} --input '{input}'");
+        let started = self.data(&line).await?;
+        let run = started["run"].as_str();
+        Ok(run.with_context(|| started.to_string())?.to_owned())
+    }
+}
+
+fn kept(folder: &Path, name: &str) -> Result<String> {
+    let text = std::fs::read_to_string(folder.join(".semel").join(name))?;
+    Ok(text.trim().to_owned())
+}
