@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::harness::{Harness, Held};
 use crate::overlap::{self, FLOW, POLICIES, check_journal, check_peer, check_runs};
-use crate::servers::{Home, Served, faults, serve};
+use crate::servers::{Home, Served, serve};
 
 const LEASE: &str = "2s";
 
@@ -93,8 +93,7 @@ async fn play(fault: Fault) -> Result<()> {
         home.publish(&second, policy, &source).await?;
     }
     let harness = Harness::start()?;
-    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-    let mut first = serve(program, &home.url(), LEASE).await?;
+    let mut first = harness.serve(&home, LEASE).await?;
     let client = home.connect().await?;
     let mut placed = Vec::new();
     for place in PLACES {

@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::servers::{Home, Served, faults, serve};
+
 /// Listens for one server.
 pub(crate) struct Harness {
     _folder: TempDir,
@@ -58,6 +60,12 @@ impl Harness {
     /// Where the server reports; the value of `SEMEL_FAULTS`.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Starts the test build of a server that reports here.
+    pub(crate) async fn serve(&self, home: &Home, lease: &str) -> Result<Served> {
+        let program = faults()?.env("SEMEL_FAULTS", self.socket());
+        serve(program, &home.url(), lease).await
     }
 
     /// Holds the server the next time it comes to a point, for a subject where one is given.

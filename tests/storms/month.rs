@@ -21,6 +21,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::chance::Chance;
+use crate::crowd::{self, Post};
 use crate::servers::{Home, Served, serve};
 
 /// When the month begins: clocks change on the 14th, the 28th, and on 4 April.
@@ -28,6 +29,9 @@ const START: &str = "2027-03-08T00:00:30Z";
 
 /// How long it lasts.
 const DAYS: i64 = 30;
+
+/// How many senders deliver.
+const SENDERS: usize = 16;
 
 /// How many servers there are.
 const SERVERS: usize = 3;
@@ -216,6 +220,29 @@ impl Month {
             self.home.command(server, Method::POST, &path, why).await?;
         }
         Ok(rows.len())
+    }
+
+    /// Delivers so much, all of which has to be accepted.
+    pub(crate) async fn deliver(&self, posts: Vec<Post>) -> Result<()> {
+        let server = self.servers[0].as_ref().context("a server")?;
+        for (_, answer) in crowd::send(server, SENDERS, posts).await? {
+            ensure!(answer.status == 202, "{}", answer.text());
+        }
+        Ok(())
+    }
+
+    /// Waits until there are so many rows.
+    pub(crate) async fn until_rows(&self, read: &str, wanted: usize) -> Result<()> {
+        let mut rows = 0;
+        for _ in 0..1_500 {
+            rows = self.client.query(read, &[]).await?.len();
+            if rows == wanted {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        ensure!(rows == wanted, "{rows} of {wanted} rows");
+        Ok(())
     }
 
     /// What runs counted under a prefix of the store.

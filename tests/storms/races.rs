@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::harness::Harness;
-use crate::servers::{Home, Served, faults, serve};
+use crate::servers::{Home, Served};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -29,7 +29,7 @@ async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
-    let server = start(&home, &harness, "10s").await?;
+    let server = harness.serve(&home, "10s").await?;
     home.publish(&server, "waiting", WAITING).await?;
     let client = home.connect().await?;
 
@@ -56,14 +56,14 @@ async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
     let (early, late) = (Harness::start()?, Harness::start()?);
-    let first = start(&home, &early, "2s").await?;
+    let first = early.serve(&home, "2s").await?;
     let flow = format!(
         "flow: charge\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: act\n    \
          http: {{ post: '{}', json: {{ id: 1 }}, timeout: 60s }}\n    guard: review\n",
         peer.url("/plain/charges")
     );
     home.publish(&first, "charge", &flow).await?;
-    let _second = start(&home, &late, "2s").await?;
+    let _second = late.serve(&home, "2s").await?;
     let client = home.connect().await?;
 
     // The first server holds the answer when it is paused; the second finds the intent without an
@@ -82,11 +82,6 @@ async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
     until(&client, "SELECT state::text FROM runs", "succeeded").await?;
     ensure!(peer.count("/plain/").await?.calls == 1, "it is sent once");
     Ok(())
-}
-
-async fn start(home: &Home, harness: &Harness, lease: &str) -> Result<Served> {
-    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-    serve(program, &home.url(), lease).await
 }
 
 async fn deliver(server: &Served, flow: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use semel_testkit::{Cluster, Connection, Options};
 use tokio::time::sleep;
 
 use crate::harness::Harness;
-use crate::servers::{Home, Served, faults, serve};
+use crate::servers::{Home, Served};
 
 /// How long anything here may take; a frozen server's transaction is given up after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -99,8 +99,7 @@ impl World {
     }
 
     async fn serve(&self) -> Result<Served> {
-        let program = faults()?.env("SEMEL_FAULTS", self.harness.socket());
-        serve(program, &self.home.url(), "2s").await
+        self.harness.serve(&self.home, "2s").await
     }
 
     async fn publish(&self, server: &Served) -> Result<()> {

@@ -9,7 +9,7 @@ use semel_testkit::{Cluster, Connection, Options, Peer};
 use tokio::time::sleep;
 
 use crate::harness::Harness;
-use crate::servers::{Home, Served, faults, serve};
+use crate::servers::Home;
 
 /// The servers' lease: short, so that a dead one is noticed soon.
 const LEASE: &str = "1s";
@@ -131,11 +131,7 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
-    let start = async || -> Result<Served> {
-        let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-        serve(program, &home.url(), LEASE).await
-    };
-    let mut server = start().await?;
+    let mut server = harness.serve(&home, LEASE).await?;
     let peer = Peer::start().await?;
     home.publish(&server, "called", &CALLED.replace("PEER", &peer.url("")))
         .await?;
@@ -166,7 +162,7 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
             server.process.sigkill()?;
             drop(held);
             drop(sending);
-            server = start().await?;
+            server = harness.serve(&home, LEASE).await?;
             // The sender has no answer, and sends again.
             let path = format!("/hooks/default/{}", way.name);
             let answer = server.client.post(&path, body).await?;
@@ -187,11 +183,7 @@ async fn a_list_whose_items_begin_is_not_given_up_however_often_servers_die() ->
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
-    let start = async || -> Result<Served> {
-        let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-        serve(program, &home.url(), LEASE).await
-    };
-    let mut server = start().await?;
+    let mut server = harness.serve(&home, LEASE).await?;
     let source = "flow: worn
 trigger:
   webhook: { auth: none, key: input.id }
@@ -213,7 +205,7 @@ steps:
         server.process.sigkill()?;
         begins = harness.arm("begin.after", Some("1"));
         drop(held);
-        server = start().await?;
+        server = harness.serve(&home, LEASE).await?;
     }
     begins.until_held(PATIENCE).await?.let_go().await;
 
@@ -231,8 +223,7 @@ async fn a_part_that_ends_while_its_run_falls_asleep_is_not_forgotten() -> Resul
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
-    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-    let server = serve(program, &home.url(), "30s").await?;
+    let server = harness.serve(&home, "30s").await?;
     let source = "flow: nap
 trigger:
   webhook: { auth: none, key: input.id }

@@ -131,9 +131,13 @@ impl Engine {
                 ..
             } => {
                 inner.metrics.callback_repeats.add_one();
+                let namespace_id = match namespace_id {
+                    Some(namespace_id) => namespace_id,
+                    None => self.namespace_of(known).await,
+                };
                 inner.tally.add(Stopped {
                     subject: Subject::Wait(wait),
-                    namespace_id: namespace_id.unwrap_or(self.namespace_of(known).await),
+                    namespace_id,
                     run,
                     fingerprint: Fingerprint::of(&payload),
                     kind: Kind::Repeat,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{BACK, Month};
-use crate::crowd::{self, Post};
+use crate::crowd::Post;
 
 /// How long people have, in hours.
 const WITHIN: i64 = 600;
@@ -20,9 +20,6 @@ const CLICKS: [bool; 3] = [true, false, true];
 
 /// Of so many approvals nobody decides one that is then rejected, and one where the run goes on.
 const SILENT_EVERY: usize = 10;
-
-/// How many senders deliver.
-const SENDERS: usize = 16;
 
 /// Counts what is told of approvals, each under a name of its own.
 const EARS: [(&str, &str); 3] = [
@@ -95,9 +92,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Approvals
             body: format!(r#"{{"id":"a{id}"}}"#),
         }
     });
-    for (_, answer) in crowd::send(server, SENDERS, posts.collect()).await? {
-        ensure!(answer.status == 202, "{}", answer.text());
-    }
+    month.deliver(posts.collect()).await?;
     let mut clicks = until_asked(month, count).await?;
     month.chance.shuffle(&mut clicks);
     // All have come when a third of the month is over.
@@ -116,17 +111,9 @@ async fn until_asked(month: &Month, count: usize) -> Result<Vec<Click>> {
     let known = "SELECT a.shown->>'id', k.value #>> '{}', a.digest
                    FROM approvals a JOIN kv k ON k.entry = 'link/' || (a.shown->>'id')
                   WHERE a.state = 'open'";
-    let mut rows = vec![];
-    for _ in 0..1_500 {
-        rows = month.client.query(known, &[]).await?;
-        if rows.len() == count {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    ensure!(rows.len() == count, "{} were asked", rows.len());
+    month.until_rows(known, count).await?;
     let mut clicks = vec![];
-    for row in &rows {
+    for row in &month.client.query(known, &[]).await? {
         let id = number(row.get(0))?;
         let url: &str = row.get(1);
         let at = url.find("/approvals/").context("a link")?;

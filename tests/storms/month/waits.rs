@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{BACK, Month};
-use crate::crowd::{self, Post};
+use crate::crowd::Post;
 
 /// The timers, in hours.
 const TIMERS: [i64; 5] = [1, 26, 75, 200, 500];
@@ -18,9 +18,6 @@ const TIMES: usize = 3;
 
 /// Every so many callbacks one never comes.
 const SILENT_EVERY: usize = 10;
-
-/// How many senders deliver and call back.
-const SENDERS: usize = 16;
 
 /// The waits, and the callbacks that are still to come.
 pub(crate) struct Waits {
@@ -56,9 +53,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Waits> {
         path: format!("/hooks/default/{flow}"),
         body: format!(r#"{{"id":"{id}"}}"#),
     });
-    for (_, answer) in crowd::send(server, SENDERS, posts.collect()).await? {
-        ensure!(answer.status == 202, "{}", answer.text());
-    }
+    month.deliver(posts.collect()).await?;
     let mut calls = until_asleep(month, callbacks).await?;
     month.chance.shuffle(&mut calls);
     // All have come when half of the month is over.
@@ -74,21 +69,9 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Waits> {
 /// Waits until every address is known, and gives the calls that will be made.
 async fn until_asleep(month: &Month, callbacks: usize) -> Result<Vec<Post>> {
     let known = "SELECT entry, value #>> '{}' FROM kv WHERE entry LIKE 'url/%'";
-    let mut rows = vec![];
-    for _ in 0..1_500 {
-        rows = month.client.query(known, &[]).await?;
-        if rows.len() == callbacks {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    ensure!(
-        rows.len() == callbacks,
-        "{} addresses are known",
-        rows.len()
-    );
+    month.until_rows(known, callbacks).await?;
     let mut calls = vec![];
-    for row in &rows {
+    for row in &month.client.query(known, &[]).await? {
         let (entry, url): (&str, &str) = (row.get(0), row.get(1));
         let id: usize = entry.trim_start_matches("url/").parse()?;
         let path = url.find("/callbacks/").context("a callback's address")?;

@@ -122,21 +122,22 @@ impl Plan {
         if until <= self.decided_to {
             return true;
         }
-        let Some(release) = self.release.clone() else {
+        let release = self.release.clone();
+        let named = release.as_ref().and_then(|release| {
+            let schedule = release.flow.trigger.schedule.as_ref()?;
+            Some((release, schedule))
+        });
+        let Some((release, schedule)) = named else {
             self.decided_to = until;
             return true;
         };
-        let Some(schedule) = &release.flow.trigger.schedule else {
-            self.decided_to = until;
-            return true;
-        };
-        let stretch = Span {
+        let span = Span {
             after: self.decided_to,
             until,
             paused_at: basis.paused_at,
             now: basis.now,
         };
-        let (calls, whole) = decide(schedule, stretch, self.room.skips);
+        let (calls, whole) = decide(schedule, span, self.room.skips);
         for call in calls {
             match &call {
                 Call::Fire(_) if self.room.fires == 0 => return false,
