@@ -13,7 +13,7 @@ use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
 use semel_store::journal::{self, Record};
-use semel_store::queue::{self, Taken, Taker};
+use semel_store::queue::{self, Cause, Taken, Taker};
 use semel_store::runs::{self, Standing};
 use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
@@ -28,6 +28,7 @@ use crate::catalogue::{Catalogue, Release};
 use crate::ends::Ends;
 use crate::fans::Fans;
 use crate::gates::Gatekeeper;
+use crate::holdings::{self, Holdings};
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
@@ -144,6 +145,8 @@ pub struct Inner {
     pub(crate) single: tokio::sync::Mutex<Taker>,
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
+    /// What the session holds by this process's doing.
+    pub(crate) holdings: Arc<Holdings>,
     pub(crate) fans: Arc<Fans>,
     pub(crate) lineage: Lineage,
     pub(crate) recent: Recent,
@@ -178,6 +181,7 @@ impl Engine {
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
+            holdings: Arc::default(),
             fans: Arc::default(),
             lineage: Lineage::default(),
             recent: Recent::default(),
@@ -262,6 +266,11 @@ impl Engine {
             duties.drain(..).for_each(|duty| duty.abort());
         }
         if inner.turns.is_empty()
+            && let Err(error) = holdings::reconcile(inner).await
+        {
+            tracing::warn!(%error, "runs that nobody carries wait for the session's end");
+        }
+        if inner.turns.is_empty()
             && let Err(error) = sessions::close(&inner.cell, inner.tenure().session).await
         {
             tracing::warn!(%error, "the session will expire by itself");
@@ -278,6 +287,7 @@ impl Inner {
         let duties = [
             tokio::spawn(lease::keep_renewing(self.clone())).abort_handle(),
             tokio::spawn(lease::keep_taking(self.clone())).abort_handle(),
+            tokio::spawn(holdings::keep_reconciling(self.clone())).abort_handle(),
             tokio::spawn(recover::keep_recovering(self.clone())).abort_handle(),
             tokio::spawn(retain::keep_forgetting(self.clone())).abort_handle(),
             tokio::spawn(keep_fresh).abort_handle(),
@@ -317,28 +327,35 @@ impl Inner {
         let Ok(permit) = self.room.clone().acquire_owned().await else {
             return;
         };
-        let (run, session) = (taken.run, tenure.session);
+        let (run, epoch, session) = (taken.run, taken.epoch, tenure.session);
         match Turn::load(self.clone(), taken, tenure, permit).await {
             Ok(turn) => {
                 self.turns.spawn(turn.drive());
             }
             Err(reason) => {
                 tracing::error!(run.id = %run, reason, "a run could not be loaded");
-                self.hand_back(run, session);
+                self.hand_back((run, epoch), session, Cause::Trouble);
             }
         }
     }
 
-    /// Hands a run back that this process holds but does not move, however long that takes: only
-    /// this process knows that nobody moves it.
-    pub(crate) fn hand_back(self: &Arc<Self>, run: RunId, session: SessionId) {
+    /// Returns a run that this process holds but does not move. It is tried until the database
+    /// answers; whether the run was still held is all the same, since the lease is named.
+    pub(crate) fn hand_back(
+        self: &Arc<Self>,
+        (run, epoch): (RunId, i64),
+        session: SessionId,
+        cause: Cause,
+    ) {
         let inner = self.clone();
         self.turns.spawn(async move {
             let mut pause = Duration::from_millis(50);
             while inner.tenure().session == session {
-                match queue::hand_back(&inner.cell, session, &[run]).await {
+                match queue::return_runs(&inner.cell, session, &[(run, epoch)], cause).await {
                     Ok(_) => return inner.wake.notify_one(),
-                    Err(error) => tracing::debug!(%error, run.id = %run, "could not hand back yet"),
+                    Err(error) => {
+                        tracing::debug!(%error, run.id = %run, "could not return the run yet")
+                    }
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));

@@ -227,14 +227,16 @@ impl Engine {
             first_move,
             seems_known,
         };
+        let expected = permit
+            .as_ref()
+            .map(|_| inner.holdings.expect(tenure.session, claim));
         semel_steps::fault::point("accept.before", &inbound.key.text()).await;
         let met = match inner.accept.write(delivery).await {
             Ok(met) => met,
             Err(error) => {
-                // It may be committed in this process's hands: then it must not stay there.
-                if permit.is_some() {
-                    inner.hand_back(RunId::derive(claim, 0), tenure.session);
-                }
+                // It may be committed in this process's hands, now or later: the queue is compared.
+                drop(expected);
+                inner.holdings.ask();
                 return Err(IntakeError::Unavailable(error.to_string()));
             }
         };

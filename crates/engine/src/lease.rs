@@ -14,11 +14,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::{RunId, SessionId, Span};
 use semel_steps::{Executors, Reach, SendGate};
-use semel_store::queue::{self, Taken, Taker};
+use semel_store::queue::{self, Catch, Cause, Taken, Taker};
 use semel_store::{Cell, ReadError, sessions};
 
 use crate::boottime::Boottime;
 use crate::engine::{Engine, Inner, StartError};
+use crate::holdings::Holding;
 use crate::turn::Turn;
 
 /// One session and what belongs to it.
@@ -87,6 +88,7 @@ impl Tenure {
             Some(now) => {
                 inner.clock.set(now);
                 self.gate.renewed(begun, lease);
+                inner.holdings.ask();
                 Ok(true)
             }
             None => {
@@ -146,16 +148,15 @@ pub async fn keep_taking(inner: Arc<Inner>) {
         let pause = if room == 0 || !tenure.is_live() {
             POLL_EVERY
         } else {
-            match taker.take(tenure.session, room).await {
-                Ok(mut catch) => {
+            match take_batch(&inner, &mut taker, &tenure, room).await {
+                Ok((catch, holdings)) => {
                     inner.clock.set(catch.now);
-                    if catch.taken.is_empty() && inner.catalogue.has_flows_that_give_way() {
-                        catch.taken = take_early(&mut taker, &tenure, room).await;
-                    }
                     let full = !catch.taken.is_empty();
-                    for taken in catch.taken {
+                    for (taken, holding) in catch.taken.into_iter().zip(holdings) {
                         inner.metrics.taken.add_one();
                         inner.clone().go_on(taken, tenure.clone()).await;
+                        // The turn has entered the run by itself.
+                        drop(holding);
                     }
                     if full {
                         Duration::ZERO
@@ -164,8 +165,9 @@ pub async fn keep_taking(inner: Arc<Inner>) {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "runs could not be taken");
+                    tracing::warn!(error, "runs could not be taken");
                     taker.recover_link().await;
+                    inner.holdings.ask();
                     POLL_EVERY / 10
                 }
             }
@@ -178,18 +180,35 @@ pub async fn keep_taking(inner: Arc<Inner>) {
     }
 }
 
-/// Takes runs that let others go first, now that there are none.
-async fn take_early(taker: &mut Taker, tenure: &Tenure, room: usize) -> Vec<Taken> {
-    match taker
-        .take_early(tenure.session, room, HEAD_START_SECS_MAX)
-        .await
-    {
-        Ok(taken) => taken,
-        Err(error) => {
-            tracing::warn!(%error, "runs that let others go first could not be taken");
-            taker.recover_link().await;
-            Vec::new()
-        }
+/// How long a take and what is loaded with it may stay unanswered. The server's own limit is
+/// shorter, so this is a connection that is dead without having said so.
+const TAKE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Takes a batch and enters its runs, while the queue is not compared with what is carried.
+async fn take_batch(
+    inner: &Inner,
+    taker: &mut Taker,
+    tenure: &Tenure,
+    room: usize,
+) -> Result<(Catch, Vec<Holding>), String> {
+    let _no_comparison = inner.holdings.taking().await;
+    let mut catch = within_patience(taker.take(tenure.session, room)).await?;
+    if catch.taken.is_empty() && inner.catalogue.has_flows_that_give_way() {
+        // Runs that let others go first, now that there are none.
+        let early = taker.take_early(tenure.session, room, HEAD_START_SECS_MAX);
+        catch.taken = within_patience(early).await?;
+    }
+    let enter = |taken: &Taken| inner.holdings.carry(tenure.session, taken.run);
+    let holdings = catch.taken.iter().map(enter).collect();
+    Ok((catch, holdings))
+}
+
+async fn within_patience<T, E: std::fmt::Display>(
+    taking: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(TAKE_PATIENCE, taking).await {
+        Ok(taken) => taken.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
     }
 }
 
@@ -243,22 +262,27 @@ impl Engine {
         let Ok(permit) = inner.room.clone().acquire_owned().await else {
             return Err(TakeError::Busy);
         };
+        let session = tenure.session;
         let mut taker = inner.single.lock().await;
-        let taken = match taker.take_one(tenure.session, run).await {
+        // Until the turn has entered the run, or nobody here will come to carry it.
+        let holding = inner.holdings.carry(session, run);
+        let taken = match within_patience(taker.take_one(session, run)).await {
             Ok(taken) => taken,
             Err(error) => {
+                drop(holding);
+                inner.holdings.ask();
                 taker.recover_link().await;
-                return Err(TakeError::Unavailable(error.to_string()));
+                return Err(TakeError::Unavailable(error));
             }
         };
         drop(taker);
         let (taken, now) = taken.ok_or(TakeError::Busy)?;
         inner.clock.set(now);
-        let session = tenure.session;
+        let lease = (run, taken.epoch);
         Turn::load(inner.clone(), taken, tenure, permit)
             .await
             .map_err(|reason| {
-                inner.hand_back(run, session);
+                inner.hand_back(lease, session, Cause::Trouble);
                 TakeError::Unavailable(reason)
             })
     }

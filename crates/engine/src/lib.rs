@@ -4,7 +4,8 @@
 //!
 //! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
 //!   one commit, one run.
-//! - [`lease`] keeps the process's right to move runs, and takes runs that are due.
+//! - [`lease`] keeps the process's right to move runs, and takes runs that are due; `holdings`
+//!   compares what the session holds with what the process carries.
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
@@ -33,6 +34,7 @@ pub mod events;
 mod fans;
 pub mod fold;
 mod gates;
+mod holdings;
 pub mod intake;
 pub mod key_audit;
 pub mod lease;

@@ -17,6 +17,7 @@ use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::ReadError;
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
+use semel_store::queue::Cause;
 use semel_store::runs::Stage;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -28,6 +29,7 @@ use crate::ends::Carried;
 use crate::engine::{Inner, chance};
 use crate::fold::{Current, RunState};
 use crate::gates::Gate;
+use crate::holdings::Holding;
 use crate::lease::Tenure;
 use crate::outside::Outside;
 use crate::vault::Linked;
@@ -60,6 +62,8 @@ pub struct Turn {
     tenure: Arc<Tenure>,
     _permit: OwnedSemaphorePermit,
     carried: Carried,
+    /// Keeps the run from being returned as one that nobody carries.
+    _holding: Holding,
     run: RunId,
     key: Key,
     born: Date,
@@ -84,6 +88,8 @@ pub struct Turn {
     unrecorded: Option<Late>,
     /// Whether the lease was given back or lost, so that nothing is left to hand back.
     settled: bool,
+    /// Whether something else changed the run before its last write.
+    overtaken: bool,
 }
 
 /// Why a turn ended without giving its lease back.
@@ -262,7 +268,13 @@ impl Drop for Turn {
     /// process holds and nobody moves.
     fn drop(&mut self) {
         if !self.settled {
-            self.inner.hand_back(self.run, self.tenure.session);
+            let cause = match (self.overtaken, self.inner.stop.is_cancelled()) {
+                (true, _) => Cause::Overtaken,
+                (false, true) => Cause::Stopping,
+                (false, false) => Cause::Trouble,
+            };
+            let lease = (self.run, self.epoch);
+            self.inner.hand_back(lease, self.tenure.session, cause);
         }
     }
 }

@@ -48,6 +48,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0008_gates",
         text: include_str!("../../../migrations/0008_gates.sql"),
     },
+    Migration {
+        name: "0009_claims_stay",
+        text: include_str!("../../../migrations/0009_claims_stay.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

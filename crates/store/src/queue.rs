@@ -5,9 +5,11 @@
 
 mod call;
 mod lost;
+mod returned;
 
 pub use call::{give_head_start, summon};
 pub use lost::{RECOVER_MAX, recover, recover_strays};
+pub use returned::{Cause, Held, list_held_besides, return_runs};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,12 +29,13 @@ use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
 
 /// By the place of the row, not by its identity: the index of a million sleepers is deep.
-const TAKE: &str = "
+const TAKE: &str = "/* commits alone: take */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
          WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
-           AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+           AND EXISTS (SELECT 1 FROM sessions
+                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
          ORDER BY q.due_at
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
@@ -42,14 +45,15 @@ const TAKE: &str = "
  RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
 
 /// What gives way to everybody else that is due, once nobody else is.
-const TAKE_EARLY: &str = "
+const TAKE_EARLY: &str = "/* commits alone: take early */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
          WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1
            AND q.due_at > (SELECT moment())
            AND q.due_at <= (SELECT moment()) + make_interval(secs => $3)
-           AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+           AND EXISTS (SELECT 1 FROM sessions
+                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
          ORDER BY q.due_at
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
@@ -58,11 +62,12 @@ const TAKE_EARLY: &str = "
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
 
-const TAKE_ONE: &str = "
+const TAKE_ONE: &str = "/* commits alone: take one */
     UPDATE queue
        SET holder = $1, epoch = epoch + 1
      WHERE run_id = $2 AND holder IS NULL
-       AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > (SELECT moment()))
+       AND EXISTS (SELECT 1 FROM sessions
+                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
  RETURNING run_id, epoch, seq, takes, cancel, born";
 
 /// Nothing where nobody sleeps. `greatest` would make a zero of that, and the taker would spin.
@@ -76,20 +81,15 @@ const ABOUT: &str = "
       FROM unnest($1::uuid[]) AS t (id)
       JOIN runs r ON r.id = t.id";
 
-const RETURN: &str = "
-    UPDATE queue
-       SET holder = NULL, due_at = moment(), stage = 'ready', takes = greatest(takes - 1, 0)
-     WHERE run_id = ANY ($1) AND holder = $2";
-
 /// Nothing happened, so nothing is written to the journal.
-const SLEEP_ON: &str = "
+const SLEEP_ON: &str = "/* commits alone: sleep on */
     UPDATE queue
        SET holder = NULL, stage = $5::text::queue_stage, takes = 0, woken = false,
            due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
                          ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder = $3";
 
-const CANCEL: &str = "
+const CANCEL: &str = "/* commits alone: cancel */
     UPDATE queue q
        SET cancel = true,
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
@@ -113,7 +113,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     ABOUT,
     lost::RECOVER,
     lost::RECOVER_STRAYS,
-    RETURN,
+    returned::RETURN,
+    returned::HELD_BESIDES,
     SLEEP_ON,
     CANCEL,
     WAKE,
@@ -330,16 +331,6 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         answers: Vec::new(),
         evidence: Vec::new(),
     }
-}
-
-/// Hands runs back that a session holds, as if they had not been taken.
-pub async fn hand_back(cell: &Cell, session: SessionId, runs: &[RunId]) -> Result<u64, ReadError> {
-    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
-    Ok(cell
-        .reader()
-        .await?
-        .execute(RETURN, &[&ids, session.as_uuid()])
-        .await?)
 }
 
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.

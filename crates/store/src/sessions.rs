@@ -5,18 +5,19 @@ use semel_model::{SessionId, Span};
 
 use crate::cell::{Cell, ReadError};
 
-const OPEN: &str = "
+const OPEN: &str = "/* commits alone: open session */
     INSERT INTO sessions (id, process, expires_at)
     VALUES ($1, $2, moment() + make_interval(secs => $3))";
 
 /// A session that has expired stays so: a paused worker cannot bring its own lease back to life.
-const RENEW: &str = "
+/// Nor can one whose runs were freed, whatever the clock says now.
+const RENEW: &str = "/* commits alone: renew */
     UPDATE sessions
        SET expires_at = moment() + make_interval(secs => $2)
-     WHERE id = $1 AND expires_at > moment()
+     WHERE id = $1 AND lost_at IS NULL AND expires_at > moment()
  RETURNING moment()";
 
-const CLOSE: &str = "DELETE FROM sessions WHERE id = $1";
+const CLOSE: &str = "/* commits alone: close session */ DELETE FROM sessions WHERE id = $1";
 
 const SWEEP: &str = "
     DELETE FROM sessions s

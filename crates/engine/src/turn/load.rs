@@ -52,6 +52,7 @@ impl Turn {
         };
         Self {
             carried: inner.ends.carry(run),
+            _holding: inner.holdings.carry(tenure.session, run),
             inner,
             release,
             tenure,
@@ -75,6 +76,7 @@ impl Turn {
             notes,
             unrecorded: None,
             settled: false,
+            overtaken: false,
         }
     }
 

@@ -60,7 +60,10 @@ impl Turn {
             }
             Ok(Written::Fenced) => Err(Stop::Fenced),
             // Handed back, so that the next turn finds the callback.
-            Ok(Written::Overtaken) => Err(Stop::Unsure("a callback came first".to_owned())),
+            Ok(Written::Overtaken) => {
+                self.overtaken = true;
+                Err(Stop::Unsure("a callback came first".to_owned()))
+            }
             Err(
                 error @ (WriteError::Unavailable(_) | WriteError::Refused(_) | WriteError::Stopped),
             ) => Err(Stop::Unsure(error.to_string())),

@@ -2,12 +2,26 @@
 
 use crate::cell::{Cell, ReadError};
 
-pub(super) const RECOVER: &str = "
-    WITH lost AS (
-        SELECT q.run_id
+/// The session is locked before it is judged and marked lost in the same commit: a renewal that
+/// committed first is seen, one that comes later finds the mark and is refused. So no session keeps
+/// its right to send after its runs were freed, not even where the clock goes back.
+pub(super) const RECOVER: &str = "/* commits alone: recover */
+    WITH dead AS MATERIALIZED (
+        SELECT s.id
           FROM sessions s
-          JOIN queue q ON q.holder = s.id
-         WHERE s.expires_at <= (SELECT moment())
+         WHERE (s.lost_at IS NULL AND s.expires_at <= (SELECT moment()))
+            OR (s.lost_at IS NOT NULL
+                AND EXISTS (SELECT 1 FROM queue q WHERE q.holder = s.id))
+           FOR UPDATE OF s SKIP LOCKED),
+    marked AS (
+        UPDATE sessions s
+           SET lost_at = (SELECT moment())
+          FROM dead
+         WHERE s.id = dead.id AND s.lost_at IS NULL),
+    lost AS (
+        SELECT q.run_id
+          FROM dead
+          JOIN queue q ON q.holder = dead.id
          LIMIT $1
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
@@ -16,7 +30,7 @@ pub(super) const RECOVER: &str = "
      WHERE q.run_id = lost.run_id";
 
 /// A write that was under way when its session was closed or swept may have landed after that.
-pub(super) const RECOVER_STRAYS: &str = "
+pub(super) const RECOVER_STRAYS: &str = "/* commits alone: recover strays */
     UPDATE queue q
        SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
      WHERE q.holder IS NOT NULL

@@ -1,9 +1,12 @@
 //! The queue: no run is left in the hands of somebody who is gone.
 
-use anyhow::Result;
-use semel_model::{SessionId, Span};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::start_accepting;
-use semel_store::{queue, retain, sessions};
+use semel_store::queue::{Cause, Held, Taken, Taker};
+use semel_store::{clock, queue, retain, sessions};
 
 use crate::world::{World, delivery};
 
@@ -26,5 +29,130 @@ async fn a_run_that_was_accepted_for_a_session_that_is_gone_is_due_again() -> Re
 
     assert_eq!(before, (2, 0), "both are held, none is due");
     assert_eq!(after, (1, 1), "one is held, one is due");
+    Ok(())
+}
+
+/// A live session and a run that it has accepted.
+async fn held(world: &World) -> Result<(SessionId, RunId)> {
+    let session = SessionId::generate();
+    sessions::open(&world.cell, session, "test", Span::from_secs(60)).await?;
+    let accepting = start_accepting(&world.cell);
+    let met = accepting
+        .write(delivery("one", "{}", Some(session))?)
+        .await?;
+    Ok((session, met.run))
+}
+
+async fn take(world: &World, session: SessionId) -> Result<Taken> {
+    let mut catch = Taker::new(&world.cell).take(session, 10).await?;
+    catch.taken.pop().context("a run that is due")
+}
+
+#[tokio::test]
+async fn a_return_that_comes_late_does_not_free_the_next_take() -> Result<()> {
+    let world = World::start().await?;
+    let (session, run) = held(&world).await?;
+
+    let cause = Cause::Overtaken;
+    let first = queue::return_runs(&world.cell, session, &[(run, 1)], cause).await?;
+    let taken = take(&world, session).await?;
+    let again = queue::return_runs(&world.cell, session, &[(run, 1)], cause).await?;
+
+    assert_eq!((first, taken.epoch), (1, 2));
+    assert_eq!(again, 0, "the session holds it under another epoch");
+    assert_eq!(queue::depth(&world.cell).await?, (1, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -> Result<()> {
+    let world = World::start().await?;
+    let (session, run) = held(&world).await?;
+    let mut epoch = 1;
+
+    for takes in 0..6 {
+        let trouble = Cause::Trouble;
+        queue::return_runs(&world.cell, session, &[(run, epoch)], trouble).await?;
+        let row = world
+            .cell
+            .reader()
+            .await?
+            .query_one(
+                "SELECT takes, extract(epoch FROM due_at - moment())::float8 FROM queue",
+                &[],
+            )
+            .await?;
+        let (counted, rest): (i16, f64) = (row.get(0), row.get(1));
+        let wanted = 0.25 * f64::from(1 << takes);
+        assert_eq!(counted, takes);
+        assert!(
+            rest <= wanted && rest > wanted - 5.0,
+            "{rest} s after {takes} takes"
+        );
+        clock::move_ahead(&world.cell, Duration::from_secs(10)).await?;
+        sessions::renew(&world.cell, session, Span::from_secs(60)).await?;
+        epoch = take(&world, session).await?.epoch;
+    }
+
+    let stopping = Cause::Stopping;
+    queue::return_runs(&world.cell, session, &[(run, epoch)], stopping).await?;
+    let takes = take(&world, session).await?.takes;
+    assert_eq!(
+        takes, 6,
+        "only the take of the process that stops is taken back"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_session_holds_and_nobody_carries_is_found() -> Result<()> {
+    let world = World::start().await?;
+    let (session, run) = held(&world).await?;
+
+    let carried = queue::list_held_besides(&world.cell, session, &[run]).await?;
+    let stranded = queue::list_held_besides(&world.cell, session, &[]).await?;
+
+    assert_eq!(carried, []);
+    let claim = delivery("one", "{}", None)?.claim;
+    let epoch = 1;
+    assert_eq!(stranded, [Held { run, epoch, claim }]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_was_recovered_from_is_never_renewed() -> Result<()> {
+    let world = World::start().await?;
+    let (session, _) = held(&world).await?;
+
+    clock::move_ahead(&world.cell, Duration::from_secs(61)).await?;
+    let freed = queue::recover(&world.cell).await?;
+    // The clock of the database goes back, to when the lease still held.
+    let client = world.cell.reader().await?;
+    client.batch_execute("UPDATE clock SET ahead = '0'").await?;
+    let renewed = sessions::renew(&world.cell, session, Span::from_secs(60)).await?;
+
+    assert_eq!(freed, 1);
+    assert!(renewed.is_none(), "its runs are another's");
+    Ok(())
+}
+
+#[tokio::test]
+async fn recovery_leaves_a_session_alone_that_is_being_renewed() -> Result<()> {
+    let world = World::start().await?;
+    let (session, _) = held(&world).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(59)).await?;
+
+    // The renewal is made in time and commits after recovery has looked.
+    let mut client = world.cell.reader().await?;
+    let renewal = client.transaction().await?;
+    let renew = "UPDATE sessions SET expires_at = moment() + interval '60 s' WHERE id = $1";
+    renewal.execute(renew, &[session.as_uuid()]).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(2)).await?;
+    let meanwhile = queue::recover(&world.cell).await?;
+    renewal.commit().await?;
+    let afterwards = queue::recover(&world.cell).await?;
+
+    assert_eq!((meanwhile, afterwards), (0, 0));
+    assert_eq!(queue::depth(&world.cell).await?, (1, 0), "it is still held");
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! Runs that return to the queue without having moved.
+//!
+//! Each is named by its lease: the run, the epoch and the session. A return whose answer was lost
+//! can be sent again at any time later; it finds nothing once the run was taken anew, even by the
+//! same session.
+//!
+//! Takes are counted by whoever takes and forgotten by whoever writes to the journal. A return
+//! keeps the count and lets the run rest, longer each time, so that a run which gets nowhere is
+//! quarantined at the limit instead of going round at full speed. Only a process that stops takes
+//! its own take back, once for an epoch.
+
+use semel_model::{ClaimId, RunId, SessionId};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+/// The pause doubles with each take: half a second after the first, eight after the fifth.
+pub(super) const RETURN: &str = "/* commits alone: return */
+    UPDATE queue q
+       SET holder = NULL, stage = 'ready',
+           takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.takes - 1, 0) ELSE q.takes END,
+           due_at = CASE WHEN $4 = 'trouble'
+                         THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.takes, 8))
+                         ELSE moment() END
+      FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
+     WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.holder = $3";
+
+pub(super) const HELD_BESIDES: &str = "
+    SELECT q.run_id, q.epoch, r.claim_id
+      FROM queue q
+      JOIN runs r ON r.id = q.run_id
+     WHERE q.holder = $1 AND q.run_id <> ALL ($2::uuid[])
+     LIMIT $3";
+
+/// The most runs that one look finds.
+const FOUND_MAX: i64 = 1_000;
+
+/// Why a run returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The process stops: the run is due at once, and this take does not count.
+    Stopping,
+    /// Something else changed the run first: it is due at once, and the take counts.
+    Overtaken,
+    /// Anything else: the run rests, longer with each take.
+    Trouble,
+}
+
+impl Cause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopping => "stopping",
+            Self::Overtaken => "overtaken",
+            Self::Trouble => "trouble",
+        }
+    }
+}
+
+/// A run that a session holds, as the queue has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The run.
+    pub run: RunId,
+    /// The lease under which it is held.
+    pub epoch: i64,
+    /// The claim that made it.
+    pub claim: ClaimId,
+}
+
+/// Returns runs that a session holds under these epochs. Gives how many it still held.
+pub async fn return_runs(
+    cell: &Cell,
+    session: SessionId,
+    leases: &[(RunId, i64)],
+    cause: Cause,
+) -> Result<u64, ReadError> {
+    let runs: Vec<Uuid> = leases.iter().map(|(run, _)| *run.as_uuid()).collect();
+    let epochs: Vec<i64> = leases.iter().map(|(_, epoch)| *epoch).collect();
+    let client = cell.reader().await?;
+    let cause = cause.as_str();
+    Ok(client
+        .execute(RETURN, &[&runs, &epochs, session.as_uuid(), &cause])
+        .await?)
+}
+
+/// Lists runs that a session holds, but for those that are known to be carried.
+pub async fn list_held_besides(
+    cell: &Cell,
+    session: SessionId,
+    carried: &[RunId],
+) -> Result<Vec<Held>, ReadError> {
+    let carried: Vec<Uuid> = carried.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let rows = client
+        .query(HELD_BESIDES, &[session.as_uuid(), &carried, &FOUND_MAX])
+        .await?;
+    let read = |row: &tokio_postgres::Row| Held {
+        run: RunId::from_uuid(row.get(0)),
+        epoch: row.get(1),
+        claim: ClaimId::from_uuid(row.get(2)),
+    };
+    Ok(rows.iter().map(read).collect())
+}
