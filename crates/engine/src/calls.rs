@@ -12,7 +12,9 @@
 use semel_flow::Step;
 use semel_model::event::Caller;
 use semel_model::run::EndState;
-use semel_model::{ClaimId, Fault, Fingerprint, FlowName, Key, Mismatch, RunId, TriggerKind};
+use semel_model::{
+    ClaimId, Fault, Fingerprint, FlowName, Key, KeySpace, Mismatch, RunId, TriggerKind,
+};
 use semel_store::outbox::Event;
 use semel_store::queue;
 use semel_store::waits::Callback;
@@ -55,7 +57,7 @@ pub(crate) fn called(
     flow: &FlowName,
 ) -> Option<(Key, RunId)> {
     let key = Key::new(format!("{run}/{}", step.id).into_bytes()).ok()?;
-    let claim = ClaimId::derive(&release.namespace, flow, &key);
+    let claim = ClaimId::derive_in(KeySpace::Call, &release.namespace, flow, &key);
     Some((key, RunId::derive(claim, 0)))
 }
 
@@ -114,6 +116,7 @@ impl Engine {
             release,
             trigger: TriggerKind::Call,
             mismatch: Mismatch::Accept,
+            space: KeySpace::Call,
             key,
             fingerprint: Fingerprint::of(&input),
             text: input.to_string(),

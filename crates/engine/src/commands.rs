@@ -1,7 +1,8 @@
 //! Commands: what people and programs ask of flows, runs and keys. Each may be asked twice.
 
 use semel_flow::{Checked, Severity};
-use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId};
+use semel_model::{FlowName, Key, NamespaceName, RunId};
+use semel_steps::fault;
 use semel_store::audit::{self, Act};
 use semel_store::{ReadError, claims, flows, queue, runs};
 
@@ -262,12 +263,13 @@ impl Engine {
         actor: &str,
     ) -> Result<RunId, DropError> {
         let cell = &self.inner.cell;
-        let claim = ClaimId::derive(namespace, flow, key);
-        let view = claims::find(cell, claim).await?.ok_or(DropError::Unknown)?;
+        let held = claims::find_by_key(cell, namespace, flow, key).await?;
+        let view = held.ok_or(DropError::Unknown)?;
         let run = runs::find(cell, namespace_id, view.run).await?;
         if run.is_some_and(|run| !run.state.is_ended()) {
             return Err(DropError::RunNotEnded { run: view.run });
         }
+        fault::point("drop.judged", &key.text()).await;
         let act = Act {
             namespace_id,
             actor,
@@ -276,9 +278,14 @@ impl Engine {
             reason: Some(reason),
         };
         audit::append(cell, &act).await?;
-        claims::drop_claim(cell, claim)
-            .await?
-            .ok_or(DropError::Unknown)
+        if claims::drop_claim(cell, view.id, view.run).await? {
+            return Ok(view.run);
+        }
+        // Somebody was faster: the run was resumed, or the key is free or another run's.
+        match claims::find(cell, view.id).await? {
+            Some(held) => Err(DropError::RunNotEnded { run: held.run }),
+            None => Err(DropError::Unknown),
+        }
     }
 
     async fn note(

@@ -12,8 +12,8 @@ use semel_flow::Scope;
 use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, FlowName, Key, Mismatch, NamespaceName, RunId, TriggerKind,
-    Verdict,
+    ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, NamespaceName, RunId,
+    TriggerKind, Verdict,
 };
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};
@@ -103,6 +103,8 @@ pub(crate) struct Inbound {
     pub(crate) release: Arc<Release>,
     pub(crate) trigger: TriggerKind,
     pub(crate) mismatch: Mismatch,
+    /// Who named the key.
+    pub(crate) space: KeySpace,
     pub(crate) key: Key,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) input: Value,
@@ -170,6 +172,7 @@ impl Engine {
             release,
             trigger,
             mismatch,
+            space: KeySpace::Given,
             key,
             fingerprint: Fingerprint::of(&input),
             input,
@@ -188,7 +191,8 @@ impl Engine {
         let inner = &self.inner;
         let release = inbound.release.clone();
         let flow = &release.flow;
-        let claim = ClaimId::derive(&inbound.release.namespace, &flow.name, &inbound.key);
+        let (namespace, key) = (&release.namespace, &inbound.key);
+        let claim = ClaimId::derive_in(inbound.space, namespace, &flow.name, key);
         let fingerprint = inbound.fingerprint;
         if release.has_gates
             && let Some(stale) = order::judge(inner, &inbound, claim).await?
@@ -279,7 +283,9 @@ impl Engine {
                 inner.tally.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
                 if inbound.resumes && met.state == State::Failed {
-                    let resumed = self.reopen(met.run, "its delivery came again").await;
+                    let resumed = self
+                        .reopen(met.run, "its delivery came again", flow.keep)
+                        .await;
                     resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
                     accepted.state = State::Active;
                     (accepted.result, accepted.fault) = (None, None);

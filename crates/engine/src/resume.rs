@@ -3,9 +3,9 @@
 //! What is done stays done and is not done again; what is known not to have happened is tried
 //! again under the same key. A doubt is not resumed but settled.
 
-use semel_model::RunId;
 use semel_model::event::Event;
 use semel_model::run::State;
+use semel_model::{RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{self, Act};
 use semel_store::journal::Lease;
@@ -86,7 +86,13 @@ impl Engine {
                     "resume the run that it is a part of, {parent}"
                 )));
             }
-            (State::Failed, None) => self.reopen(run, reason).await?,
+            (State::Failed, None) => {
+                let keep = self.keep_of(namespace_id, run).await?;
+                let reopened = self.reopen(run, reason, keep).await?;
+                if !reopened && self.has_failed(run).await? {
+                    return Err(unfit("another run answers for its key now"));
+                }
+            }
             (State::NeedsReview | State::Quarantined, _) => self.unpark(run, reason).await?,
             (State::InDoubt, _) => return Err(unfit("settle the doubt first, semel doubt list")),
             (State::Active, _) => return Err(unfit("it goes on by itself")),
@@ -104,12 +110,34 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets a run go on that failed; nothing where it did not, or goes on already.
-    pub(crate) async fn reopen(&self, run: RunId, reason: &str) -> Result<(), ReadError> {
-        if runs::reopen(&self.inner.cell, run, reason).await? {
+    /// Lets a run go on that failed. False where it did not, goes on already, or another run has
+    /// its key.
+    pub(crate) async fn reopen(
+        &self,
+        run: RunId,
+        reason: &str,
+        keep: Span,
+    ) -> Result<bool, ReadError> {
+        let reopened = runs::reopen(&self.inner.cell, run, reason, keep).await?;
+        if reopened {
             self.inner.wake.notify_one();
         }
-        Ok(())
+        Ok(reopened)
+    }
+
+    /// How long the key of a run is kept, by the release that the run is on.
+    async fn keep_of(&self, namespace_id: i32, run: RunId) -> Result<Span, ResumeError> {
+        let inner = &self.inner;
+        let found = runs::find_release(&inner.cell, namespace_id, run).await?;
+        let (release, _) = found.ok_or(ResumeError::Unknown)?;
+        let release = inner.catalogue.get(release).await?;
+        let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
+        Ok(release.flow.keep)
+    }
+
+    async fn has_failed(&self, run: RunId) -> Result<bool, ResumeError> {
+        let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
+        Ok(standing.is_some_and(|standing| standing.state == State::Failed))
     }
 
     async fn unpark(&self, run: RunId, reason: &str) -> Result<(), ResumeError> {
@@ -125,4 +153,8 @@ impl Engine {
         self.inner.turns.spawn(turn.drive());
         Ok(())
     }
+}
+
+fn unreadable(reason: &str) -> ResumeError {
+    ResumeError::Unavailable(reason.to_owned())
 }

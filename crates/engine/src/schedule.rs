@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use semel_flow::schedule::zone_edition;
-use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId};
+use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
 use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
 use semel_store::{ReadError, runs};
 
@@ -339,8 +339,7 @@ pub(crate) fn tick_key(flow: &FlowName, nominal: Timestamp) -> Key {
 
 /// The run that the instant has if it has one.
 fn expected_run(namespace: &NamespaceName, flow: &FlowName, nominal: Timestamp) -> RunId {
-    RunId::derive(
-        ClaimId::derive(namespace, flow, &tick_key(flow, nominal)),
-        0,
-    )
+    let key = tick_key(flow, nominal);
+    let claim = ClaimId::derive_in(KeySpace::Schedule, namespace, flow, &key);
+    RunId::derive(claim, 0)
 }

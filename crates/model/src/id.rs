@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! claim   = SHA-256(namespace, flow, key)                          16 bytes, slot in front
+//!           SHA-256(space, namespace, flow, key) for keys that Semel makes itself
 //! run     = the claim; or SHA-256(claim, n), same slot, when the key was forgotten n times
 //! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
 //! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
@@ -21,6 +22,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::claim::KeySpace;
 use crate::gate;
 use crate::key::Key;
 use crate::name::{FlowName, NamespaceName};
@@ -129,6 +131,36 @@ impl ClaimId {
             key.as_bytes(),
         ];
         Self(Uuid::from_bytes(digest("semel.claim.1", &parts)))
+    }
+
+    /// Derives the claim of a key in its space. What senders and authors name is as it always was.
+    pub fn derive_in(
+        space: KeySpace,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        key: &Key,
+    ) -> Self {
+        match space {
+            KeySpace::Given => Self::derive(namespace, flow, key),
+            KeySpace::Schedule | KeySpace::Call | KeySpace::Event => {
+                let parts = [
+                    space.as_str().as_bytes(),
+                    namespace.as_str().as_bytes(),
+                    flow.as_str().as_bytes(),
+                    key.as_bytes(),
+                ];
+                Self(Uuid::from_bytes(digest("semel.claim.internal.1", &parts)))
+            }
+        }
+    }
+
+    /// Derives the claims that a key may have, for people who know its text and not its space.
+    pub fn derive_all(
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        key: &Key,
+    ) -> [Self; KeySpace::ALL.len()] {
+        KeySpace::ALL.map(|space| Self::derive_in(space, namespace, flow, key))
     }
 
     /// The slot that this claim and everything after it live in.

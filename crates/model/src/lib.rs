@@ -32,7 +32,7 @@ pub mod trigger;
 pub mod version;
 pub mod wait;
 
-pub use claim::{Claim, Verdict};
+pub use claim::{Claim, KeySpace, Verdict};
 pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;

@@ -10,7 +10,7 @@ use semel_api::types::{
 };
 use semel_engine::DropError;
 use semel_engine::key_audit::{Field, audit_keys};
-use semel_model::{ClaimId, Key, Span};
+use semel_model::{Key, Span};
 use semel_store::traffic::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
@@ -32,8 +32,7 @@ pub(crate) async fn show(
     Params(of): Params<OfKey>,
 ) -> Answered {
     let (flow, key) = (flow.flow()?, of.read()?);
-    let claim = ClaimId::derive(&caller.namespace, &flow, &key);
-    let claim = claims::find(app.cell(), claim)
+    let claim = claims::find_by_key(app.cell(), &caller.namespace, &flow, &key)
         .await?
         .ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
     let run = runs::find(app.cell(), caller.namespace_id, claim.run).await?;

@@ -13,7 +13,7 @@ use semel_engine::{CancelError, ResumeError};
 use semel_model::gate::{Kind, Place};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
-use semel_store::{ReadError, effects, flows, gates, journal, waits};
+use semel_store::{ReadError, claims, effects, flows, gates, journal, waits};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -97,8 +97,8 @@ fn stands(run: &RunView, wanted: Option<Standing>) -> bool {
     }
 }
 
-/// The runs of a key, in one flow or in all, newest first. The key leads to its runs by itself:
-/// identities are derived, so no index is searched.
+/// The newest runs of a key, in one flow or in all, newest first. The key leads to its claims by
+/// itself, since identities are derived, and a claim knows how many runs it has made.
 pub(crate) async fn find_by_key(
     app: &App,
     caller: &Caller,
@@ -113,12 +113,11 @@ pub(crate) async fn find_by_key(
             .filter_map(|name| name.parse().ok())
             .collect(),
     };
-    let claims = names
+    let claims: Vec<ClaimId> = names
         .iter()
-        .map(|flow| ClaimId::derive(&caller.namespace, flow, key));
-    let ids: Vec<RunId> = claims
-        .flat_map(|claim| (0..INCARNATIONS_MAX).map(move |n| RunId::derive(claim, n)))
+        .flat_map(|flow| ClaimId::derive_all(&caller.namespace, flow, key))
         .collect();
+    let ids = claims::list_newest_runs(app.cell(), &claims, INCARNATIONS_MAX).await?;
     Ok(runs::find_many(app.cell(), caller.namespace_id, &ids).await?)
 }
 

@@ -7,10 +7,21 @@
 //!
 //! Rows go in in the order of their identity, so that two servers that accept the same keys at the
 //! same time wait for each other and never in a circle.
+//!
+//! A claim's row stays when its key is forgotten or dropped: it is then *free*, which a row without
+//! an expiry is, and knows the number of its last run. The next delivery of the key takes the row
+//! over by one conditional update. Numbers never go back for as long as the row stays, so no two
+//! runs of a key share an identity, nor the addresses of their callbacks and approvals.
+//!
+//! Whoever frees a key names the run that was judged, and holds it while it is judged again: a run
+//! that was resumed, or another run of the key, keeps the key. The claim is locked before the run.
 
 use jiff::Timestamp;
 use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, Verdict};
+use semel_model::{
+    ClaimId, DeliveryId, Fingerprint, FlowName, Key, NamespaceName, RunId, SessionId, Span, Verdict,
+};
+use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::journal::EffectChange;
@@ -20,11 +31,32 @@ mod accept;
 pub(crate) use accept::examples;
 pub use accept::{Accept, start_accepting};
 
-const FIND: &str = "SELECT id, run_id, fingerprint, expires_at FROM claims WHERE id = $1";
+/// The expiry counts from the run's end, once there is one.
+const FIND: &str = "
+    SELECT c.id, c.run_id, c.fingerprint,
+           greatest(c.expires_at,
+                    r.ended_at + (c.expires_at - coalesce(c.counted_from, r.accepted_at)))
+      FROM claims c
+      LEFT JOIN runs r ON r.id = c.run_id
+     WHERE c.id = ANY ($1) AND c.expires_at IS NOT NULL";
 
-const DROP: &str = "DELETE FROM claims WHERE id = $1 RETURNING run_id";
+/// Of several who drop the key at once, one does; the others find it free, or another's.
+const DROP: &str = "/* commits alone: drop key */
+    WITH judged AS MATERIALIZED (
+        SELECT c.id, c.run_id, r.born
+          FROM claims c
+          JOIN runs r ON r.id = c.run_id
+         WHERE c.id = $1 AND c.run_id = $2 AND c.expires_at IS NOT NULL
+           AND r.state IN ('succeeded', 'failed', 'cancelled')
+           FOR UPDATE OF c FOR SHARE OF r)
+    UPDATE claims c
+       SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_date = j.born
+      FROM judged j
+     WHERE c.id = j.id";
 
-pub(crate) const STATEMENTS: &[&str] = &[accept::MEET, FIND, DROP];
+const NUMBERS: &str = "SELECT id, coalesce(run_number, 0) FROM claims WHERE id = ANY ($1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[accept::MEET, accept::REFUSE, FIND, DROP, NUMBERS];
 
 /// One arrival, verified and keyed, on its way to the gate.
 #[derive(Clone, Debug)]
@@ -92,21 +124,60 @@ pub struct ClaimView {
     pub expires_at: Timestamp,
 }
 
-/// Looks a claim up.
+/// Looks a claim up that holds its key.
 pub async fn find(cell: &Cell, claim: ClaimId) -> Result<Option<ClaimView>, ReadError> {
+    find_first(cell, &[claim]).await
+}
+
+/// Looks up the claim of a key that people know by its text: what a sender or an author named comes
+/// before what Semel made itself.
+pub async fn find_by_key(
+    cell: &Cell,
+    namespace: &NamespaceName,
+    flow: &FlowName,
+    key: &Key,
+) -> Result<Option<ClaimView>, ReadError> {
+    find_first(cell, &ClaimId::derive_all(namespace, flow, key)).await
+}
+
+/// Looks up the first of several claims that holds its key.
+async fn find_first(cell: &Cell, claims: &[ClaimId]) -> Result<Option<ClaimView>, ReadError> {
+    let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
     let client = cell.reader().await?;
-    let row = client.query_opt(FIND, &[claim.as_uuid()]).await?;
-    Ok(row.map(|row| ClaimView {
+    let rows = client.query(FIND, &[&ids]).await?;
+    let found = rows.iter().map(|row| ClaimView {
         id: ClaimId::from_uuid(row.get(0)),
         run: RunId::from_uuid(row.get(1)),
         fingerprint: Fingerprint::from_uuid(row.get(2)),
         expires_at: row.get(3),
-    }))
+    });
+    Ok(found.min_by_key(|view| claims.iter().position(|claim| *claim == view.id)))
 }
 
-/// Frees a key, and says whose run it was.
-pub async fn drop_claim(cell: &Cell, claim: ClaimId) -> Result<Option<RunId>, ReadError> {
+/// Lists the newest runs of claims, whether their keys are held or free: at most `most` of each.
+pub async fn list_newest_runs(
+    cell: &Cell,
+    claims: &[ClaimId],
+    most: u32,
+) -> Result<Vec<RunId>, ReadError> {
+    let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
+    let rows = cell.reader().await?.query(NUMBERS, &[&ids]).await?;
+    let numbered = rows.iter().map(|row| {
+        let newest: i32 = row.get(1);
+        (ClaimId::from_uuid(row.get(0)), newest.unsigned_abs())
+    });
+    let runs = numbered.flat_map(|(claim, newest)| {
+        let numbers = (0..=newest).rev().take(most as usize);
+        numbers.map(move |number| RunId::derive(claim, number))
+    });
+    Ok(runs.collect())
+}
+
+/// Frees a key whose run has ended. False when another run has the key by now, or this one goes on.
+pub async fn drop_claim(cell: &Cell, claim: ClaimId, run: RunId) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(DROP, &[claim.as_uuid()]).await?;
-    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+    let dropped = client
+        .execute(DROP, &[claim.as_uuid(), run.as_uuid()])
+        .await?;
+    Ok(dropped == 1)
 }

@@ -1,34 +1,47 @@
 //! Forgetting: keys, history, answers and entries whose time is over.
 //!
-//! Small batches, by index, never a scan. A key whose run has not ended is never forgotten: its
-//! expiry moves on instead.
+//! Small batches, by index, never a scan. A key whose run has not ended is never forgotten, and
+//! `keep` counts from its run's end: where the run ended after its expiry was last told, the expiry
+//! moves on instead. Claims are told when their run is accepted and are looked at once that is over,
+//! so the commit that ends a run writes nothing for it.
 
 use jiff::civil::Date;
 use semel_model::Span;
 
 use crate::cell::{Cell, ReadError};
 
-const FORGET: &str = "
-    WITH old AS (
-        SELECT c.id, c.run_id
+/// The run is held while it is judged, so that it cannot be resumed meanwhile; whoever holds claim
+/// or run at this moment is looked at next time.
+const FORGET: &str = "/* commits alone: forget keys */
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    old AS MATERIALIZED (
+        SELECT c.id, c.run_id, r.born, r.state IN ('succeeded', 'failed', 'cancelled') AS ended,
+               coalesce(r.ended_at, r.accepted_at) AS ended_at, r.accepted_at, c.expires_at,
+               c.counted_from
           FROM claims c
+          JOIN runs r ON r.id = c.run_id
          WHERE c.expires_at < (SELECT moment())
          ORDER BY c.expires_at
          LIMIT $1
-           FOR UPDATE SKIP LOCKED),
-    judged AS (
-        SELECT old.id, coalesce(r.state IN ('succeeded', 'failed', 'cancelled'), true) AS ended
-          FROM old
-          LEFT JOIN runs r ON r.id = old.run_id),
+           FOR UPDATE OF c SKIP LOCKED FOR SHARE OF r SKIP LOCKED),
+    judged AS MATERIALIZED (
+        SELECT o.id, o.run_id, o.born, o.ended, b.counted_from,
+               b.counted_from
+               + greatest(o.expires_at - coalesce(o.counted_from, o.accepted_at),
+                          interval '1 minute') AS expires_at
+          FROM old o, present p
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN o.ended THEN o.ended_at ELSE p.now END AS counted_from) AS b),
     kept AS (
         UPDATE claims c
-           SET expires_at = (SELECT moment()) + interval '1 hour'
-          FROM judged
-         WHERE c.id = judged.id AND NOT judged.ended),
+           SET expires_at = j.expires_at, counted_from = j.counted_from
+          FROM judged j, present p
+         WHERE c.id = j.id AND NOT (j.ended AND j.expires_at <= p.now)),
     forgotten AS (
-        DELETE FROM claims c
-         USING judged
-         WHERE c.id = judged.id AND judged.ended
+        UPDATE claims c
+           SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_date = j.born
+          FROM judged j, present p
+         WHERE c.id = j.id AND j.ended AND j.expires_at <= p.now
      RETURNING 1)
     SELECT (SELECT count(*) FROM forgotten), (SELECT count(*) FROM old)";
 

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::run::State;
-use semel_model::{ClaimId, Key, RunId};
+use semel_model::{ClaimId, Key, RunId, Span};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
@@ -54,26 +55,41 @@ const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
 /// Lets a run go on that failed: its record, its queue entry and the row of its journal that says
 /// so. Of several who ask, one wins, by the record's row.
-const REOPEN: &str = "
+///
+/// Only the run that its claim names goes on, and it holds the key again where the key was free: a
+/// key never has two runs under way. The claim is locked first, as by whoever frees the key.
+const REOPEN: &str = "/* commits alone: reopen */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
+    claimed AS MATERIALIZED (
+        SELECT c.id, r.id AS run_id, r.born
+          FROM runs r
+          JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
+         WHERE r.id = $1 AND r.state = 'failed'
+           FOR UPDATE OF c),
+    last AS MATERIALIZED (
+        SELECT h.run_id, h.born, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM claimed h JOIN journal j ON j.born = h.born AND j.run_id = h.run_id
+         GROUP BY h.run_id, h.born),
     active AS (
         UPDATE runs r
            SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
-         WHERE r.id = $1 AND r.state = 'failed'
-     RETURNING r.id, r.born),
-    last AS MATERIALIZED (
-        SELECT a.id, a.born, max(j.seq) AS seq, max(j.epoch) AS epoch
-          FROM active a JOIN journal j ON j.born = a.born AND j.run_id = a.id
-         GROUP BY a.id, a.born),
+          FROM last l
+         WHERE r.id = l.run_id AND r.state = 'failed'
+     RETURNING l.run_id, l.born, l.seq, l.epoch),
+    held AS (
+        UPDATE claims c
+           SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now
+          FROM claimed h, active a, present p
+         WHERE c.id = h.id AND a.run_id = h.run_id AND c.expires_at IS NULL),
     queued AS (
         INSERT INTO queue (run_id, due_at, epoch, seq, born)
-        SELECT l.id, p.now, l.epoch + 1, l.seq + 1, l.born FROM last l, present p),
+        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.born FROM active a, present p),
     written AS (
         INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT l.born, l.id, l.seq + 1, l.epoch + 1, p.now,
+        SELECT a.born, a.run_id, a.seq + 1, a.epoch + 1, p.now,
                json_build_array(json_build_object('event', 'resumed', 'reason', $2::text))
-          FROM last l, present p)
-    SELECT count(*) FROM last";
+          FROM active a, present p)
+    SELECT count(*) FROM active";
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, GET, STATES, NAMESPACE, RELEASE, REOPEN];
 
@@ -243,10 +259,13 @@ pub async fn find_release(
     Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
-/// Lets a run go on that failed. False where it did not fail, or somebody else was first.
-pub async fn reopen(cell: &Cell, run: RunId, reason: &str) -> Result<bool, ReadError> {
+/// Lets a run go on that failed. False where it did not fail, somebody else was first, or another
+/// run has its key. A key that was free is held again, for at least `keep`.
+pub async fn reopen(cell: &Cell, run: RunId, reason: &str, keep: Span) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_one(REOPEN, &[run.as_uuid(), &reason]).await?;
+    let secs = keep.as_millis() as f64 / 1e3;
+    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &reason, &secs];
+    let row = client.query_one(REOPEN, &values).await?;
     Ok(row.get::<_, i64>(0) == 1)
 }
 

@@ -40,7 +40,7 @@ const SHARED: &str = "
         SELECT c.fingerprint, count(*) AS keys
           FROM claims c
           JOIN runs r ON r.id = c.run_id
-         WHERE r.release_id = ANY ($1)
+         WHERE r.release_id = ANY ($1) AND c.expires_at IS NOT NULL
          GROUP BY c.fingerprint
         HAVING count(*) > 1),
     largest AS (
@@ -51,7 +51,7 @@ const SHARED: &str = "
     SELECT g.payloads, g.runs, g.keys,
            (array_agg(r.key ORDER BY r.accepted_at, r.key))[1:3]
       FROM largest g
-      JOIN claims c ON c.fingerprint = g.fingerprint
+      JOIN claims c ON c.fingerprint = g.fingerprint AND c.expires_at IS NOT NULL
       JOIN runs r ON r.id = c.run_id AND r.release_id = ANY ($1)
      GROUP BY g.fingerprint, g.payloads, g.runs, g.keys
      ORDER BY g.keys DESC, g.fingerprint";

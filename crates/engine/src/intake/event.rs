@@ -1,12 +1,12 @@
 //! Events that a flow emitted, taken in by another: the inbox.
 //!
-//! The event's own identity is the key, unless the trigger names another, so that an event that is
-//! spread twice meets its first run.
+//! The event's own identity is the key, in a space of its own, unless the trigger names another, so
+//! that an event that is spread twice meets its first run.
 
 use std::sync::Arc;
 
 use semel_flow::Scope;
-use semel_model::{Fingerprint, Key, TriggerKind};
+use semel_model::{Fingerprint, Key, KeySpace, TriggerKind};
 use semel_store::outbox::Event;
 use serde_json::Value;
 
@@ -52,10 +52,15 @@ impl Engine {
             Err(reason) => return Err(refuse(&self.inner, &release, reason).await),
         };
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let space = match declared.key {
+            Some(_) => KeySpace::Given,
+            None => KeySpace::Event,
+        };
         self.accept(Inbound {
             release,
             trigger: TriggerKind::Event,
             mismatch,
+            space,
             key,
             fingerprint: Fingerprint::of(&input),
             input,

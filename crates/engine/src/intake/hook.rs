@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_flow::Scope;
 use semel_flow::release::{Webhook, WebhookAuth};
-use semel_model::{SecretText, TriggerKind};
+use semel_model::{KeySpace, SecretText, TriggerKind};
 use semel_store::refusals;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -142,6 +142,7 @@ impl Engine {
             resumes: webhook.resumes,
             trigger: TriggerKind::Webhook,
             release,
+            space: KeySpace::Given,
             key,
             input,
             text,

@@ -1,12 +1,12 @@
 //! Ticks of schedules, taken in like any other delivery.
 //!
-//! The key is the instant's. What a release declares as input may change from one to the next, and
+//! The key is the instant's, in a space of its own: no sender can bring it. What a release declares as input may change from one to the next, and
 //! is no reason to refuse an instant that has its run: another payload is a repeat here.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{Fingerprint, Key, Mismatch, TriggerKind};
+use semel_model::{Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
 use serde_json::Value;
 
 use super::{Inbound, Intake, IntakeError};
@@ -30,6 +30,7 @@ impl Engine {
             release,
             trigger: kind,
             mismatch: Mismatch::Accept,
+            space: KeySpace::Schedule,
             key,
             fingerprint: Fingerprint::of(&input),
             text: input.to_string(),

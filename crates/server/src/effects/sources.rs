@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use semel_api::Code;
 use semel_api::types::{Effect, EffectFilter, Page, Source};
-use semel_model::{ClaimId, FlowName, RunId};
+use semel_model::{FlowName, RunId};
 use semel_store::runs::RunView;
 use semel_store::{claims, effects, runs};
 
@@ -48,8 +48,7 @@ pub(super) async fn of_key(
 ) -> Result<Page<Effect>, Refusal> {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let key = read_key(key.as_bytes())?;
-    let claim = ClaimId::derive(&caller.namespace, flow, &key);
-    let claim = claims::find(cell, claim).await?;
+    let claim = claims::find_by_key(cell, &caller.namespace, flow, &key).await?;
     let claim = claim.ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
     let run = runs::find(cell, namespace_id, claim.run).await?;
     let run = run.ok_or_else(|| Refusal::plain(Code::RunNotFound))?;

@@ -8,7 +8,6 @@ use semel_model::claim::{Claim, Held};
 use semel_model::run::State;
 use semel_model::{ClaimId, DeliveryId, Fingerprint, RunId, Slot, Verdict};
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -31,13 +30,7 @@ const ACCEPT: &str = ",
                       $7::bytea[], $8::uuid[], $9::uuid[], $10::text[]{columns})
             AS t (claim_id, run_id, fingerprint, keep_secs, namespace_id, release_id, key,
                   delivery_id, holder, events{names})),
-    claimed AS (
-        INSERT INTO claims (id, run_id, fingerprint, expires_at)
-        SELECT t.claim_id, t.run_id, t.fingerprint,
-               date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
-          FROM arrived t, present p
-            ON CONFLICT (id) DO NOTHING
-     RETURNING id),
+    claimed AS ({claimed}),
     fresh AS MATERIALIZED (
         SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS born
           FROM arrived t, present p
@@ -55,6 +48,25 @@ const ACCEPT: &str = ",
         SELECT born, run_id, 1, 1, now, events::json FROM fresh){entered}
     SELECT (SELECT now FROM present), ARRAY(SELECT id FROM claimed)";
 
+const CLAIMED: &str = "
+        INSERT INTO claims (id, run_id, fingerprint, expires_at)
+        SELECT t.claim_id, t.run_id, t.fingerprint,
+               date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, present p
+            ON CONFLICT (id) DO NOTHING
+     RETURNING id";
+
+/// The next run of keys that are free. Of two who found the same key free, the second waits for the
+/// first and then finds it held.
+const TAKEN_OVER: &str = "
+        UPDATE claims c
+           SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint,
+               expires_at = date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, present p
+         WHERE c.id = t.claim_id AND c.expires_at IS NULL
+           AND coalesce(c.run_number, 0) = t.run_number - 1
+     RETURNING c.id";
+
 /// The first effects of runs whose first move goes down with their claim.
 const ENTERED: &str = ",
     entered AS (
@@ -64,40 +76,57 @@ const ENTERED: &str = ",
           FROM fresh
          WHERE effect_id IS NOT NULL)";
 
-/// The statement for deliveries of which some, or none, bring a first effect.
-fn accept_text(has_effects: bool) -> &'static str {
-    static TEXTS: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
-    TEXTS[usize::from(has_effects)].get_or_init(|| {
-        let (columns, names, entered) = match has_effects {
-            true => (
+/// How a batch claims its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// For the first time.
+    First,
+    /// For the first time, and some bring a first effect.
+    FirstWithEffects,
+    /// After they were freed.
+    Again,
+}
+
+/// The statement of a kind of batch.
+fn accept_text(kind: Kind) -> &'static str {
+    static TEXTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
+    TEXTS[kind as usize].get_or_init(|| {
+        let (columns, names, claimed, entered) = match kind {
+            Kind::First => ("", "", CLAIMED, ""),
+            Kind::FirstWithEffects => (
                 ", $11::uuid[], $12::text[], $13::text[], $14::text[]",
                 ", effect_id, step, kind, guard",
+                CLAIMED,
                 ENTERED,
             ),
-            false => ("", "", ""),
+            Kind::Again => (", $11::int4[]", ", run_number", TAKEN_OVER, ""),
         };
         let text = ACCEPT
             .replace("{columns}", columns)
             .replace("{names}", names)
+            .replace("{claimed}", claimed)
             .replace("{entered}", entered);
         format!("{COMMITS_ALONE}{PRESENT}{text}")
     })
 }
 
 /// The statements that accept, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 2] {
-    [accept_text(false), accept_text(true)]
+pub(crate) fn examples() -> [&'static str; 3] {
+    [Kind::First, Kind::FirstWithEffects, Kind::Again].map(accept_text)
 }
 
 pub(super) const MEET: &str = "
     SELECT c.id, c.run_id, c.fingerprint, r.delivery_id, r.state::text, r.result, r.fault,
-           r.accepted_at
+           r.accepted_at, c.expires_at IS NULL, coalesce(c.run_number, 0)
       FROM unnest($1::uuid[]) AS t (id)
       JOIN claims c ON c.id = t.id
-      JOIN runs r ON r.id = c.run_id";
+      LEFT JOIN runs r ON r.id = c.run_id";
 
-/// How many times a key may have been forgotten before accept stops looking for its next run.
-const INCARNATIONS_MAX: u32 = 10_000;
+/// How often accept looks again at a claim that others take and free at the same moment.
+const ROUNDS_MAX: usize = 16;
+
+/// Refuses a batch that gets nowhere; its deliveries then go down one by one.
+pub(super) const REFUSE: &str = "SELECT all_or_nothing(0, 1)";
 
 /// The batch of one accept.
 pub struct Accept;
@@ -156,95 +185,68 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> Met {
 }
 
 /// Accepts deliveries of distinct claims.
+///
+/// Each round claims what is new and meets the rest; what it meets free is taken over. So a batch
+/// costs at most three statements, however often its keys came before; a further round is needed
+/// only where another server frees or takes a key between two of them.
 async fn accept(link: &mut Link, firsts: &[&Delivery]) -> Result<HashMap<ClaimId, Known>, Error> {
     let mut known = HashMap::with_capacity(firsts.len());
     let seem_known: Vec<&Delivery> = firsts.iter().copied().filter(|it| it.seems_known).collect();
-    meet(link, &seem_known, &mut known).await?;
-    // A claim may vanish between two statements: it was just forgotten, so it is free now.
-    while known.len() < firsts.len() {
-        let left: Vec<&Delivery> = firsts
+    let mut free = meet(link, &seem_known, &mut known).await?;
+    for _ in 0..ROUNDS_MAX {
+        let unclaimed = |first: &&Delivery| {
+            !known.contains_key(&first.claim) && !free.contains_key(&first.claim)
+        };
+        let left: Vec<&Delivery> = firsts.iter().copied().filter(unclaimed).collect();
+        let others = claim(link, &left, &HashMap::new(), &mut known).await?;
+        free.extend(meet(link, &others, &mut known).await?);
+        let again: Vec<&Delivery> = firsts
             .iter()
             .copied()
-            .filter(|first| !known.contains_key(&first.claim))
+            .filter(|first| free.contains_key(&first.claim))
             .collect();
-        match accept_once(link, &left, 0, &mut known).await {
-            Err(error) if is_run_taken(&error) => {
-                accept_one_by_one(link, &left, &mut known).await?;
-            }
-            accepted => accepted?,
+        // Whoever was not fast enough here meets the winner in the next round.
+        claim(link, &again, &free, &mut known).await?;
+        free.clear();
+        if known.len() == firsts.len() {
+            return Ok(known);
         }
     }
-    Ok(known)
+    let ready = link.prepare(&[REFUSE]).await?;
+    ready.client.query_one(ready.statement(REFUSE), &[]).await?;
+    unreachable!("a batch that gets nowhere is refused")
 }
 
-/// Some run of the batch exists already although its key was free: that key was forgotten before.
-/// The others go on as they are, and it goes on under its next incarnation.
-async fn accept_one_by_one(
-    link: &mut Link,
-    firsts: &[&Delivery],
-    known: &mut HashMap<ClaimId, Known>,
-) -> Result<(), Error> {
-    for first in firsts {
-        let mut incarnation = 0;
-        while !known.contains_key(&first.claim) {
-            match accept_once(link, std::slice::from_ref(first), incarnation, known).await {
-                Err(error) if is_run_taken(&error) && incarnation < INCARNATIONS_MAX => {
-                    incarnation += 1;
-                }
-                accepted => accepted?,
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether the database refused because there is a run of that identity already.
-fn is_run_taken(error: &Error) -> bool {
-    // Claims themselves never conflict: theirs is `ON CONFLICT DO NOTHING`.
-    error.code() == Some(&SqlState::UNIQUE_VIOLATION)
-}
-
-/// Claims what is free of distinct claims, and reads what is not.
-async fn accept_once(
-    link: &mut Link,
-    firsts: &[&Delivery],
-    incarnation: u32,
-    known: &mut HashMap<ClaimId, Known>,
-) -> Result<(), Error> {
-    let (now, fresh) = claim(link, firsts, incarnation).await?;
-    let mut others = Vec::new();
-    for first in firsts {
-        match fresh.contains(first.claim.as_uuid()) {
-            true => drop(known.insert(first.claim, new(first, incarnation, now))),
-            false => others.push(*first),
-        }
-    }
-    meet(link, &others, known).await
-}
-
-/// Reads claims that exist, and how their runs stand.
+/// Reads claims that exist, and how their runs stand. Gives those that are free, each with the
+/// number of its last run.
 async fn meet(
     link: &mut Link,
     deliveries: &[&Delivery],
     known: &mut HashMap<ClaimId, Known>,
-) -> Result<(), Error> {
+) -> Result<HashMap<ClaimId, i32>, Error> {
+    let mut free = HashMap::new();
     if deliveries.is_empty() {
-        return Ok(());
+        return Ok(free);
     }
     let ids: Vec<Uuid> = deliveries.iter().map(|it| *it.claim.as_uuid()).collect();
     let ready = link.prepare(&[MEET]).await?;
-    let rows = ready.client.query(ready.statement(MEET), &[&ids]).await?;
-    known.extend(rows.iter().map(read_known));
-    Ok(())
+    for row in ready.client.query(ready.statement(MEET), &[&ids]).await? {
+        let id = ClaimId::from_uuid(row.get(0));
+        match row.get(8) {
+            true => drop(free.insert(id, row.get(9))),
+            false => known.extend(read_known(&row).map(|found| (id, found))),
+        }
+    }
+    Ok(free)
 }
 
-fn new(delivery: &Delivery, incarnation: u32, now: Timestamp) -> Known {
+fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
     Known {
         fingerprint: delivery.fingerprint,
         delivery: delivery.delivery,
         met: Met {
             verdict: Verdict::New,
-            run: RunId::derive(delivery.claim, incarnation),
+            run: RunId::from_uuid(run),
             state: State::Active,
             result: None,
             fault: None,
@@ -253,21 +255,28 @@ fn new(delivery: &Delivery, incarnation: u32, now: Timestamp) -> Known {
     }
 }
 
-/// Claims what is free and makes what belongs to it; says when, and which claims were free.
-async fn claim(
+/// Claims what it can of distinct claims and makes what belongs to it; gives those that it could
+/// not claim. `free` has the number of the last run of each key that is taken over.
+async fn claim<'a>(
     link: &mut Link,
-    firsts: &[&Delivery],
-    incarnation: u32,
-) -> Result<(Timestamp, HashSet<Uuid>), Error> {
+    firsts: &[&'a Delivery],
+    free: &HashMap<ClaimId, i32>,
+    known: &mut HashMap<ClaimId, Known>,
+) -> Result<Vec<&'a Delivery>, Error> {
+    if firsts.is_empty() {
+        return Ok(Vec::new());
+    }
     let column = |value: fn(&Delivery) -> Uuid| -> Vec<Uuid> {
         firsts.iter().map(|first| value(first)).collect()
     };
     let claims = column(|first| *first.claim.as_uuid());
     let fingerprints = column(|first| *first.fingerprint.as_uuid());
     let deliveries = column(|first| *first.delivery.as_uuid());
-    let runs: Vec<Uuid> = firsts
-        .iter()
-        .map(|first| *RunId::derive(first.claim, incarnation).as_uuid())
+    let number = |first: &&Delivery| free.get(&first.claim).map_or(0, |last| last + 1);
+    let numbers: Vec<i32> = firsts.iter().map(number).collect();
+    let numbered = firsts.iter().zip(&numbers);
+    let runs: Vec<Uuid> = numbered
+        .map(|(first, number)| *RunId::derive(first.claim, number.unsigned_abs()).as_uuid())
         .collect();
     let keeps: Vec<f64> = firsts
         .iter()
@@ -280,7 +289,7 @@ async fn claim(
         .iter()
         .map(|first| first.holder.map(|session| *session.as_uuid()))
         .collect();
-    let moves = FirstMoves::of(firsts, incarnation);
+    let moves = FirstMoves::of(firsts, free.is_empty());
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &claims,
         &runs,
@@ -293,23 +302,37 @@ async fn claim(
         &holders,
         &moves.events,
     ];
-    let has_effects = moves.effects.iter().any(Option::is_some);
-    if has_effects {
-        values.extend([
+    let kind = match (free.is_empty(), moves.effects.iter().any(Option::is_some)) {
+        (false, _) => Kind::Again,
+        (true, true) => Kind::FirstWithEffects,
+        (true, false) => Kind::First,
+    };
+    match kind {
+        Kind::First => {}
+        Kind::FirstWithEffects => values.extend([
             &moves.effects as &(dyn ToSql + Sync),
             &moves.steps,
             &moves.kinds,
             &moves.guards,
-        ]);
+        ]),
+        Kind::Again => values.push(&numbers),
     }
-    let text = accept_text(has_effects);
+    let text = accept_text(kind);
     let ready = link.prepare(&[text]).await?;
     let row = ready
         .client
         .query_one(ready.statement(text), &values)
         .await?;
-    let fresh: Vec<Uuid> = row.get(1);
-    Ok((row.get(0), fresh.into_iter().collect()))
+    let (now, fresh): (Timestamp, Vec<Uuid>) = (row.get(0), row.get(1));
+    let fresh: HashSet<Uuid> = fresh.into_iter().collect();
+    let mut others = Vec::new();
+    for (first, run) in firsts.iter().zip(runs) {
+        match fresh.contains(first.claim.as_uuid()) {
+            true => drop(known.insert(first.claim, new(first, run, now))),
+            false => others.push(*first),
+        }
+    }
+    Ok(others)
 }
 
 /// What runs do first, one array per column.
@@ -323,10 +346,10 @@ struct FirstMoves<'a> {
 }
 
 impl<'a> FirstMoves<'a> {
-    fn of(firsts: &[&'a Delivery], incarnation: u32) -> Self {
+    fn of(firsts: &[&'a Delivery], are_first_runs: bool) -> Self {
         let mut moves = Self::default();
         for first in firsts {
-            let first_move = first.first_move.as_ref().filter(|_| incarnation == 0);
+            let first_move = first.first_move.as_ref().filter(|_| are_first_runs);
             let effect = first_move.and_then(|it| it.effect.as_ref());
             let events = first_move.map_or(&first.events, |it| &it.events);
             moves.events.push(events);
@@ -339,20 +362,21 @@ impl<'a> FirstMoves<'a> {
     }
 }
 
-fn read_known(row: &tokio_postgres::Row) -> (ClaimId, Known) {
-    let state: &str = row.get(4);
+/// Nothing where the claim names a run that is not on record: such a key is refused.
+fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
+    let state: Option<&str> = row.get(4);
     let known = Known {
         fingerprint: Fingerprint::from_uuid(row.get(2)),
-        delivery: DeliveryId::from_uuid(row.get(3)),
+        delivery: DeliveryId::from_uuid(row.get::<_, Option<Uuid>>(3)?),
         met: Met {
             // Our own delivery, found again after a lost answer, is still the first.
             verdict: Verdict::New,
             run: RunId::from_uuid(row.get(1)),
-            state: runs::read_state(state),
+            state: runs::read_state(state?),
             result: runs::read_json(row, 5),
             fault: runs::read_json(row, 6),
             accepted_at: row.get(7),
         },
     };
-    (ClaimId::from_uuid(row.get(0)), known)
+    Some(known)
 }

@@ -1,9 +1,13 @@
 //! Accepting: one key, one run, and everyone is told the same.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use futures_util::future::try_join_all;
-use semel_model::Verdict;
-use semel_store::claims;
+use semel_model::{RunId, Span, Verdict};
+use semel_store::claims::{self, Delivery};
+use semel_store::runs;
+use uuid::Uuid;
 
 use crate::world::{World, delivery};
 
@@ -58,17 +62,140 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
     let world = World::start().await?;
     let accept = claims::start_accepting(&world.cell);
     let first = accept.write(delivery("again", "{}", None)?).await?;
+    let claim = delivery("again", "{}", None)?.claim;
 
-    for _ in 0..3 {
-        claims::drop_claim(&world.cell, delivery("again", "{}", None)?.claim).await?;
+    let mut last = first.run;
+    for number in 1..4 {
+        assert!(
+            !claims::drop_claim(&world.cell, claim, last).await?,
+            "its run has not ended"
+        );
+        world.end(last, "succeeded").await?;
+        assert!(claims::drop_claim(&world.cell, claim, last).await?);
         let next = accept.write(delivery("again", "{}", None)?).await?;
         assert_eq!(next.verdict, Verdict::New);
-        assert_ne!(next.run, first.run);
+        assert_eq!(next.run, RunId::derive(claim, number));
+        last = next.run;
         assert_eq!(
             next.run.slot(),
             first.run.slot(),
             "a key never leaves its slot"
         );
     }
+    Ok(())
+}
+
+/// How often the key of the next test came and was forgotten.
+const FORGOTTEN: i32 = 3_000;
+
+#[tokio::test]
+async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let often = delivery("often", "{}", None)?;
+    world.bring_back(&often, FORGOTTEN).await?;
+
+    let begun = Instant::now();
+    let fresh = (0..200).map(|n| delivery(&format!("fresh-{n}"), "{}", None));
+    let mut all: Vec<Delivery> = fresh.collect::<Result<_>>()?;
+    let keys: Vec<Uuid> = all.iter().map(|it| *it.claim.as_uuid()).collect();
+    all.insert(100, often.clone());
+    let met = try_join_all(all.into_iter().map(|it| accept.write(it))).await?;
+    let took = begun.elapsed();
+
+    assert!(met.iter().all(|met| met.verdict == Verdict::New));
+    let next = RunId::derive(often.claim, FORGOTTEN.unsigned_abs() + 1);
+    assert_eq!(met[100].run, next);
+    // Two lanes, and in each a first delivery that goes down by itself: a few commits, not hundreds.
+    let batches = "SELECT count(DISTINCT xmin::text) FROM claims WHERE id = ANY ($1)";
+    let client = world.cell.reader().await?;
+    let batches: i64 = client.query_one(batches, &[&keys]).await?.get(0);
+    assert!(batches <= 20, "200 fresh keys took {batches} commits");
+    assert!(took < Duration::from_secs(2), "it took {took:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_free_key_that_many_bring_at_once_is_taken_over_once() -> Result<()> {
+    let world = World::start().await?;
+    let servers = [
+        claims::start_accepting(&world.cell),
+        claims::start_accepting(&world.cell),
+    ];
+    world.bring_back(&delivery("free", "{}", None)?, 7).await?;
+
+    let deliveries = (0..100).map(|n| {
+        let server = &servers[n % 2];
+        async move { anyhow::Ok(server.write(delivery("free", "{}", None)?).await?) }
+    });
+    let met = try_join_all(deliveries).await?;
+
+    let new = met.iter().filter(|met| met.verdict == Verdict::New).count();
+    assert_eq!(new, 1);
+    let claim = delivery("free", "{}", None)?.claim;
+    assert!(met.iter().all(|met| met.run == RunId::derive(claim, 8)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_newest_runs_of_a_key_are_found_first() -> Result<()> {
+    let world = World::start().await?;
+    let often = delivery("often", "{}", None)?;
+    world.bring_back(&often, 20).await?;
+
+    let found = claims::list_newest_runs(&world.cell, &[often.claim], 8).await?;
+
+    let wanted: Vec<RunId> = (13..=20)
+        .rev()
+        .map(|n| RunId::derive(often.claim, n))
+        .collect();
+    assert_eq!(found, wanted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_is_dropped_only_for_the_run_that_was_judged() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let claim = delivery("two", "{}", None)?.claim;
+    let first = accept.write(delivery("two", "{}", None)?).await?.run;
+    world.end(first, "failed").await?;
+
+    // Two operators have judged the first run; between the two the key comes again.
+    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+    let second = accept.write(delivery("two", "{}", None)?).await?.run;
+    let late = claims::drop_claim(&world.cell, claim, first).await?;
+    let repeat = accept.write(delivery("two", "{}", None)?).await?;
+
+    assert!(!late, "the key is another run's");
+    assert_eq!((repeat.verdict, repeat.run), (Verdict::Duplicate, second));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let claim = delivery("back", "{}", None)?.claim;
+    let keep = Span::from_secs(60);
+    let first = accept.write(delivery("back", "{}", None)?).await?.run;
+    world.end(first, "failed").await?;
+    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+
+    assert!(runs::reopen(&world.cell, first, "once more", keep).await?);
+    let while_resumed = accept.write(delivery("back", "{}", None)?).await?;
+    assert!(!claims::drop_claim(&world.cell, claim, first).await?);
+    world.end(first, "failed").await?;
+    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+    let second = accept.write(delivery("back", "{}", None)?).await?;
+    let resumed = runs::reopen(&world.cell, first, "too late", keep).await?;
+
+    assert_eq!(
+        while_resumed.verdict,
+        Verdict::Duplicate,
+        "it has its key again"
+    );
+    assert_eq!(second.verdict, Verdict::New);
+    assert!(!resumed, "the second run has the key");
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! A migrated database, and deliveries to put into it.
 
 use anyhow::Result;
-use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, SessionId, Span, TriggerKind};
+use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, TriggerKind};
 use semel_store::claims::Delivery;
 use semel_store::{Cell, CellOptions, migrate};
 use semel_testkit::Database;
+use uuid::Uuid;
 
 /// A cell of its own.
 pub(crate) struct World {
@@ -25,6 +26,47 @@ impl World {
             cell,
             _database: database,
         })
+    }
+
+    /// Ends a run, as its last transition would.
+    pub(crate) async fn end(&self, run: RunId, state: &str) -> Result<()> {
+        let client = self.cell.reader().await?;
+        let record =
+            "UPDATE runs SET state = $2::text::run_state, ended_at = moment() WHERE id = $1";
+        client.execute(record, &[run.as_uuid(), &state]).await?;
+        let queue = "DELETE FROM queue WHERE run_id = $1";
+        client.execute(queue, &[run.as_uuid()]).await?;
+        Ok(())
+    }
+
+    /// Leaves what a key leaves that came and was forgotten: runs 0 to `last`, and a free claim.
+    pub(crate) async fn bring_back(&self, delivery: &Delivery, last: i32) -> Result<()> {
+        let claim = delivery.claim;
+        let number = |n: i32| *RunId::derive(claim, n.unsigned_abs()).as_uuid();
+        let ids: Vec<Uuid> = (0..=last).map(number).collect();
+        let client = self.cell.reader().await?;
+        client
+            .execute(
+                "INSERT INTO runs (id, claim_id, namespace_id, release_id, born, state, key,
+                                   delivery_id, accepted_at, ended_at)
+                 SELECT id, $2, 1, 1, moment()::date, 'succeeded', $3, id, moment(), moment()
+                   FROM unnest($1::uuid[]) AS t (id)",
+                &[&ids, claim.as_uuid(), &delivery.key.as_bytes()],
+            )
+            .await?;
+        client
+            .execute(
+                "INSERT INTO claims (id, run_id, fingerprint, run_number, last_run, last_date)
+                 VALUES ($1, $2, $3, $4, $2, moment()::date)",
+                &[
+                    claim.as_uuid(),
+                    &number(last),
+                    delivery.fingerprint.as_uuid(),
+                    &last,
+                ],
+            )
+            .await?;
+        Ok(())
     }
 }
 

@@ -93,7 +93,8 @@ async fn an_instant_whose_key_is_forgotten_keeps_its_run() -> Result<()> {
     set_clock(&world, "2027-01-10T23:00:00Z").await?;
     // The engine may have been first.
     let key = semel_model::Key::new(b"story@2027-01-11T00:00:00Z".to_vec())?;
-    let claim = semel_model::ClaimId::derive(&namespace, &flow, &key);
+    let space = semel_model::KeySpace::Schedule;
+    let claim = semel_model::ClaimId::derive_in(space, &namespace, &flow, &key);
     soon(async || {
         let cell = world.engine.cell();
         semel_store::retain::forget_keys(cell).await?;
