@@ -2,9 +2,9 @@
 //!
 //! The queue says which runs a session holds, the process knows which it carries. The two part
 //! whenever the answer to a statement is lost: a take that committed and was never read, an accept
-//! whose caller went away, a load that failed after its take. Nobody remembers such runs, so they
-//! are found by comparison: after each renewal and after each take that failed, whatever the
-//! session holds and the process does not carry returns to the queue.
+//! that was given up, a load that failed after its take. Nobody remembers such runs, so they are
+//! found by comparison: after each renewal, after each take that failed and every few seconds,
+//! whatever the session holds and the process does not carry returns to the queue.
 //!
 //! Why nothing is freed that is carried, or is about to be:
 //!
@@ -23,6 +23,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use semel_model::{ClaimId, RunId, SessionId};
 use semel_store::ReadError;
@@ -120,10 +121,13 @@ impl Drop for Holding {
     }
 }
 
-/// Compares whenever somebody asks, for as long as the process lives.
+/// How often the queue is compared where nobody asks.
+const COMPARE_EVERY: Duration = Duration::from_secs(2);
+
+/// Compares whenever somebody asks, and now and then, for as long as the process lives.
 pub(crate) async fn keep_reconciling(inner: Arc<Inner>) {
     loop {
-        inner.holdings.asked.notified().await;
+        let _ = tokio::time::timeout(COMPARE_EVERY, inner.holdings.asked.notified()).await;
         match reconcile(&inner).await {
             Ok(0) => {}
             Ok(returned) => {

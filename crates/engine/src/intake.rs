@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
+use crate::finish::Finish;
 use crate::lease;
 use crate::turn::{Begun, Fresh, Opening, Turn};
 
@@ -186,8 +187,15 @@ impl Engine {
         .await
     }
 
-    /// Has a delivery accepted, and starts its run if it is new and there is room.
-    pub(crate) async fn accept(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {
+    /// Has a delivery accepted, and starts its run if it is new and there is room. What was begun
+    /// ends, even where the sender hangs up.
+    pub(crate) async fn accept(&self, inbound: Inbound) -> Result<Intake, IntakeError> {
+        let engine = self.clone();
+        let accepting = async move { engine.accept_now(inbound).await };
+        Finish::new(self.inner.turns.clone(), accepting).await
+    }
+
+    async fn accept_now(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {
         let inner = &self.inner;
         let release = inbound.release.clone();
         let flow = &release.flow;

@@ -32,6 +32,7 @@ mod ends;
 pub mod engine;
 pub mod events;
 mod fans;
+mod finish;
 pub mod fold;
 mod gates;
 mod holdings;

@@ -58,7 +58,7 @@ pub struct Flow {
     pub about: Option<String>,
     /// What starts runs.
     pub trigger: Triggers,
-    /// How long a key is remembered.
+    /// How long a key is remembered after its run has ended.
     pub keep: Span,
     /// What happens to a run while another one of the same object is under way.
     #[serde(skip_serializing_if = "Option::is_none")]

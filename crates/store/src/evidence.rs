@@ -17,7 +17,7 @@ pub(crate) const LOAD: &str = "
 
 /// Touches the run's row whatever its state, so that it waits for a worker that is parking the run
 /// at this moment, or is waited for: one of the two sees the other.
-const HAND_IN: &str = "
+const HAND_IN: &str = "/* commits alone: evidence */
     WITH kept AS (
         INSERT INTO evidence (run_id, effect_id, attempt, epoch, response)
         VALUES ($1, $2, $3, $4, $5)

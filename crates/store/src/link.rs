@@ -12,8 +12,8 @@ use crate::cell::{Cell, Wire};
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Stands in front of each statement that is a transaction and a commit by itself, so that a wire
-/// can be watched for commits.
-pub(crate) const COMMITS_ALONE: &str = "/* commits alone */";
+/// can be watched for commits. Others name their kind: `/* commits alone: take */`.
+pub(crate) const COMMITS_ALONE: &str = "/* commits alone: record */";
 
 /// A connection of a writer's own.
 pub struct Link {

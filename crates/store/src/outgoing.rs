@@ -29,7 +29,7 @@ const INSERT: &str = "
         ON CONFLICT (event_id, subscription) DO NOTHING";
 
 /// Whoever takes a delivery has it until its lease is over; then another may try.
-const TAKE: &str = "
+const TAKE: &str = "/* commits alone: outgoing take */
     UPDATE outgoing o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
            connection = t.connection
@@ -48,7 +48,7 @@ const TAKE: &str = "
  RETURNING o.event_id, o.namespace_id, o.subscription, o.connection, o.body::text, o.attempt,
            o.since";
 
-const SETTLE: &str = "
+const SETTLE: &str = "/* commits alone: outgoing settle */
     UPDATE outgoing
        SET state = $3::text::outgoing_state, note = $4, due_at = coalesce($5, due_at),
            settled_at = CASE WHEN $3 = 'due' THEN NULL ELSE moment() END

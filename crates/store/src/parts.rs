@@ -41,7 +41,7 @@ const LOADED: &str = "
 /// Begins parts for which there is room: their runs, queue entries and first journal rows. Only
 /// the holder of the run that they are parts of may, so that none begins after it was stopped. A
 /// run whose parts begin makes progress.
-const BEGIN: &str = "
+const BEGIN: &str = "/* commits alone: begin parts */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
         SELECT 1 FROM queue WHERE run_id = $1 AND epoch = $2 AND holder = $3 FOR UPDATE),
@@ -97,7 +97,7 @@ const CANCEL: &str = "
        AND q.run_id = p.run_id AND NOT q.cancel";
 
 /// Parts that have ended go on, each behind its own ledger, by an event of their journals.
-const REOPEN: &str = "
+const REOPEN: &str = "/* commits alone: reopen parts */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.born

@@ -96,7 +96,7 @@ const CANCEL: &str = "/* commits alone: cancel */
       FROM runs r
      WHERE q.run_id = $1 AND r.id = q.run_id AND r.namespace_id = $2";
 
-const WAKE: &str = "
+const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
 const DEPTH: &str = "

@@ -28,7 +28,7 @@ pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{Filter, TaskView, find, list};
 
 /// The oldest first; what another claims at this moment is passed over.
-const CLAIM: &str = "
+const CLAIM: &str = "/* commits alone: task claim */
     WITH due AS (
         SELECT t.id
           FROM tasks t
@@ -52,7 +52,7 @@ const CLAIMED: &str = "
       FROM tasks t
      WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
 
-const RENEW: &str = "
+const RENEW: &str = "/* commits alone: task renew */
     UPDATE tasks t
        SET lease_until = least((SELECT moment())
                                + make_interval(secs => coalesce($4, t.lease_ms) / 1e3), t.until)

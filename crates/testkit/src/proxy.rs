@@ -3,9 +3,10 @@
 //! It stands in the test's own process, so that a test can say exactly when a wire breaks: hold the
 //! answers, wait until one is held, cut. That is a commit whose acknowledgement was lost.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,14 +17,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use self::commits::Commits;
+
+mod commits;
+
 /// How many bytes are carried at a time.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// What a client of PostgreSQL sends to end a transaction.
-const COMMIT: &[u8] = b"COMMIT\0";
-
-/// What stands in front of a prepared statement that is a transaction by itself.
-const COMMITS_ALONE: &[u8] = b"\0/* commits alone */";
+/// How long a wire must be quiet before it counts as answered, where its answers are lost.
+const QUIET: Duration = Duration::from_millis(30);
 
 /// A proxy in front of one address.
 #[derive(Debug)]
@@ -70,6 +72,16 @@ struct Wires {
     state: watch::Sender<State>,
     held: watch::Sender<u64>,
     accepted: AtomicU64,
+    losses: Mutex<HashMap<String, Losses>>,
+}
+
+/// Which answers to one kind of statement are lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    // How many pass before the next is lost, where one is to be.
+    passes: Option<u64>,
+    every: bool,
+    lost: u64,
 }
 
 impl Proxy {
@@ -93,6 +105,7 @@ impl Proxy {
             state,
             held,
             accepted: AtomicU64::new(0),
+            losses: Mutex::default(),
         });
         let listener = tokio::spawn(accept(listener, Arc::clone(&wires)));
         Ok(Self {
@@ -131,12 +144,30 @@ impl Proxy {
         self.change(|state| state.answers = Answers::Held);
     }
 
-    /// Keeps the answers to commits: a wire that one goes over answers nothing from then on, while
-    /// all others are carried. For PostgreSQL, whose clients spell out `COMMIT` or say of a
-    /// statement that it commits alone.
+    /// Keeps the answers to writers' commits: a wire that one goes over answers nothing from then
+    /// on, while all others are carried. For PostgreSQL, whose clients spell out `COMMIT` or say of
+    /// a statement that it commits alone.
     pub fn hold_commits(&self) {
         self.wires.held.send_replace(0);
         self.change(|state| state.commits_held = true);
+    }
+
+    /// Loses an answer to a kind of statement that commits alone: so many pass, the next is carried
+    /// out and never answered, and its wire is cut.
+    pub fn lose_answer(&self, kind: &str, passes: u64) {
+        self.wires.plan(kind, |losses| losses.passes = Some(passes));
+    }
+
+    /// Loses every answer to a kind of statement from now on, or no more of them.
+    pub fn lose_every_answer(&self, kind: &str, every: bool) {
+        self.wires.plan(kind, |losses| losses.every = every);
+    }
+
+    /// How many answers to a kind of statement were lost.
+    pub fn lost_answers(&self, kind: &str) -> u64 {
+        let mut lost = 0;
+        self.wires.plan(kind, |losses| lost = losses.lost);
+        lost
     }
 
     /// Throws away what the server answers. The wires are of no use afterwards: cut them.
@@ -211,12 +242,12 @@ async fn carry(wires: Arc<Wires>, mut client: TcpStream) {
     };
     client.set_nodelay(true).ok();
     server.set_nodelay(true).ok();
-    let committed = AtomicBool::new(false);
+    let (committed, doomed) = (AtomicBool::new(false), AtomicBool::new(false));
     let severed = {
         let (client_reader, client_writer) = client.split();
         let (server_reader, server_writer) = server.split();
-        let requests = carry_requests(&wires, &committed, client_reader, server_writer);
-        let answers = carry_answers(&wires, &committed, server_reader, client_writer);
+        let requests = carry_requests(&wires, (&committed, &doomed), client_reader, server_writer);
+        let answers = carry_answers(&wires, (&committed, &doomed), server_reader, client_writer);
         tokio::select! {
             ends = async { tokio::try_join!(requests, answers) } => ends.is_err(),
             _ = state.wait_for(|state| state.cuts != cuts) => true,
@@ -233,7 +264,7 @@ struct Severed;
 
 async fn carry_requests(
     wires: &Wires,
-    committed: &AtomicBool,
+    (committed, doomed): (&AtomicBool, &AtomicBool),
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
 ) -> Result<(), Severed> {
@@ -251,6 +282,9 @@ async fn carry_requests(
         if wires.state.borrow().commits_held && commits.are_in(&chunk[..allowed]) {
             committed.store(true, Ordering::SeqCst);
         }
+        if wires.loses(&commits.list(&chunk[..allowed])) {
+            doomed.store(true, Ordering::SeqCst);
+        }
         to.write_all(&chunk[..allowed]).await.map_err(|_| Severed)?;
         if allowed < read {
             return Err(Severed);
@@ -260,7 +294,7 @@ async fn carry_requests(
 
 async fn carry_answers(
     wires: &Wires,
-    committed: &AtomicBool,
+    (committed, doomed): (&AtomicBool, &AtomicBool),
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
 ) -> Result<(), Severed> {
@@ -271,6 +305,11 @@ async fn carry_answers(
             return to.shutdown().await.map_err(|_| Severed);
         }
         wires.await_delay().await;
+        if doomed.load(Ordering::SeqCst) {
+            // Until the server has nothing more to say, so that what was asked is carried out.
+            while let Ok(Ok(1..)) = timeout(QUIET, from.read(&mut chunk)).await {}
+            return Err(Severed);
+        }
         if committed.load(Ordering::SeqCst) {
             wires.await_commits().await;
             committed.store(false, Ordering::SeqCst);
@@ -281,35 +320,28 @@ async fn carry_answers(
     }
 }
 
-/// How commits look on one wire.
-#[derive(Default)]
-struct Commits {
-    /// A prepared statement is bound as an unnamed portal: its name stands between two zeros.
-    bound: Vec<Vec<u8>>,
-}
-
-impl Commits {
-    /// Learns the names of statements that commit alone, as they are prepared.
-    fn learn(&mut self, bytes: &[u8]) {
-        for at in 0..bytes.len().saturating_sub(COMMITS_ALONE.len()) {
-            if bytes[at..].starts_with(COMMITS_ALONE) {
-                // A letter and a number; what stands before is the message's length.
-                let is_digit = |byte: &&u8| byte.is_ascii_digit();
-                let digits = bytes[..at].iter().rev().take_while(is_digit).count();
-                let mut bound = vec![0];
-                bound.extend(&bytes[at.saturating_sub(digits + 1)..=at]);
-                self.bound.push(bound);
-            }
-        }
-    }
-
-    fn are_in(&self, bytes: &[u8]) -> bool {
-        let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|part| part == wanted);
-        has(COMMIT) || self.bound.iter().any(|bound| has(bound))
-    }
-}
-
 impl Wires {
+    fn plan(&self, kind: &str, change: impl FnOnce(&mut Losses)) {
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        change(losses.entry(kind.to_owned()).or_default());
+    }
+
+    /// Whether an answer to one of these is to be lost.
+    fn loses(&self, kinds: &[&str]) -> bool {
+        let mut loses = false;
+        for kind in kinds {
+            self.plan(kind, |losses| {
+                let is_next = losses.passes == Some(0);
+                losses.passes = losses.passes.and_then(|passes| passes.checked_sub(1));
+                if is_next || losses.every {
+                    losses.lost += 1;
+                    loses = true;
+                }
+            });
+        }
+        loses
+    }
+
     /// Waits while answers to commits are held.
     async fn await_commits(&self) {
         self.held.send_modify(|held| *held += 1);

@@ -1,7 +1,9 @@
 //! Keys: told, refused, mismatched.
 
 use anyhow::Result;
-use semel_engine::{Intake, IntakeError};
+use semel_engine::{Intake, IntakeError, Moment};
+use semel_model::ClaimId;
+use semel_store::claims;
 
 use crate::world::World;
 
@@ -51,5 +53,37 @@ async fn another_payload_under_a_known_key_never_makes_a_second_run() -> Result<
             (_, other) => panic!("{policy}: {other:?}"),
         }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_cannot_take_an_instant_of_the_schedule() -> Result<()> {
+    let world = World::start().await?;
+    let (namespace, flow) = ("default".parse()?, "story".parse()?);
+    world
+        .publish_source(&format!(
+            "flow: story\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n  \
+             schedule: {{ cron: '0 3 1 1 *' }}\n{}",
+            STEPS.replace("input.id", "trigger.kind")
+        ))
+        .await?;
+    let instant = "2031-01-01T03:00:00Z";
+
+    let delivered = world
+        .deliver(&format!(r#"{{"id":"story@{instant}"}}"#))
+        .await?;
+    let moment = Moment::At(instant.parse()?);
+    let fired = world
+        .engine
+        .fire_schedule(world.by(), &namespace, &flow, &moment)
+        .await?;
+
+    assert_eq!(fired.key.text(), delivered.key.text());
+    assert_ne!(fired.run, delivered.run, "the instant has a run of its own");
+    assert!(!fired.replayed);
+    // People find both by the text.
+    let claims = ClaimId::derive_all(&namespace, &flow, &fired.key);
+    let found = claims::list_newest_runs(world.engine.cell(), &claims, 8).await?;
+    assert!(found.contains(&fired.run) && found.contains(&delivered.run));
     Ok(())
 }

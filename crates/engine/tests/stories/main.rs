@@ -8,6 +8,7 @@ mod doubts;
 mod effects;
 mod events;
 mod keys;
+mod leases;
 mod limits;
 mod locks;
 mod order;

@@ -9,7 +9,7 @@ use semel_model::run::State;
 use semel_model::{SecretText, Span};
 use semel_store::runs::Standing;
 use semel_store::{Cell, CellOptions, flows, migrate};
-use semel_testkit::{Database, Peer};
+use semel_testkit::{Database, Peer, Proxy, Server};
 use serde_json::Value;
 
 /// How long a story waits for a run.
@@ -73,6 +73,16 @@ impl World {
     pub(crate) async fn start_another(&self) -> Result<Engine> {
         let cell = Cell::connect(&self.database.url(), CellOptions::default()).await?;
         Ok(Engine::start(cell, self.options.clone()).await?)
+    }
+
+    /// Has all that follows done by an engine that reaches the database through a proxy.
+    pub(crate) async fn go_behind_a_proxy(&mut self) -> Result<Proxy> {
+        self.engine.shutdown().await;
+        let proxy = Proxy::start(self.database.server().address()).await?;
+        let url = Server::url_at(proxy.address(), self.database.name());
+        let cell = Cell::connect(&url, CellOptions::default()).await?;
+        self.engine = Engine::start(cell, self.options.clone()).await?;
+        Ok(proxy)
     }
 
     /// Keeps a connection.

@@ -23,7 +23,7 @@ const FIELDS: &[Field] = &[
     field(
         "keep",
         Takes::Span(MINUTE, YEAR),
-        "How long a key is remembered. A repeat after that is a new run.",
+        "How long a key is remembered after its run has ended. A repeat after that is a new run.",
     )
     .default("30d"),
     field(

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{Delivery, Met};
 use crate::cell::Cell;
 use crate::clock::PRESENT;
-use crate::link::{COMMITS_ALONE, Link};
+use crate::link::Link;
 use crate::runs;
 use crate::writer::{Batch, Writer};
 
@@ -106,7 +106,7 @@ fn accept_text(kind: Kind) -> &'static str {
             .replace("{names}", names)
             .replace("{claimed}", claimed)
             .replace("{entered}", entered);
-        format!("{COMMITS_ALONE}{PRESENT}{text}")
+        format!("/* commits alone: accept */{PRESENT}{text}")
     })
 }
 

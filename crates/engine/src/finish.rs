@@ -1,0 +1,89 @@
+//! Finishing what was begun, even where whoever awaits it goes away.
+//!
+//! A server drops what it does for a client that hangs up. A delivery that is being accepted must
+//! not end like that: its run may be committed in this process's hands, with the intent of its first
+//! effect, and an intent that nobody follows would be a doubt.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+/// A future that goes on as a task of its own when it is dropped before its end.
+pub(crate) struct Finish<T: Send + 'static> {
+    future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    tasks: TaskTracker,
+}
+
+impl<T: Send + 'static> Finish<T> {
+    /// Wraps a future; `tasks` are waited for before the process stops.
+    pub(crate) fn new(
+        tasks: TaskTracker,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            tasks,
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(future) = &mut self.future else {
+            unreachable!("nobody polls a future that has ended")
+        };
+        let polled = future.as_mut().poll(context);
+        if polled.is_ready() {
+            self.future = None;
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for Finish<T> {
+    fn drop(&mut self) {
+        // Without a runtime the process is at its end, and its lease will expire.
+        if let (Some(future), Ok(runtime)) = (self.future.take(), Handle::try_current()) {
+            let rest = async move { drop(future.await) };
+            self.tasks.spawn_on(rest, &runtime);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_begun_ends_although_nobody_waits() {
+        let tasks = TaskTracker::new();
+        let (begin, begun) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel::<()>();
+        let mut work = Finish::new(tasks.clone(), async move {
+            let _ = begun.await;
+            let _ = end.send(());
+        });
+        assert!(futures_util::poll!(&mut work).is_pending());
+
+        drop(work);
+        let _ = begin.send(());
+
+        assert!(ended.await.is_ok());
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    #[tokio::test]
+    async fn its_value_is_given_to_whoever_waits() {
+        let tasks = TaskTracker::new();
+        assert_eq!(Finish::new(tasks.clone(), async { 7 }).await, 7);
+        assert!(tasks.is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Leases: what a session holds is what its process carries, whatever answers are lost.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use semel_engine::{SettleError, Settlement};
+use semel_model::run::State;
+use semel_store::effects;
+use semel_testkit::peer::Behaviour;
+
+use crate::world::{World, soon};
+
+/// The lease of every world, and two seconds.
+const LIVENESS: Duration = Duration::from_secs(5);
+
+/// How many runs were taken.
+async fn taken(world: &World) -> Result<i64> {
+    let client = world.engine.cell().reader().await?;
+    let taken = "SELECT count(*) FROM queue WHERE epoch > 1";
+    Ok(client.query_one(taken, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn a_take_whose_answer_is_lost_strands_no_run() -> Result<()> {
+    let mut world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: rest, wait: { for: 500ms } }\n")
+        .await?;
+    let proxy = world.go_behind_a_proxy().await?;
+    let mut runs = Vec::new();
+    for number in 0..5 {
+        let payload = format!(r#"{{"id":"{number}"}}"#);
+        runs.push(world.deliver(&payload).await?.run);
+    }
+
+    // A take commits, and nobody ever hears of it.
+    proxy.lose_every_answer("take", true);
+    soon(async || Ok((taken(&world).await? > 0).then_some(()))).await?;
+    proxy.lose_every_answer("take", false);
+    let healed = Instant::now();
+    let mut ends = Vec::new();
+    for run in runs {
+        let end = world.engine.await_end(run, LIVENESS).await?;
+        ends.push(end.context("a run")?.state);
+    }
+
+    assert_eq!(ends, [State::Succeeded; 5]);
+    let took = healed.elapsed();
+    assert!(took < LIVENESS, "it took {took:?}");
+    assert!(proxy.lost_answers("take") >= 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_whose_take_was_never_answered_can_decide_again() -> Result<()> {
+    let mut world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: call\n    http: { post: 'PEER/plain/x', json: { id: '${{ input.id }}' } }\n",
+        )
+        .await?;
+    let behaviour = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", behaviour).await?;
+    let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
+    assert_eq!(end.state, State::InDoubt);
+    let proxy = world.go_behind_a_proxy().await?;
+    let cell = world.engine.cell();
+    let namespace = world.namespace_id;
+    let effect = effects::list_doubts(cell, namespace, 10).await?[0].id;
+    let happened = || Settlement::Happened {
+        external_id: None,
+        result: None,
+    };
+
+    proxy.lose_answer("take one", 0);
+    let first = world
+        .engine
+        .settle(namespace, effect, happened(), "test")
+        .await;
+    let healed = Instant::now();
+    // Until the run is returned, somebody is at it.
+    soon(async || {
+        let again = world
+            .engine
+            .settle(namespace, effect, happened(), "test")
+            .await;
+        match again {
+            Ok(()) => Ok(Some(())),
+            Err(SettleError::Busy) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await?;
+    let took = healed.elapsed();
+    let end = world.engine.await_end(accepted.run, LIVENESS).await?;
+
+    assert!(
+        matches!(first, Err(SettleError::Unavailable(_))),
+        "{first:?}"
+    );
+    assert!(took < LIVENESS, "it took {took:?}");
+    assert_eq!(end.context("a run")?.state, State::Succeeded);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_who_hangs_up_leaves_no_run_behind() -> Result<()> {
+    let mut world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: word, function: '\"done\"' }\n")
+        .await?;
+    let proxy = world.go_behind_a_proxy().await?;
+
+    // The commit is under way when whoever would have started the run is gone.
+    proxy.hold_commits();
+    let hung_up = tokio::time::timeout(Duration::from_millis(300), world.deliver(r#"{"id":"1"}"#));
+    assert!(hung_up.await.is_err());
+    proxy.resume();
+
+    let again = world.deliver(r#"{"id":"1"}"#).await?;
+    let end = world.engine.await_end(again.run, LIVENESS).await?;
+    assert!(again.replayed, "the first delivery made the run");
+    assert_eq!(end.context("a run")?.state, State::Succeeded);
+    Ok(())
+}
