@@ -4,8 +4,8 @@
 //! looks at one number twice a second to see whether they are stale. Releases that runs started on
 //! earlier are loaded when they are met.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use semel_flow::{Action, Flow, Step};
 use semel_model::{FlowName, NamespaceName};
@@ -55,6 +55,8 @@ pub struct Catalogue {
     cell: Cell,
     live: RwLock<Arc<Live>>,
     known: Mutex<HashMap<i32, Arc<Release>>>,
+    /// Releases that were logged as unreadable.
+    unread: Mutex<HashSet<i32>>,
 }
 
 impl Catalogue {
@@ -64,6 +66,7 @@ impl Catalogue {
             cell: cell.clone(),
             live: RwLock::default(),
             known: Mutex::default(),
+            unread: Mutex::default(),
         };
         catalogue.refresh().await?;
         Ok(catalogue)
@@ -189,11 +192,14 @@ impl Catalogue {
         let flow = semel_flow::load(&row.source);
         let (Some(flow), Ok(namespace)) = (flow, row.namespace.parse()) else {
             // It was sound when it was published: this binary is older than the one that did.
-            tracing::error!(
-                flow = row.flow,
-                release = row.number,
-                "a release cannot be read"
-            );
+            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            if unread.insert(row.id) {
+                tracing::error!(
+                    flow = row.flow,
+                    release = row.number,
+                    "a release cannot be read"
+                );
+            }
             return None;
         };
         let text = flow.to_canonical_json();

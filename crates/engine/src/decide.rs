@@ -19,6 +19,7 @@ mod answer;
 mod approval;
 mod end;
 mod probe;
+mod storable;
 mod task;
 mod wait;
 
@@ -26,7 +27,6 @@ pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 use probe::probe;
 pub use probe::probe_of;
-pub(crate) use task::withdraws;
 use wait::{open, wake};
 
 use crate::fold::{Current, RunState, Standing};
@@ -229,6 +229,12 @@ fn call(
         unreachable!("functions and waits make no call");
     };
     task::set_limit(step, &mut call, sight.now);
+    if let Some(fault) = storable::find_fault(&call) {
+        return Ok(Next::Event(Event::Broken {
+            step: Some(step.id.to_string()),
+            fault,
+        }));
+    }
     if key.is_none() {
         return Ok(Next::Act(match call {
             Call::Kv(operation) => Act::ReadEntry(operation),

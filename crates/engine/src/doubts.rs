@@ -122,7 +122,7 @@ impl Engine {
         turn.observe(event);
         turn.commit(Lease::Keep).await.map_err(|stop| match stop {
             Stop::Fenced => SettleError::Busy,
-            Stop::Unsure(reason) => SettleError::Unavailable(reason),
+            Stop::Unsure(reason) | Stop::Refused(reason) => SettleError::Unavailable(reason),
         })?;
         self.inner.turns.spawn(turn.drive());
         Ok(())

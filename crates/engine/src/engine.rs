@@ -19,7 +19,7 @@ use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, sessions};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,7 +36,7 @@ use crate::metrics::Metrics;
 use crate::outside::Desks;
 use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
-use crate::turn::Turn;
+use crate::stuck::Stuck;
 use crate::vault::{Linked, MasterKeys, Vault};
 use crate::{events, gates, recover, retain, schedule};
 
@@ -134,6 +134,8 @@ pub struct Inner {
     pub(crate) versions: Writer<Noting>,
     pub(crate) tally: Tally,
     pub(crate) room: Arc<Semaphore>,
+    /// Runs that cannot be loaded, and the one in hand that may end the process.
+    pub(crate) stuck: Stuck,
     pub(crate) wake: Notify,
     /// Told when a run of this process has emitted an event.
     pub(crate) emitted: Notify,
@@ -173,6 +175,7 @@ impl Engine {
             versions: versions::start_noting(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
+            stuck: Stuck::default(),
             wake: Notify::new(),
             emitted: Notify::new(),
             scheduled: Notify::new(),
@@ -322,20 +325,21 @@ impl Inner {
         }
     }
 
-    /// Carries on a run that was taken.
-    pub(crate) async fn go_on(self: Arc<Self>, taken: Taken, tenure: Arc<Tenure>) {
+    /// Carries on a run that was taken; `suspect` where it was taken before without progress.
+    pub(crate) async fn go_on(
+        self: Arc<Self>,
+        taken: Taken,
+        tenure: Arc<Tenure>,
+        suspect: Option<OwnedSemaphorePermit>,
+    ) {
         let Ok(permit) = self.room.clone().acquire_owned().await else {
             return;
         };
-        let (run, epoch, session) = (taken.run, taken.epoch, tenure.session);
-        match Turn::load(self.clone(), taken, tenure, permit).await {
+        match self.load(taken, tenure, permit).await {
             Ok(turn) => {
-                self.turns.spawn(turn.drive());
+                self.turns.spawn(turn.suspected(suspect).drive());
             }
-            Err(reason) => {
-                tracing::error!(run.id = %run, reason, "a run could not be loaded");
-                self.hand_back((run, epoch), session, Cause::Trouble);
-            }
+            Err(unloaded) => self.put_off(unloaded).await,
         }
     }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::{RunId, SessionId, Span};
 use semel_steps::{Executors, Reach, SendGate};
-use semel_store::queue::{self, Catch, Cause, Taken, Taker};
+use semel_store::queue::{self, Catch, Taken, Taker};
 use semel_store::{Cell, ReadError, sessions};
+use tokio::time::Instant;
 
 use crate::boottime::Boottime;
 use crate::engine::{Engine, Inner, StartError};
@@ -142,19 +143,23 @@ async fn begin_anew(inner: &Inner) {
 /// Takes runs that are due, in batches, for as long as there is room for them.
 pub async fn keep_taking(inner: Arc<Inner>) {
     let mut taker = Taker::new(&inner.cell);
+    let mut look_for_suspects = Instant::now();
     while !inner.stop.is_cancelled() {
         let room = inner.room.available_permits();
         let tenure = inner.tenure();
         let pause = if room == 0 || !tenure.is_live() {
             POLL_EVERY
         } else {
+            if Instant::now() >= look_for_suspects && !take_suspect(&inner, &mut taker).await {
+                look_for_suspects = Instant::now() + SUSPECTS_EVERY;
+            }
             match take_batch(&inner, &mut taker, &tenure, room).await {
                 Ok((catch, holdings)) => {
                     inner.clock.set(catch.now);
                     let full = !catch.taken.is_empty();
                     for (taken, holding) in catch.taken.into_iter().zip(holdings) {
                         inner.metrics.taken.add_one();
-                        inner.clone().go_on(taken, tenure.clone()).await;
+                        inner.clone().go_on(taken, tenure.clone(), None).await;
                         // The turn has entered the run by itself.
                         drop(holding);
                     }
@@ -180,6 +185,35 @@ pub async fn keep_taking(inner: Arc<Inner>) {
     }
 }
 
+/// Takes one run that was taken before without progress, unless this process holds one already.
+async fn take_suspect(inner: &Arc<Inner>, taker: &mut Taker) -> bool {
+    let Some(alone) = inner.stuck.alone() else {
+        return false;
+    };
+    let tenure = inner.tenure();
+    let no_comparison = inner.holdings.taking().await;
+    match within_patience(taker.take_suspect(tenure.session)).await {
+        Ok(Some(taken)) => {
+            let _holding = inner.holdings.carry(tenure.session, taken.run);
+            drop(no_comparison);
+            inner.metrics.taken.add_one();
+            inner.clone().go_on(taken, tenure, Some(alone)).await;
+            true
+        }
+        Ok(None) => false,
+        Err(error) => {
+            drop(no_comparison);
+            tracing::warn!(error, "a run without progress could not be taken");
+            taker.recover_link().await;
+            inner.holdings.ask();
+            false
+        }
+    }
+}
+
+/// How often a process looks for runs that were taken before without progress.
+const SUSPECTS_EVERY: Duration = Duration::from_millis(200);
+
 /// How long a take and what is loaded with it may stay unanswered. The server's own limit is
 /// shorter, so this is a connection that is dead without having said so.
 const TAKE_PATIENCE: Duration = Duration::from_secs(20);
@@ -191,8 +225,9 @@ async fn take_batch(
     tenure: &Tenure,
     room: usize,
 ) -> Result<(Catch, Vec<Holding>), String> {
+    let counts = inner.stuck.alone().is_some();
     let _no_comparison = inner.holdings.taking().await;
-    let mut catch = within_patience(taker.take(tenure.session, room)).await?;
+    let mut catch = within_patience(taker.take(tenure.session, room, counts)).await?;
     if catch.taken.is_empty() && inner.catalogue.has_flows_that_give_way() {
         // Runs that let others go first, now that there are none.
         let early = taker.take_early(tenure.session, room, HEAD_START_SECS_MAX);
@@ -278,12 +313,13 @@ impl Engine {
         drop(taker);
         let (taken, now) = taken.ok_or(TakeError::Busy)?;
         inner.clock.set(now);
-        let lease = (run, taken.epoch);
-        Turn::load(inner.clone(), taken, tenure, permit)
-            .await
-            .map_err(|reason| {
-                inner.hand_back(lease, session, Cause::Trouble);
-                TakeError::Unavailable(reason)
-            })
+        match inner.load(taken, tenure, permit).await {
+            Ok(turn) => Ok(turn),
+            Err(unloaded) => {
+                let reason = unloaded.reason();
+                inner.put_off(unloaded).await;
+                Err(TakeError::Unavailable(reason))
+            }
+        }
     }
 }

@@ -52,6 +52,7 @@ pub mod retain;
 pub mod schedule;
 mod secret;
 pub mod settle;
+mod stuck;
 pub mod subscriptions;
 pub mod tasks;
 pub mod turn;

@@ -11,7 +11,9 @@ use jiff::civil::Date;
 use semel_flow::Flow;
 use semel_model::RunId;
 use semel_model::event::Event;
+use semel_store::ReadError;
 use semel_store::journal::{self, Line};
+use serde_json::error::Category;
 
 use crate::engine::Inner;
 use crate::fold::RunState;
@@ -40,20 +42,51 @@ impl Lineage {
     }
 }
 
+/// Why what is true of a run cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// The database gave no answer.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It was written by a newer version of Semel: another server may be able to read it.
+    #[error("{0}, which this version of Semel does not know")]
+    Newer(String),
+    /// It cannot be read.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<ReadError> for Unread {
+    fn from(error: ReadError) -> Self {
+        match error.refusal() {
+            Some(words) => Self::Damaged(words),
+            None => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// Reads the events of a row. What is JSON and none of our events was written by another version.
+fn read(line: &Line) -> Result<Vec<Event>, Unread> {
+    line.read().map_err(|error| {
+        let what = format!("row {} of its journal: {error}", line.seq);
+        match error.classify() {
+            Category::Data => Unread::Newer(what),
+            Category::Syntax | Category::Eof | Category::Io => Unread::Damaged(what),
+        }
+    })
+}
+
 /// What is true of a run, from its journal.
 pub(crate) fn fold<'a>(
     inner: &'a Inner,
     flow: &'a Flow,
     run: RunId,
     lines: &'a [Line],
-) -> BoxFuture<'a, Result<RunState, String>> {
+) -> BoxFuture<'a, Result<RunState, Unread>> {
     Box::pin(async move {
         let mut state = RunState::new(run);
         for (row, line) in lines.iter().enumerate() {
-            let events = line
-                .read()
-                .map_err(|error| format!("row {}: {error}", line.seq))?;
-            for event in events {
+            for event in read(line)? {
                 match (row, &event) {
                     (
                         0,
@@ -79,13 +112,11 @@ async fn knew(
     run: RunId,
     born: Date,
     seq: i32,
-) -> Result<Arc<RunState>, String> {
+) -> Result<Arc<RunState>, Unread> {
     if let Some(state) = inner.lineage.find(run, seq) {
         return Ok(state);
     }
-    let mut lines = journal::read(&inner.cell, born, run)
-        .await
-        .map_err(|error| format!("the run that it is a part of cannot be read: {error}"))?;
+    let mut lines = journal::read(&inner.cell, born, run).await?;
     lines.retain(|line| line.seq <= seq);
     let state = Arc::new(fold(inner, flow, run, &lines).await?);
     inner.lineage.keep(run, seq, &state);

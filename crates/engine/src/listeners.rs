@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::decide::{Sight, scope};
 use crate::engine::Engine;
-use crate::lineage;
+use crate::lineage::{self, Unread};
 use crate::outside::Outside;
 use crate::waits::CallbackError;
 
@@ -91,7 +91,12 @@ impl Engine {
         };
         let lines = journal::read(&inner.cell, born, run).await;
         let lines = lines.map_err(|error| error.to_string())?;
-        let state = lineage::fold(inner, &release.flow, run, &lines).await?;
+        let state = match lineage::fold(inner, &release.flow, run, &lines).await {
+            Ok(state) => state,
+            Err(Unread::Unavailable(reason)) => return Err(reason),
+            // It is stopped where it is taken; the event has other takers.
+            Err(Unread::Newer(_) | Unread::Damaged(_)) => return Ok(false),
+        };
         let step = state.step(&release.flow).map(|step| &step.action);
         let Some(Action::Wait(Wait::Event { matching, .. })) = step else {
             return Ok(false);

@@ -50,6 +50,10 @@ pub struct Metrics {
     pub recovered: Counter,
     /// Writes that a lost lease refused.
     pub fenced: Counter,
+    /// Writes whose values the database refused.
+    pub writes_refused: Counter,
+    /// Takes of runs that could not be read.
+    pub runs_unreadable: Counter,
     /// Transitions that were committed.
     pub transitions: Counter,
     /// Runs that succeeded.

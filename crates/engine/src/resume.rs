@@ -148,7 +148,7 @@ impl Engine {
         });
         turn.commit(Lease::Keep).await.map_err(|stop| match stop {
             Stop::Fenced => ResumeError::Busy,
-            Stop::Unsure(reason) => ResumeError::Unavailable(reason),
+            Stop::Unsure(reason) | Stop::Refused(reason) => ResumeError::Unavailable(reason),
         })?;
         self.inner.turns.spawn(turn.drive());
         Ok(())

@@ -16,7 +16,7 @@ use semel_flow::release::{Method, StepGuard};
 use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
-use semel_model::{Doubt, Fault, Guard, Outcome, RetryPolicy, Span};
+use semel_model::{Doubt, Fault, FaultKind, Guard, Outcome, RetryPolicy, Span};
 
 /// How long before the end of a destination's key window the last repeat may be sent: a request
 /// may be under way for as long as the longest timeout.
@@ -88,23 +88,22 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
 fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
     if effect.doubted() {
         // An earlier attempt may have happened: this refusal says nothing about that one.
-        match (effect.guard(), fault.code.as_str()) {
-            (Guard::Natural, "http-404" | "http-410") if bench.deletes() => return None,
+        match (effect.guard(), fault.kind) {
+            (Guard::Natural, FaultKind::Http(404 | 410)) if bench.deletes() => return None,
             // The first request with this key is still being worked on.
-            (Guard::Key, "http-409") => {
-                let doubt = Doubt {
-                    code: fault.code.clone(),
-                    message: fault.message.clone(),
-                    retry_after: fault.retry_after,
-                };
-                return Some(settle_doubt(bench, effect, doubt));
+            (Guard::Key, FaultKind::Http(409)) => {
+                return Some(settle_doubt(bench, effect, fault.to_doubt()));
             }
             // Inside the transaction the marker was looked for first: the earlier attempt had not
             // committed. A destination that honours keys would have given its first answer.
             (Guard::Transaction | Guard::Key, _) if fault.is_answer() => {}
             _ if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
-                let doubt = Doubt::new(fault.code.clone(), message);
+                let doubt = Doubt {
+                    message,
+                    retry_after: None,
+                    ..fault.to_doubt()
+                };
                 return Some(doubted(bench.step, doubt, Plan::Review));
             }
             _ => {}
@@ -118,7 +117,10 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
             .flatten(),
     };
     if delay.is_none() && fault.retryable && effect.doubted() {
-        let doubt = Doubt::new(fault.code.clone(), fault.message.clone());
+        let doubt = Doubt {
+            retry_after: None,
+            ..fault.to_doubt()
+        };
         return Some(doubted(bench.step, doubt, Plan::Review));
     }
     Some(Event::Failed {

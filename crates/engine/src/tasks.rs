@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use semel_model::task::State;
-use semel_model::{Doubt, EffectId, Fault, RunId, Span};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, RunId, Span};
 use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::evidence::{self, Late};
@@ -249,6 +249,7 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
         } => {
             let fault = Fault {
                 code: format!("task-{}", read_code(&code)?),
+                kind: FaultKind::Other,
                 message: bounded(&message),
                 retryable,
                 retry_after,

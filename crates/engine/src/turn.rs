@@ -43,17 +43,22 @@ mod load;
 mod notes;
 mod opening;
 mod reads;
+mod stuck;
 mod tell;
 mod views;
 mod world;
 mod write;
 
 pub(crate) use load::{Begun, Fresh};
-use notes::Notes;
+use notes::{Notes, Sent};
 pub(crate) use opening::Opening;
+pub(crate) use stuck::TAKES_MAX;
 
-/// How often a run may be taken without getting anywhere before it is kept away from the workers.
-const TAKES_MAX: i16 = 5;
+/// What becomes of the lease of a run that only an operator wakes.
+const PARKED: Lease = Lease::Return {
+    due_at: None,
+    stage: Stage::Parked,
+};
 
 /// One run in this process's hands.
 pub struct Turn {
@@ -86,6 +91,12 @@ pub struct Turn {
     notes: Notes,
     /// The answer of an effect that happened and is not on record yet.
     unrecorded: Option<Late>,
+    /// The attempt that was made since the last write.
+    sent: Option<Sent>,
+    /// Whether the record said that the run is quarantined when it was taken.
+    quarantined: bool,
+    /// Held while the run is one that was taken before without progress.
+    suspect: Option<OwnedSemaphorePermit>,
     /// Whether the lease was given back or lost, so that nothing is left to hand back.
     settled: bool,
     /// Whether something else changed the run before its last write.
@@ -99,20 +110,17 @@ pub enum Stop {
     Fenced,
     /// The database did not take the write, or this process does not know what it wrote.
     Unsure(String),
+    /// The database refuses the values that the run wants to write; nothing was written.
+    Refused(String),
 }
 
 impl Turn {
     /// Carries the run on until it ends, sleeps or is lost.
     pub(crate) async fn drive(mut self) {
-        let gone = if self.takes > TAKES_MAX {
-            let message = format!("taken {} times without progress", self.takes);
-            self.park(
-                Reason::Quarantined,
-                Fault::permanent("no-progress", message),
-            )
-            .await
-        } else {
-            self.go().await
+        let gone = match self.stuck() {
+            Some(fault) => self.park(Reason::Quarantined, fault).await,
+            None if self.stays_quarantined() => self.commit(PARKED).await,
+            None => self.go().await,
         };
         if let Err(stop) = gone {
             self.stopped(stop).await;
@@ -130,6 +138,9 @@ impl Turn {
         loop {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
+            }
+            if let Some(fault) = self.too_long() {
+                return self.park(Reason::Quarantined, fault).await;
             }
             let linked = self.inner.linked(&self.release);
             // Taken out meanwhile: the sight borrows everything else of the turn.
@@ -210,6 +221,12 @@ impl Turn {
         self.notes.add(&self.release.flow, self.run, event);
     }
 
+    /// The run was taken before without progress: it is held alone until it makes some.
+    pub(crate) fn suspected(mut self, suspect: Option<OwnedSemaphorePermit>) -> Self {
+        self.suspect = suspect;
+        self
+    }
+
     /// Takes that came to nothing do not count any more: a person lets the run go on.
     pub(crate) fn forgive(&mut self) {
         self.takes = 0;
@@ -227,11 +244,7 @@ impl Turn {
             self.notes
                 .add(&self.release.flow, self.run, Event::Parked { fault });
         }
-        self.commit(Lease::Return {
-            due_at: None,
-            stage: Stage::Parked,
-        })
-        .await
+        self.commit(PARKED).await
     }
 
     /// Where the run stands.
@@ -288,7 +301,10 @@ pub(crate) fn end_state(state: EndState) -> semel_model::run::State {
     }
 }
 
-/// The database did not answer: whether anything was written is not known.
+/// The database did not answer, so that whether anything was written is not known; or it refuses.
 fn unsure(error: ReadError) -> Stop {
-    Stop::Unsure(error.to_string())
+    match error.refusal() {
+        Some(words) => Stop::Refused(words),
+        None => Stop::Unsure(error.to_string()),
+    }
 }

@@ -12,6 +12,14 @@ use serde_json::{Map, Number, Value};
 /// How deep a payload may nest.
 pub const JSON_DEPTH_MAX: usize = 64;
 
+/// How deep a result may nest: what a destination, a model or a list of parts gave. JSON readers
+/// stop at 128 levels, and a result stands some levels deeper in the journal, from where it must be
+/// read back.
+pub const RESULT_DEPTH_MAX: usize = 100;
+
+/// How much of a value that nests too deep is kept as text.
+const TOO_DEEP_CHARS_MAX: usize = 64 * 1024;
+
 const EXACT_MAX: u64 = 1 << 53;
 
 /// The text is not JSON that can be fingerprinted.
@@ -32,12 +40,69 @@ pub fn parse_strict(text: &[u8]) -> Result<Value, StrictError> {
     Ok(value.0)
 }
 
-fn depth(value: &Value) -> usize {
-    // serde_json stops at 128 levels by itself, so this recursion is bounded.
+/// How deep a value nests. No value that was read or worked out is deep enough to make this
+/// recursion dangerous: readers stop at 128 levels.
+pub fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Whether a value nests too deep to be read back as a result.
+pub fn is_too_deep(value: &Value) -> bool {
+    depth(value) > RESULT_DEPTH_MAX
+}
+
+/// The value itself, or `{too_deep, text}` with its JSON text where it nests too deep to be read
+/// back. What happened has a result that can be read, whatever the destination answered.
+pub fn readable(value: Value) -> Value {
+    if !is_too_deep(&value) {
+        return value;
+    }
+    unreadable(&value.to_string())
+}
+
+/// Reads a value that was stored as JSON. What cannot be read because it nests too deep is told as
+/// its text, so that one value never stops whoever reads many.
+pub fn read_back(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(_) => unreadable(text),
+    }
+}
+
+fn unreadable(text: &str) -> Value {
+    let text: String = text.chars().take(TOO_DEEP_CHARS_MAX).collect();
+    let members = [("too_deep", Value::Bool(true)), ("text", text.into())];
+    let members = members.map(|(name, value)| (name.to_owned(), value));
+    Value::Object(members.into_iter().collect())
+}
+
+/// Whether two values are the same to an author: spelling, the order of members and the format of
+/// numbers do not count. Whole numbers are compared exactly, however large they are.
+pub fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let found = |(name, one)| other.get(name).is_some_and(|other| same(one, other));
+            one.len() == other.len() && one.iter().all(found)
+        }
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64()
+        }
+        (
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_),
+            _,
+        ) => one == other,
     }
 }
 
@@ -121,4 +186,41 @@ fn exact<E: serde::de::Error>(magnitude: u64) -> Result<(), E> {
         return Err(E::custom("an integer beyond 2^53: send it as a string"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_kept_as_text() {
+        assert_eq!(readable(nested(100)), nested(100));
+
+        let cut = readable(nested(101));
+
+        assert_eq!(cut["too_deep"], json!(true));
+        assert!(cut["text"].as_str().unwrap().starts_with("[[[["));
+        assert!(parse_strict(nested(64).to_string().as_bytes()).is_ok());
+        assert!(parse_strict(nested(65).to_string().as_bytes()).is_err());
+    }
+
+    #[test]
+    fn values_are_compared_as_an_author_sees_them() {
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+
+        assert!(same(
+            &read(r#"{"a":1,"b":[2]}"#),
+            &read(r#"{"b":[2.0],"a":1.0}"#)
+        ));
+        assert!(!same(&read("[1]"), &read("[1,1]")));
+        assert!(!same(&read(r#"{"a":1}"#), &read(r#"{"b":1}"#)));
+        assert!(!same(&read("9007199254740993"), &read("9007199254740992")));
+        assert!(same(&json!("a\u{0}b"), &json!("a\u{0}b")));
+    }
 }

@@ -27,6 +27,7 @@ pub mod run;
 pub mod secret;
 pub mod slot;
 pub mod span;
+pub mod storable;
 pub mod task;
 pub mod trigger;
 pub mod version;
@@ -42,7 +43,7 @@ pub use id::{
 };
 pub use key::Key;
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
-pub use outcome::{Doubt, Fault, Outcome, Receipt};
+pub use outcome::{Doubt, Fault, FaultKind, Outcome, Receipt};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use secret::SecretText;

@@ -39,11 +39,49 @@ impl Receipt {
     }
 }
 
+/// What decisions may go by. A code is for people and may hold a destination's or a worker's own
+/// word, so no decision reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// Nothing that a decision depends on.
+    #[default]
+    Other,
+    /// The limits of the connection held the attempt back: nothing was tried.
+    HeldBack,
+    /// This side's doing: it says nothing about the destination.
+    Ours,
+    /// The destination answered with this HTTP status.
+    Http(u16),
+    /// The destination's database refused the statement, or its effect was rolled back.
+    Sql,
+    /// A worker answered.
+    Worker,
+    /// No worker had taken the task.
+    Untaken,
+    /// The destination looked for the command's marker, and there is none.
+    MarkerAbsent,
+    /// The command was begun before and still runs.
+    StillRunning,
+    /// The connection is of a kind that the call cannot use.
+    Unfit,
+}
+
+impl FaultKind {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
+}
+
 /// Why something is known not to have happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// A stable word for the kind of failure, e.g. `refused` or `http-404`.
     pub code: String,
+    /// What decisions go by.
+    #[serde(default, skip_serializing_if = "FaultKind::is_other")]
+    pub kind: FaultKind,
     /// What happened, for people.
     pub message: String,
     /// Whether trying again may help.
@@ -58,6 +96,9 @@ pub struct Fault {
 pub struct Doubt {
     /// A stable word for the kind of doubt, e.g. `no-answer` or `http-503`.
     pub code: String,
+    /// What decisions go by.
+    #[serde(default, skip_serializing_if = "FaultKind::is_other")]
+    pub kind: FaultKind,
     /// What was seen, for people.
     pub message: String,
     /// How long the destination asked us to stay away.
@@ -70,6 +111,7 @@ impl Fault {
     pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
+            kind: FaultKind::Other,
             message: message.into(),
             retryable: false,
             retry_after: None,
@@ -80,6 +122,7 @@ impl Fault {
     pub fn passing(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
+            kind: FaultKind::Other,
             message: message.into(),
             retryable: true,
             retry_after: None,
@@ -88,24 +131,44 @@ impl Fault {
 }
 
 impl Fault {
+    /// The same fault, of a kind that decisions go by.
+    #[must_use]
+    pub fn of(self, kind: FaultKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// Whether the destination's own limits held it back: nothing was tried, and no attempt is used
     /// up.
     #[must_use]
     pub fn is_held_back(&self) -> bool {
-        matches!(
-            self.code.as_str(),
-            "destination-busy" | "destination-paused"
-        )
+        self.kind == FaultKind::HeldBack
     }
 
     /// Whether it is what the destination answered, and not something that was found out before
     /// anything was sent.
     #[must_use]
     pub fn is_answer(&self) -> bool {
-        self.code.starts_with("http-")
-            || self.code.starts_with("sql-")
-            || self.code == "rows-unexpected"
-            || (self.code.starts_with("task-") && self.code != "task-timed-out")
+        match self.kind {
+            FaultKind::Http(_) | FaultKind::Sql | FaultKind::Worker => true,
+            FaultKind::Other
+            | FaultKind::HeldBack
+            | FaultKind::Ours
+            | FaultKind::Untaken
+            | FaultKind::MarkerAbsent
+            | FaultKind::StillRunning
+            | FaultKind::Unfit => false,
+        }
+    }
+
+    /// The same in doubt: an attempt before it may have happened.
+    #[must_use]
+    pub fn to_doubt(&self) -> Doubt {
+        Doubt {
+            code: self.code.clone(),
+            kind: self.kind,
+            message: self.message.clone(),
+            retry_after: self.retry_after,
+        }
     }
 }
 
@@ -114,6 +177,7 @@ impl Doubt {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
+            kind: FaultKind::Other,
             message: message.into(),
             retry_after: None,
         }

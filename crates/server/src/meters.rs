@@ -102,7 +102,7 @@ fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 26] = [
+    let counters: [(&str, &str, &Counter); 28] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -154,6 +154,16 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "fenced",
             "Writes that a lost lease refused",
             &metrics.fenced,
+        ),
+        (
+            "writes_refused",
+            "Writes whose values the database refused",
+            &metrics.writes_refused,
+        ),
+        (
+            "runs_unreadable",
+            "Takes of runs that could not be read",
+            &metrics.runs_unreadable,
         ),
         ("transitions", "Transitions committed", &metrics.transitions),
         (

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use semel_model::connection::{PostgresTarget, Target};
 use semel_model::request::DbRequest;
-use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, Receipt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -192,7 +192,7 @@ impl DbCaller {
             Ok(())
         } else {
             let message = "the lease ran out before anything was committed";
-            Err(Fault::passing("lease-lost", message))
+            Err(Fault::passing("lease-lost", message).of(FaultKind::Ours))
         }
     }
 }
@@ -216,7 +216,7 @@ fn expect_rows(request: &DbRequest, result: &Value) -> Result<(), Fault> {
             let message = format!(
                 "the statement met {met} rows and was to meet {expected}: it was rolled back"
             );
-            Err(Fault::permanent("rows-unexpected", message))
+            Err(Fault::permanent("rows-unexpected", message).of(FaultKind::Sql))
         }
         Some(_) | None => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-use semel_model::{Connection, Fault, SecretText};
+use semel_model::{Connection, Fault, FaultKind, SecretText};
 
 use crate::redact::Redactor;
 
@@ -93,7 +93,7 @@ impl Destination {
                 "the connection `{}` needs the secret `{name}`, and it is not set: semel secret set {name}",
                 self.name
             );
-            Fault::passing("secret-missing", message)
+            Fault::passing("secret-missing", message).of(FaultKind::Ours)
         })
     }
 
@@ -110,6 +110,6 @@ impl Destination {
             "the connection `{}` is of the kind {kind}, which `{step}` cannot use",
             self.name
         );
-        Fault::permanent("connection-unfit", message)
+        Fault::permanent("connection-unfit", message).of(FaultKind::Unfit)
     }
 }

@@ -17,7 +17,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Client, Method, StatusCode};
 use semel_model::connection::Target;
 use semel_model::request::HttpRequest;
-use semel_model::{Doubt, EffectId, Fault, Outcome, SecretText};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, SecretText};
 use tokio::time::Instant;
 use url::Url;
 
@@ -378,7 +378,7 @@ fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
 }
 
 fn lease_lost() -> Fault {
-    Fault::passing("lease-lost", "the lease ran out before sending")
+    Fault::passing("lease-lost", "the lease ran out before sending").of(FaultKind::Ours)
 }
 
 fn no_destination(name: &str) -> Fault {

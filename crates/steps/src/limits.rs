@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use semel_model::{Fault, Outcome, Span, connection};
+use semel_model::{Fault, FaultKind, Outcome, Span, connection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -178,6 +178,7 @@ fn busy(lane: &Lane, retry_after: Span) -> Fault {
         lane.name
     );
     Fault {
+        kind: FaultKind::HeldBack,
         retry_after: Some(retry_after),
         ..Fault::passing("destination-busy", message)
     }
@@ -190,6 +191,7 @@ fn paused(lane: &Lane, wait: Duration) -> Fault {
     );
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     Fault {
+        kind: FaultKind::HeldBack,
         retry_after: Some(Span::from_millis(wait_ms.max(1))),
         ..Fault::passing("destination-paused", message)
     }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
-use semel_model::{Fault, Resource, ResourceRef};
+use semel_model::{Fault, FaultKind, Resource, ResourceRef};
 
 /// Keeps bytes and gives them back.
 pub trait ResourceStore: Debug + Send + Sync {
@@ -152,7 +152,8 @@ impl KeepError {
             Self::Source(error) => Fault::passing("source-broken", format!("{self}: {error}")),
             Self::Off => resources_off(),
             Self::Store(error) => {
-                Fault::passing("resources-unreachable", format!("{self}: {error}"))
+                let message = format!("{self}: {error}");
+                Fault::passing("resources-unreachable", message).of(FaultKind::Ours)
             }
         }
     }
@@ -190,7 +191,7 @@ impl ResourceStore for NoResources {
 #[must_use]
 pub fn resource_missing(resource: ResourceRef) -> Fault {
     let message = format!("there is no {resource}: it was never kept here, or its time is over");
-    Fault::permanent("resource-missing", message)
+    Fault::permanent("resource-missing", message).of(FaultKind::Ours)
 }
 
 /// The server has nowhere to keep large outputs.
@@ -200,4 +201,5 @@ pub fn resources_off() -> Fault {
         "resources-off",
         "this server keeps no large outputs: an operator can set `serve.resources` to a folder or to s3://BUCKET/PREFIX",
     )
+    .of(FaultKind::Ours)
 }

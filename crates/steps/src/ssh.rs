@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use semel_model::connection::{SshTarget, Target};
 use semel_model::request::SshRequest;
-use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, Receipt};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -159,7 +159,7 @@ impl SshCaller {
             Ok(())
         } else {
             let message = "the lease ran out before the command was sent";
-            Err(Fault::passing("lease-lost", message))
+            Err(Fault::passing("lease-lost", message).of(FaultKind::Ours))
         }
     }
 }
@@ -232,14 +232,16 @@ fn read_probe(end: End) -> Outcome {
         End::Killed(signal) => unheard(format!("the probe was ended by SIG{signal}")),
         End::Exited(heard) => match marker::read(&heard) {
             Said::Done(finished) => finished.outcome(),
-            Said::Absent => Outcome::Failed(Fault::permanent(
-                "marker-absent",
-                "the command was never begun there",
-            )),
-            Said::Running => Outcome::Failed(Fault::passing(
-                "still-running",
-                "the command was begun and is still running",
-            )),
+            Said::Absent => {
+                let message = "the command was never begun there";
+                let fault = Fault::permanent("marker-absent", message);
+                Outcome::Failed(fault.of(FaultKind::MarkerAbsent))
+            }
+            Said::Running => {
+                let message = "the command was begun and is still running";
+                let fault = Fault::passing("still-running", message);
+                Outcome::Failed(fault.of(FaultKind::StillRunning))
+            }
             Said::Lost => lost(),
             Said::Broken(why) => unheard(why),
             Said::Started(_) | Said::Nothing => unheard(format!(

@@ -10,6 +10,9 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::link::{Trouble, trouble};
+use crate::writer::describe;
+
 /// How many connections serve reads, besides the writers' own.
 const READ_CONNECTIONS_MAX: usize = 8;
 
@@ -107,6 +110,17 @@ pub enum ReadError {
     /// The statement failed.
     #[error("the database refused a statement")]
     Database(#[from] tokio_postgres::Error),
+}
+
+impl ReadError {
+    /// The server's words, where it refuses the values of the statement: asking again would not
+    /// help.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Database(error) if trouble(error) == Trouble::Refused => Some(describe(error)),
+            Self::Database(_) | Self::Unreachable(_) => None,
+        }
+    }
 }
 
 impl Cell {

@@ -1,9 +1,12 @@
 //! The `effects` table: the ledger.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::effect::State;
 use semel_model::event::Event;
+use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -103,7 +106,7 @@ pub(crate) struct Rows<'a> {
     guards: Vec<&'static str>,
     states: Vec<&'static str>,
     attempts: Vec<i32>,
-    external_ids: Vec<Option<&'a str>>,
+    external_ids: Vec<Option<Cow<'a, str>>>,
     notes: Vec<Option<&'a str>>,
 }
 
@@ -137,7 +140,8 @@ impl<'a> Rows<'a> {
         self.states.push(state.as_str());
         self.attempts
             .push(i32::try_from(change.attempt).unwrap_or(i32::MAX));
-        self.external_ids.push(change.external_id.as_deref());
+        let external_id = change.external_id.as_deref();
+        self.external_ids.push(external_id.map(indexed));
         self.notes.push(note);
     }
 
@@ -247,6 +251,7 @@ pub async fn list_of_external_id(
 ) -> Result<Vec<EffectView>, ReadError> {
     let (state, limit) = (state.map(State::as_str), i64::from(limit));
     let client = cell.reader().await?;
+    let external_id = indexed(external_id);
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &external_id, &state, &limit];
     let rows = client.query(LIST_OF_EXTERNAL_ID, &values).await?;
     Ok(rows.iter().map(read_view).collect())

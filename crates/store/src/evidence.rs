@@ -3,8 +3,9 @@
 //! Nothing fences them, because they change nothing by themselves: the next holder of the run may
 //! read them to turn doubt into done.
 
-use semel_model::{EffectId, RunId};
+use semel_model::{EffectId, RunId, json};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
@@ -66,10 +67,9 @@ pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result
 }
 
 pub(crate) fn read_late(row: &Row) -> Late {
-    let Json(response) = row.get(3);
     Late {
         effect: EffectId::from_uuid(row.get(1)),
         attempt: row.get(2),
-        response,
+        response: json::read_back(row.get::<_, Json<Box<RawValue>>>(3).0.get()),
     }
 }

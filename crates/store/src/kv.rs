@@ -7,12 +7,14 @@
 use jiff::Timestamp;
 use semel_model::effect::Witness;
 use semel_model::event::Event;
+use semel_model::json::{self, same};
 use semel_model::kv::{Operation, Verb};
 use semel_model::{Fault, Slot};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio_postgres::Error;
 use tokio_postgres::types::{Json, ToSql};
+use tokio_postgres::{Error, Row};
 
 use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
@@ -55,12 +57,19 @@ pub(crate) const SET_IF_ABSENT: &str = "
      WHERE kv.expires_at <= moment()
  RETURNING 1";
 
-/// What is there is compared as a value: the order of a map's members does not count.
-pub(crate) const SET_IF_EQUAL: &str = "
+/// What is there, held until the commit. It is compared here and not there: `jsonb` does not take
+/// every value that `json` keeps.
+pub(crate) const HOLD: &str = "
+    SELECT value FROM kv
+     WHERE slot = $1 AND namespace_id = $2 AND entry = $3
+       AND (expires_at IS NULL OR expires_at > moment())
+       FOR UPDATE";
+
+/// Sets an entry that is held.
+pub(crate) const SET_HELD: &str = "
     UPDATE kv
        SET value = $4, expires_at = moment() + make_interval(secs => $5), version = version + 1
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
-       AND (expires_at IS NULL OR expires_at > moment()) AND value::jsonb = $6::json::jsonb
  RETURNING 1";
 
 pub(crate) const READ: &str = "
@@ -68,7 +77,7 @@ pub(crate) const READ: &str = "
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, SET_IF_EQUAL, READ];
+pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
 
 /// The largest amount that one operation may add.
 pub const ADD_MAX: i64 = 1 << 50;
@@ -197,25 +206,24 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
         } => {
             let ttl = ttl.map(seconds);
             let value = Json(value);
-            let mut values: Vec<&(dyn ToSql + Sync)> = vec![&slot, namespace, entry, &value, &ttl];
-            let expected = expect.as_ref().filter(|expect| !expect.is_null()).map(Json);
-            let text = match &expected {
+            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &value, &ttl];
+            let place: [&(dyn ToSql + Sync); 3] = [&slot, namespace, entry];
+            let text = match expect.as_ref().filter(|expect| !expect.is_null()) {
                 Some(expected) => {
-                    values.push(expected);
-                    SET_IF_EQUAL
+                    let row = client.query_opt(ready.statement(HOLD), &place).await?;
+                    let is_there = |row: Row| same(&read_value(&row), expected);
+                    row.is_some_and(is_there).then_some(SET_HELD)
                 }
                 // Nothing is expected, so nothing may be there.
-                None => SET_IF_ABSENT,
+                None => Some(SET_IF_ABSENT),
             };
-            let set = client
-                .query_opt(ready.statement(text), &values)
-                .await?
-                .is_some();
-            let row = client
-                .query_opt(ready.statement(READ), &[&slot, namespace, entry])
-                .await?;
-            let Json(held): Json<Value> = row.map_or(Json(Value::Null), |row| row.get(0));
-            Ok(json!({ "set": set, "value": held }))
+            let set = match text {
+                Some(text) => client.query_opt(ready.statement(text), &values).await?,
+                None => None,
+            };
+            let row = client.query_opt(ready.statement(READ), &place).await?;
+            let held = row.map_or(Value::Null, |row| read_value(&row));
+            Ok(json!({ "set": set.is_some(), "value": held }))
         }
         Verb::Lock { lease } => {
             let (run, lease) = (item.run.as_uuid(), seconds(*lease));
@@ -260,8 +268,12 @@ pub async fn get(cell: &Cell, namespace_id: i32, entry: &str) -> Result<Value, R
     let row = client
         .query_opt(&statement, &[&slot, &namespace_id, &entry])
         .await?;
-    let Json(value): Json<Value> = row.map_or(Json(Value::Null), |row| row.get(0));
-    Ok(value)
+    Ok(row.map_or(Value::Null, |row| read_value(&row)))
+}
+
+/// The value of an entry. One that nests too deep to be read is told as its text.
+fn read_value(row: &Row) -> Value {
+    json::read_back(row.get::<_, Json<Box<RawValue>>>(0).0.get())
 }
 
 /// The slot of an entry or a lock.

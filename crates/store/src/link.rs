@@ -32,7 +32,7 @@ pub(crate) enum Trouble {
     Unknown,
     /// The server asks to try again (deadlock, lock or statement timeout); nothing was written.
     Again,
-    /// The statement itself is refused; trying again would not help.
+    /// The values are refused; trying again would not help.
     Refused,
 }
 
@@ -127,15 +127,18 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
         {
             Trouble::Again
         }
-        // Class 57 is the operator's doing (shutdown, crash), 08 the connection's, 53 resources,
-        // 25P03 the session's own time limit: in each the transaction's end is not known to us.
-        Some(code)
-            if ["57", "08", "53", "25", "58"]
-                .iter()
-                .any(|class| code.code().starts_with(class)) =>
-        {
+        Some(code) if PASSING.iter().any(|class| code.code().starts_with(class)) => {
             Trouble::Unknown
         }
         Some(_) => Trouble::Refused,
     }
 }
+
+/// Classes of SQLSTATE that speak of the moment, the session or the schema, and never of the values.
+/// 57 is the operator's doing (shutdown, crash), 08 the connection's, 53 resources, 58 the system's,
+/// 25 the session's own time limit, 40 a conflict whose end may not be known. 0A, 26 and 42 are
+/// statements that no longer fit the session or the schema (a migration under way, a plan that was
+/// prepared before it), 28, 3D and 3F whom and what the session is for: another connection may do.
+const PASSING: [&str; 12] = [
+    "57", "08", "53", "25", "58", "40", "0A", "26", "28", "3D", "3F", "42",
+];

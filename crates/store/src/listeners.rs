@@ -1,5 +1,8 @@
 //! The `listeners` table: open waits for events, by what tells the right event from others.
 
+use std::borrow::Cow;
+
+use semel_model::storable::indexed;
 use semel_model::{RunId, WaitId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -56,7 +59,7 @@ pub(crate) struct Rows<'a> {
     namespaces: Vec<i32>,
     events: Vec<&'a str>,
     paths: Vec<&'a str>,
-    values: Vec<&'a str>,
+    values: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Rows<'a> {
@@ -66,7 +69,7 @@ impl<'a> Rows<'a> {
         self.namespaces.push(item.namespace_id);
         self.events.push(&topic.event);
         self.paths.push(&topic.path);
-        self.values.push(&topic.value);
+        self.values.push(indexed(&topic.value));
     }
 
     pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
@@ -100,11 +103,12 @@ pub async fn find(
     limit: i64,
 ) -> Result<Vec<(WaitId, RunId)>, ReadError> {
     let after = after.map(|wait| *wait.as_uuid());
+    let value = indexed(&topic.value);
     let values: [&(dyn ToSql + Sync); 6] = [
         &namespace_id,
         &topic.event,
         &topic.path,
-        &topic.value,
+        &value,
         &after,
         &limit,
     ];

@@ -6,10 +6,12 @@
 mod call;
 mod lost;
 mod returned;
+mod stuck;
 
-pub use call::{give_head_start, summon};
+pub use call::{ask_cancel, give_head_start, summon, wake};
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{Cause, Held, list_held_besides, return_runs};
+pub use stuck::{defer, quarantine};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,19 +30,21 @@ use crate::link::{Link, Ready};
 use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
 
-/// By the place of the row, not by its identity: the index of a million sleepers is deep.
+/// By the place of the row, not by its identity: the index of a million sleepers is deep. What was
+/// taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds such
+/// a run, so that its neighbours are not charged for what it may do to the process.
 const TAKE: &str = "/* commits alone: take */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
-         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
+         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment()) AND q.takes < 2
            AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
          ORDER BY q.due_at
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + 1
+       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + $3
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
 
@@ -49,7 +53,7 @@ const TAKE_EARLY: &str = "/* commits alone: take early */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
-         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1
+         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1 AND q.takes < 2
            AND q.due_at > (SELECT moment())
            AND q.due_at <= (SELECT moment()) + make_interval(secs => $3)
            AND EXISTS (SELECT 1 FROM sessions
@@ -74,10 +78,10 @@ const TAKE_ONE: &str = "/* commits alone: take one */
 const NEXT_DUE: &str = "
     SELECT extract(epoch FROM min(due_at) - moment())::float8
       FROM queue
-     WHERE holder IS NULL AND due_at < 'infinity'";
+     WHERE holder IS NULL AND due_at < 'infinity' AND takes < 2";
 
 const ABOUT: &str = "
-    SELECT r.id, r.namespace_id, r.release_id, r.key
+    SELECT r.id, r.namespace_id, r.release_id, r.key, r.state = 'quarantined'
       FROM unnest($1::uuid[]) AS t (id)
       JOIN runs r ON r.id = t.id";
 
@@ -89,16 +93,6 @@ const SLEEP_ON: &str = "/* commits alone: sleep on */
                          ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder = $3";
 
-const CANCEL: &str = "/* commits alone: cancel */
-    UPDATE queue q
-       SET cancel = true,
-           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
-      FROM runs r
-     WHERE q.run_id = $1 AND r.id = q.run_id AND r.namespace_id = $2";
-
-const WAKE: &str = "/* commits alone: wake */
-    UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
-
 const DEPTH: &str = "
     SELECT count(*) FILTER (WHERE holder IS NOT NULL),
            count(*) FILTER (WHERE holder IS NULL AND due_at <= moment())
@@ -109,6 +103,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
     TAKE_EARLY,
     TAKE_ONE,
+    stuck::TAKE_SUSPECT,
+    stuck::DEFER,
+    stuck::QUARANTINE,
     NEXT_DUE,
     ABOUT,
     lost::RECOVER,
@@ -116,8 +113,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     returned::RETURN,
     returned::HELD_BESIDES,
     SLEEP_ON,
-    CANCEL,
-    WAKE,
+    call::CANCEL,
+    call::WAKE,
     call::SUMMON,
     call::HEAD_START,
     DEPTH,
@@ -141,6 +138,8 @@ pub struct Taken {
     pub cancel: bool,
     /// The partition of its journal and effects.
     pub born: Date,
+    /// Whether the record says that it is quarantined.
+    pub quarantined: bool,
     /// Whose it is.
     pub namespace_id: i32,
     /// The release that it started on.
@@ -179,14 +178,20 @@ impl Taker {
         }
     }
 
-    /// Takes up to `limit` runs that are due, and loads them.
-    pub async fn take(&mut self, session: SessionId, limit: usize) -> Result<Catch, Error> {
+    /// Takes up to `limit` runs that are due, and loads them. Their takes are counted where
+    /// `counts` says so.
+    pub async fn take(
+        &mut self,
+        session: SessionId,
+        limit: usize,
+        counts: bool,
+    ) -> Result<Catch, Error> {
         let limit = limit.min(TAKE_MAX) as i64;
+        let charge = i16::from(counts);
         let ready = self.prepared().await?;
+        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &charge];
         let (rows, due) = try_join(
-            ready
-                .client
-                .query(ready.statement(TAKE), &[session.as_uuid(), &limit]),
+            ready.client.query(ready.statement(TAKE), &values),
             ready.client.query_one(ready.statement(NEXT_DUE), &[]),
         )
         .await?;
@@ -324,6 +329,7 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         takes: row.get(3),
         cancel: row.get(4),
         born: row.get(5),
+        quarantined: about.get(4),
         namespace_id: about.get(1),
         release_id: about.get(2),
         key,
@@ -362,22 +368,6 @@ pub async fn sleep_on(
     tx.execute(heard, &[&ids]).await?;
     tx.commit().await?;
     Ok(slept)
-}
-
-/// Asks for a run's end. False when it has ended, or is none of this namespace's.
-pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bool, ReadError> {
-    let asked = cell
-        .reader()
-        .await?
-        .execute(CANCEL, &[run.as_uuid(), &namespace_id])
-        .await?;
-    Ok(asked == 1)
-}
-
-/// Makes a run due now, unless somebody holds it.
-pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
-    cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
-    Ok(())
 }
 
 /// How many runs are held, and how many are due and wait for a worker.

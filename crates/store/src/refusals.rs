@@ -1,5 +1,7 @@
 //! The `refusals` table: deliveries whose key could not be told.
 
+use semel_model::storable::without_zero;
+
 use crate::cell::{Cell, ReadError};
 
 const APPEND: &str = "
@@ -15,6 +17,8 @@ pub async fn append(
     code: &str,
     message: &str,
 ) -> Result<(), ReadError> {
+    // It may quote what was sent.
+    let message = without_zero(message);
     let client = cell.reader().await?;
     client
         .execute(APPEND, &[&namespace_id, &flow, &code, &message])

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::wait::State;
-use semel_model::{RunId, Slot, WaitId};
+use semel_model::{RunId, Slot, WaitId, json};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_postgres::types::Json;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -112,10 +113,9 @@ pub struct Answer {
 }
 
 pub(crate) fn read_answer(row: &Row) -> Answer {
-    let Json(payload) = row.get(2);
     Answer {
         wait: WaitId::from_uuid(row.get(1)),
-        payload,
+        payload: json::read_back(row.get::<_, Json<Box<RawValue>>>(2).0.get()),
     }
 }
 

@@ -4,7 +4,7 @@ use semel_flow::release::{Ask, Probe};
 use semel_flow::{EvalError, Scope, Step};
 use semel_model::effect::Witness;
 use semel_model::event::Event;
-use semel_model::{Fault, Receipt};
+use semel_model::{Fault, Receipt, json};
 use serde_json::Value;
 
 /// What an effect that happened gives, by the destination's answer.
@@ -19,8 +19,20 @@ pub fn confirmed(step: &Step, response: &Value, by: Witness) -> Event {
 
 /// What a read gives. Nothing happened, so an expression that fails on the answer is a fault.
 pub fn read_result(step: &Step, receipt: &Receipt) -> Result<Value, Fault> {
-    step.result_of(&Scope::new().with("response", &receipt.response))
-        .map_err(|error| Fault::permanent(error.code(), error.to_string()))
+    let too_deep = || {
+        let message = "the answer nests deeper than 100 levels";
+        Fault::permanent("answer-too-deep", message)
+    };
+    if receipt.response["too_deep"] == true {
+        return Err(too_deep());
+    }
+    let result = step
+        .result_of(&Scope::new().with("response", &receipt.response))
+        .map_err(|error| Fault::permanent(error.code(), error.to_string()))?;
+    match json::is_too_deep(&result) {
+        true => Err(too_deep()),
+        false => Ok(result),
+    }
 }
 
 /// What an effect that a probe found gives.
@@ -37,7 +49,7 @@ pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
 }
 
 /// The effect happened whatever the author's expressions make of the answer: where they fail, the
-/// raw answer is kept as the result.
+/// raw answer is kept as the result; and what nests too deep is kept as text.
 fn done(
     step: &Step,
     by: Witness,
@@ -45,7 +57,7 @@ fn done(
     result: Result<Value, EvalError>,
     response: &Value,
 ) -> Event {
-    let result = result.unwrap_or_else(|_| response.clone());
+    let result = json::readable(result.unwrap_or_else(|_| response.clone()));
     let external_id = step
         .external_id
         .as_ref()

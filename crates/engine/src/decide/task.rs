@@ -5,18 +5,13 @@ use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Pending, Witness};
 use semel_model::request::{Call, TaskRequest};
 use semel_model::task::State;
-use semel_model::{Doubt, Fault, Outcome};
+use semel_model::{Doubt, Fault, FaultKind, Outcome};
 use semel_store::tasks::Seen;
 use serde_json::Value;
 
-use super::{Act, Next, Sight, bench, confirmed};
+use super::{Act, Next, Sight, bench, by_a_person, confirmed};
 use crate::fold::Standing;
 use crate::settle;
-
-/// Whether an attempt at a task that ended with this code had been taken by nobody.
-pub(crate) fn withdraws(code: &str) -> bool {
-    matches!(code, "task-timed-out" | "cancelled")
-}
 
 /// Says when the time of a task is over.
 pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {
@@ -60,14 +55,12 @@ pub(super) fn go_on(
 /// Why nobody needs to take an open task any more.
 fn given_up(sight: &Sight<'_>, effect: &Effect<Pending>, request: &TaskRequest) -> Option<Fault> {
     if request.until.is_some_and(|until| sight.now >= until) {
-        return Some(Fault::permanent(
-            "task-timed-out",
-            "no worker took it in time",
-        ));
+        let fault = Fault::permanent("task-timed-out", "no worker took it in time");
+        return Some(fault.of(FaultKind::Untaken));
     }
     // An attempt before this one may have happened: that is found out first.
     let cancelled = sight.cancel && !effect.doubted();
-    cancelled.then(|| Fault::permanent("cancelled", "a person asked for the end of this run"))
+    cancelled.then(|| by_a_person().of(FaultKind::Untaken))
 }
 
 fn sleep(request: &TaskRequest) -> Next {
@@ -84,7 +77,9 @@ fn part(seen: &Seen, name: &str) -> Option<Value> {
 fn fault_of(seen: Option<&Seen>) -> Fault {
     let said = seen.and_then(|seen| part(seen, "fault"));
     let said = said.and_then(|fault| serde_json::from_value(fault).ok());
-    said.unwrap_or_else(|| Fault::permanent("task-failed", "the worker did not say why"))
+    let fault =
+        said.unwrap_or_else(|| Fault::permanent("task-failed", "the worker did not say why"));
+    fault.of(FaultKind::Worker)
 }
 
 fn doubt_of(seen: Option<&Seen>) -> Doubt {

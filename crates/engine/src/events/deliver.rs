@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{Outcome, RetryPolicy, Span};
+use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
 use semel_steps::Parcel;
 use semel_store::ReadError;
 use semel_store::outgoing::{self, Due, Room, Settled};
@@ -137,9 +137,7 @@ async fn attempt(inner: &Inner, delivery: &Due) -> Settled {
     match outcome {
         Outcome::Done(_) => Settled::Delivered,
         // For good: the receiver says that it is gone, or there is no webhook.
-        Outcome::Failed(fault)
-            if matches!(fault.code.as_str(), "http-410" | "connection-unfit") =>
-        {
+        Outcome::Failed(fault) if matches!(fault.kind, FaultKind::Http(410) | FaultKind::Unfit) => {
             Settled::GivenUp(fault.message)
         }
         Outcome::Failed(fault) => {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_flow::Step;
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
-use semel_model::{Doubt, EffectId, Fault, Guard, Outcome, RunId};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId};
 use uuid::Uuid;
 
 use super::{Bench, settle};
@@ -53,6 +53,10 @@ fn judged(step: &Step, effect: &Effect<Pending>, fault: Fault) -> Option<Event> 
     settle(bench(step, 0), effect, &Outcome::Failed(fault))
 }
 
+fn held_back() -> Fault {
+    Fault::passing("destination-busy", "no room").of(FaultKind::HeldBack)
+}
+
 fn is_left_to_a_person(event: Option<&Event>) -> bool {
     matches!(
         event,
@@ -77,8 +81,8 @@ fn after_a_doubt_what_was_found_out_here_says_nothing_about_it() {
 
 #[test]
 fn after_a_doubt_the_answer_of_a_destination_that_knows_is_final() {
-    let refused = Fault::permanent("http-422", "no such customer");
-    let broken = Fault::permanent("sql-23505", "there is one already");
+    let refused = Fault::permanent("http-422", "no such customer").of(FaultKind::Http(422));
+    let broken = Fault::permanent("sql-23505", "there is one already").of(FaultKind::Sql);
 
     let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused);
     assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
@@ -110,13 +114,11 @@ fn a_commit_without_an_answer_is_made_again_and_meets_its_marker() {
 #[test]
 fn what_limits_hold_back_uses_up_no_attempt() {
     let step = keyed();
-    let busy = Outcome::Failed(Fault::passing("destination-busy", "no room"));
+    let busy = Outcome::Failed(held_back());
     let failed = Outcome::Failed(Fault::passing("no-connection", "refused"));
     let mut effect = first(Guard::Key);
     for _ in 0..9 {
-        effect = effect
-            .retrying(Fault::passing("destination-busy", "no room"))
-            .again();
+        effect = effect.retrying(held_back()).again();
     }
 
     for outcome in [busy, failed.clone()] {

@@ -20,6 +20,7 @@ use semel_store::runs::{self, Stage};
 use semel_store::versions::{self, Age};
 use serde_json::Value;
 
+use super::write::unwritten;
 use super::{Stop, Turn, unsure};
 use crate::gates::{self, Gate};
 
@@ -64,7 +65,7 @@ impl Turn {
             visit,
         };
         let answer = self.inner.gates.visiting.write(call).await;
-        let answer = answer.map_err(|error| Stop::Unsure(error.to_string()))?;
+        let answer = answer.map_err(unwritten)?;
         fault::point("enter.after", &self.key.text()).await;
         // Before this run sleeps: who comes back here asks again.
         if let Some(other) = answer.wanted {

@@ -16,7 +16,7 @@ use crate::catalogue::Release;
 use crate::engine::Inner;
 use crate::fold::RunState;
 use crate::lease::Tenure;
-use crate::lineage;
+use crate::lineage::{self, Unread};
 use crate::outside::Outside;
 
 impl Turn {
@@ -75,6 +75,9 @@ impl Turn {
             recorded_parked: false,
             notes,
             unrecorded: None,
+            sent: None,
+            quarantined: false,
+            suspect: None,
             settled: false,
             overtaken: false,
         }
@@ -86,20 +89,17 @@ impl Turn {
         taken: Taken,
         tenure: Arc<Tenure>,
         permit: OwnedSemaphorePermit,
-    ) -> Result<Self, String> {
-        let release = inner
-            .catalogue
-            .get(taken.release_id)
-            .await
-            .map_err(|error| error.to_string())?
-            .ok_or("its release cannot be read")?;
+    ) -> Result<Self, Unread> {
+        let release = inner.catalogue.get(taken.release_id).await?;
+        let release = release.ok_or_else(|| Unread::Newer("its release".to_owned()))?;
         let accepted_at = taken.journal.first().map(|line| line.at);
         let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
         let fresh = Fresh {
             run: taken.run,
             key: taken.key,
             born: taken.born,
-            accepted_at: accepted_at.ok_or("its journal cannot be read")?,
+            accepted_at: accepted_at
+                .ok_or_else(|| Unread::Damaged("it has no journal".to_owned()))?,
             begun: Begun::At(Box::new(state)),
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
@@ -107,10 +107,11 @@ impl Turn {
         turn.seq = taken.seq;
         turn.takes = taken.takes;
         turn.cancel = taken.cancel;
+        turn.quarantined = taken.quarantined;
         turn.recorded_parked = turn.state.parked;
         turn.notes.follow(&turn.release.flow, &turn.state);
         let outside = turn.inner.look_outside(&turn.state).await;
-        turn.outside = outside.map_err(|error| error.to_string())?;
+        turn.outside = outside?;
         turn.answers = taken
             .answers
             .into_iter()

@@ -7,6 +7,7 @@ use semel_model::event::{Event, Plan, Seen, WaitEnd};
 use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::run::{Reason, State};
+use semel_model::storable::without_zero;
 use semel_model::{EffectId, Fault, GateId, Guard, RunId, WaitId};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
@@ -21,7 +22,7 @@ mod words;
 
 pub(super) use transition::Identity;
 
-use words::{is_callback, to_text, topic, without_nul};
+use words::{is_callback, to_text, topic};
 
 use super::end_state;
 use crate::fold::{Current, RunState};
@@ -55,7 +56,30 @@ struct Followed {
     has_row: bool,
 }
 
+/// An attempt that was made and whose outcome is not on record yet.
+pub(super) struct Sent {
+    pub(super) step: String,
+    pub(super) effect: EffectId,
+    pub(super) guard: Guard,
+    pub(super) attempt: u32,
+}
+
 impl Notes {
+    /// Nothing but an attempt whose outcome is not on record.
+    pub(super) fn of_attempt(sent: Option<&Sent>) -> Self {
+        let current = sent.map(|sent| Followed {
+            effect: sent.effect,
+            guard: sent.guard,
+            attempt: sent.attempt,
+            state: effect::State::Pending,
+            has_row: true,
+        });
+        Self {
+            current,
+            ..Self::default()
+        }
+    }
+
     /// Takes over which effect the run stands at.
     pub(super) fn follow(&mut self, flow: &Flow, state: &RunState) {
         if let Current::Effect(standing) = &state.current {
@@ -346,8 +370,8 @@ impl Notes {
             state,
             attempt,
             first,
-            external_id: external_id.map(without_nul),
-            note: note.map(without_nul),
+            external_id,
+            note: note.map(|note| without_zero(&note).into_owned()),
         };
         match self
             .effects

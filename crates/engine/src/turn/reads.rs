@@ -5,10 +5,10 @@ use semel_flow::release::Ask;
 use semel_model::event::{Event, Seen};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
-use semel_model::{Fault, Outcome, Receipt};
+use semel_model::{Fault, FaultKind, Outcome, Receipt};
 use serde_json::{Value, json};
 
-use super::{Stop, Turn};
+use super::{Stop, Turn, unsure};
 use crate::decide;
 use crate::engine::chance;
 use crate::fold::Current;
@@ -40,6 +40,7 @@ impl Turn {
             Outcome::InDoubt(doubt) => {
                 let fault = Fault {
                     code: doubt.code.clone(),
+                    kind: doubt.kind,
                     message: doubt.message.clone(),
                     retryable: true,
                     retry_after: doubt.retry_after,
@@ -89,7 +90,7 @@ impl Turn {
         let namespace_id = self.release.namespace_id;
         let result = semel_store::kv::get(&self.inner.cell, namespace_id, &operation.entry)
             .await
-            .map_err(|error| Stop::Unsure(error.to_string()))?;
+            .map_err(unsure)?;
         let step = self.step().id.to_string();
         self.observe(Event::Computed {
             step,
@@ -145,10 +146,10 @@ impl Turn {
                 return decide::found(step, probe, &receipt.response);
             }
             // "Not found" is an answer: the destination looked, and there is nothing.
-            (Outcome::Failed(fault), Ask::Http { .. }) if fault.code == "http-404" => {
+            (Outcome::Failed(fault), Ask::Http { .. }) if fault.kind == FaultKind::Http(404) => {
                 return absent;
             }
-            (Outcome::Failed(fault), Ask::Marker) if fault.code == "marker-absent" => {
+            (Outcome::Failed(fault), Ask::Marker) if fault.kind == FaultKind::MarkerAbsent => {
                 return absent;
             }
             (Outcome::Failed(fault), _) => fault,
@@ -168,7 +169,7 @@ impl Turn {
                     chance: chance(),
                 };
                 // What still runs, and a destination without room, only take time.
-                let takes_time = fault.is_held_back() || fault.code == "still-running";
+                let takes_time = fault.is_held_back() || fault.kind == FaultKind::StillRunning;
                 let delay = match takes_time {
                     true => bench.wait_for_room(fault.retry_after),
                     false => bench.delay(standing.probes + 1, fault.retry_after),

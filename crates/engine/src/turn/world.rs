@@ -8,13 +8,13 @@ use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
 use semel_model::mistake::Mistake;
 use semel_model::request::{Call, Emission};
-use semel_model::{EffectId, Fault, Guard, Outcome};
+use semel_model::{EffectId, Fault, Guard, Outcome, json};
 use semel_steps::{Attempt, Destination, Route};
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use serde_json::{Value, json};
 
-use super::{Stop, Turn};
+use super::{Sent, Stop, Turn};
 use crate::engine::chance;
 use crate::fold::Current;
 use crate::llm::{self, Question};
@@ -53,6 +53,12 @@ impl Turn {
             | Call::Persist(_)
             | Call::Task(_) => {}
         }
+        self.sent = Some(Sent {
+            step: self.step().id.to_string(),
+            effect: effect.id(),
+            guard: effect.guard(),
+            attempt: effect.attempt(),
+        });
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
@@ -70,7 +76,7 @@ impl Turn {
                 self.unrecorded = Some(Late {
                     effect: effect.id(),
                     attempt: i32::try_from(effect.attempt()).unwrap_or(i32::MAX),
-                    response: receipt.response.clone(),
+                    response: json::readable(receipt.response.clone()),
                 });
                 decide::confirmed(self.step(), &receipt.response, Witness::Answer)
             }

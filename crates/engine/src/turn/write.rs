@@ -9,7 +9,7 @@ use semel_store::queue;
 use semel_store::runs::Standing;
 use semel_store::writer::WriteError;
 
-use super::{Stop, Turn, notes};
+use super::{Stop, Turn, notes, unsure};
 use crate::{lease, outside};
 
 impl Turn {
@@ -33,6 +33,7 @@ impl Turn {
         }
         let transition = self.notes.take(self.identity(), lease.clone());
         let end = transition.record.clone();
+        let progresses = transition.progresses;
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         fault::point(before, &self.key.text()).await;
@@ -44,6 +45,8 @@ impl Turn {
                 self.seq += 1;
                 self.cancel |= cancel;
                 self.unrecorded = None;
+                self.sent = None;
+                self.progressed(progresses);
                 self.recorded_parked = self.state.parked;
                 if emits {
                     self.inner.emitted.notify_one();
@@ -64,9 +67,7 @@ impl Turn {
                 self.overtaken = true;
                 Err(Stop::Unsure("a callback came first".to_owned()))
             }
-            Err(
-                error @ (WriteError::Unavailable(_) | WriteError::Refused(_) | WriteError::Stopped),
-            ) => Err(Stop::Unsure(error.to_string())),
+            Err(error) => Err(unwritten(error)),
         }
     }
 
@@ -133,7 +134,7 @@ impl Turn {
                 Ok(())
             }
             Ok(false) => Err(Stop::Fenced),
-            Err(error) => Err(Stop::Unsure(error.to_string())),
+            Err(error) => Err(unsure(error)),
         }
     }
 
@@ -149,11 +150,12 @@ impl Turn {
             Stop::Unsure(reason) => {
                 tracing::info!(run.id = %self.run, key = %self.key, reason, "a run is handed back");
             }
+            Stop::Refused(words) => self.refused(&words).await,
         }
     }
 
     /// What the destination answered is known here and nowhere else.
-    async fn hand_in_evidence(&mut self) {
+    pub(super) async fn hand_in_evidence(&mut self) {
         let Some(late) = self.unrecorded.take() else {
             return;
         };
@@ -174,6 +176,15 @@ impl Turn {
             seq: self.seq,
             saw_cancel: self.cancel,
             is_part: self.state.part.is_some(),
+            tried: self.sent.is_some(),
         }
+    }
+}
+
+/// Why a write did not happen, as the end of a turn.
+pub(super) fn unwritten(error: WriteError) -> Stop {
+    match error {
+        WriteError::Refused(words) => Stop::Refused(words),
+        WriteError::Unavailable(_) | WriteError::Stopped => Stop::Unsure(error.to_string()),
     }
 }

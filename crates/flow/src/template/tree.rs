@@ -1,11 +1,12 @@
 //! JSON with holes: bodies, values to store, whatever an author writes as a value.
 
+use semel_model::json::depth;
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{Piece, holes, pieces, spell};
-use crate::expr::limits::OUTPUT_BYTES_MAX;
+use crate::expr::limits::{OUTPUT_BYTES_MAX, OUTPUT_DEPTH_MAX};
 use crate::expr::{EvalError, Expr, ExprError, Fault, Scope, with_deep_stack};
 
 /// The most bytes that the holes of one template yield together.
@@ -87,7 +88,13 @@ impl Template {
     /// Where a hole cannot be worked out or spliced, or all of them yield too much.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
         let mut left = RENDERED_BYTES_MAX;
-        self.render_within(scope, &mut left)
+        let value = self.render_within(scope, &mut left)?;
+        // A hole alone is within the limit already.
+        let has_levels = matches!(self.node, Node::List(_) | Node::Map(_));
+        match has_levels && depth(&value) > OUTPUT_DEPTH_MAX {
+            true => Err(Fault::Limit("depth").at(0)),
+            false => Ok(value),
+        }
     }
 
     fn render_within(&self, scope: &Scope<'_>, left: &mut usize) -> Result<Value, EvalError> {

@@ -11,8 +11,8 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls_platform_verifier::Verifier;
-use semel_model::Fault;
 use semel_model::connection::{PostgresTarget, Tls};
+use semel_model::{Fault, FaultKind};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -129,7 +129,9 @@ fn open(to: &Destination, target: &PostgresTarget, at: &[SocketAddr]) -> Result<
     };
     let at_once = usize::try_from(to.connection.limits.at_once).unwrap_or(usize::MAX);
     let built = Pool::builder(manager).max_size(at_once.max(1)).build();
-    built.map_err(|error| Fault::permanent("connection-unfit", error.to_string()))
+    built.map_err(|error| {
+        Fault::permanent("connection-unfit", error.to_string()).of(FaultKind::Unfit)
+    })
 }
 
 fn configure(
@@ -166,7 +168,7 @@ fn configure(
 /// Trusts what the system trusts, and the owner's certificates besides.
 fn trusting(pem: Option<&str>) -> Result<ClientConfig, Fault> {
     let unfit = |what: &str, error: &dyn std::fmt::Display| {
-        Fault::permanent("connection-unfit", format!("{what}: {error}"))
+        Fault::permanent("connection-unfit", format!("{what}: {error}")).of(FaultKind::Unfit)
     };
     let extra = CertificateDer::pem_slice_iter(pem.unwrap_or_default().as_bytes())
         .collect::<Result<Vec<_>, _>>()

@@ -8,6 +8,7 @@ use std::error::Error;
 use jiff::civil::{Date, Time};
 use jiff::{Timestamp, ToSpan as _};
 use semel_model::Fault;
+use semel_model::json::{RESULT_DEPTH_MAX, depth};
 use serde_json::{Number, Value};
 use tokio_postgres::Column;
 use tokio_postgres::types::{FromSql, Kind, Type};
@@ -20,6 +21,9 @@ const EPOCH_US: i64 = 946_684_800_000_000;
 
 /// How many digits a float certainly holds.
 const FLOAT_DIGITS: usize = 15;
+
+/// The levels of a result around one of its values: the map, its records, and a record.
+const LEVELS_AROUND: usize = 3;
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -98,7 +102,7 @@ fn read(of: &Type, raw: &[u8]) -> Result<Value, Failure> {
         Type::FLOAT8 => read_float(f64::from_sql(of, raw)?.to_string()),
         Type::NUMERIC => read_decimal(numeric::to_text(raw)?),
         Type::UUID => Uuid::from_sql(of, raw)?.to_string().into(),
-        Type::JSON | Type::JSONB => Value::from_sql(of, raw)?,
+        Type::JSON | Type::JSONB => read_json(Value::from_sql(of, raw)?)?,
         Type::TIMESTAMPTZ => read_moment(i64::from_be_bytes(raw.try_into()?))?.into(),
         Type::TIMESTAMP => {
             let moment = read_moment(i64::from_be_bytes(raw.try_into()?))?;
@@ -119,6 +123,14 @@ fn read_array(of: &Type, raw: &[u8]) -> Result<Value, Failure> {
         None => Value::Null,
     });
     Ok(values.collect())
+}
+
+/// The step's result must be read back from the journal with this in it.
+fn read_json(value: Value) -> Result<Value, Failure> {
+    match depth(&value) + LEVELS_AROUND > RESULT_DEPTH_MAX {
+        true => Err("JSON that nests too deep: cast it to text".into()),
+        false => Ok(value),
+    }
 }
 
 /// A float by its shortest text; what JSON has no number for stays a text.

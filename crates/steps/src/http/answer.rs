@@ -9,7 +9,7 @@ use reqwest::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
 };
 use reqwest::{Response, StatusCode};
-use semel_model::{Doubt, Fault, Outcome, Receipt, Resource, Span};
+use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, Resource, Span, json};
 use serde_json::{Map, Value};
 
 use super::unzip::{Unpacked, Unread};
@@ -86,17 +86,20 @@ impl Answer {
     /// What the answer says about the effect.
     pub(super) fn outcome(self) -> Outcome {
         let code = format!("http-{}", self.status.as_u16());
+        let kind = FaultKind::Http(self.status.as_u16());
         let retry_after = read_retry_after(&self.headers);
         match Meaning::of(self.status) {
             Meaning::Done => Outcome::Done(self.receipt()),
             Meaning::Refused { retryable } => Outcome::Failed(Fault {
                 code,
+                kind,
                 message: self.excerpt(),
                 retryable,
                 retry_after,
             }),
             Meaning::Unclear => Outcome::InDoubt(Doubt {
                 code,
+                kind,
                 message: self.excerpt(),
                 retry_after,
             }),
@@ -123,8 +126,17 @@ impl Answer {
         let mut kept = Vec::new();
         let response = match &self.body {
             Body::Whole(bytes) => {
-                let json = serde_json::from_slice(bytes).unwrap_or_default();
-                self.describe(json, &String::from_utf8_lossy(bytes))
+                let json: Value = serde_json::from_slice(bytes).unwrap_or_default();
+                let text = String::from_utf8_lossy(bytes);
+                match json::is_too_deep(&json) {
+                    false => self.describe(json, &text),
+                    // The journal could not be read back with it in: its text is kept instead.
+                    true => {
+                        let mut cut = self.describe(Value::Null, &text);
+                        cut.insert("too_deep".to_owned(), true.into());
+                        cut
+                    }
+                }
             }
             Body::Cut(bytes) => {
                 let mut cut = self.describe(Value::Null, &String::from_utf8_lossy(bytes));

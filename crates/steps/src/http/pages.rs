@@ -2,7 +2,7 @@
 
 use reqwest::header::{HeaderMap, LINK};
 use semel_model::request::{NextPage, Pages};
-use semel_model::{Fault, Outcome, Receipt};
+use semel_model::{Fault, Outcome, Receipt, json};
 use serde_json::Value;
 use url::Url;
 
@@ -60,6 +60,10 @@ fn read_page(answer: &Answer, pages: &Pages, page_count: u32) -> Result<Page, Fa
         Fault::permanent("page-unreadable", message)
     };
     let mut json: Value = serde_json::from_slice(bytes).map_err(|_| unreadable("is not JSON"))?;
+    // The items stand in a list of all pages.
+    if json::depth(&json) >= json::RESULT_DEPTH_MAX {
+        return Err(unreadable("nests too deep"));
+    }
     let items = find_mut(&mut json, &pages.items).map(Value::take);
     let Some(Value::Array(items)) = items else {
         return Err(unreadable(&format!("has no list at `{}`", pages.items)));

@@ -2,19 +2,8 @@
 
 use std::time::Duration;
 
-use semel_model::{Outcome, connection};
+use semel_model::{FaultKind, Outcome, connection};
 use tokio::time::Instant;
-
-/// Faults that say nothing about the destination: they are this side's.
-const OURS: [&str; 7] = [
-    "destination-busy",
-    "destination-paused",
-    "lease-lost",
-    "resource-missing",
-    "resources-off",
-    "resources-unreachable",
-    "secret-missing",
-];
 
 /// What an exchange says about whether a destination is well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +21,11 @@ impl Health {
         match outcome {
             Outcome::Done(_) => Self::Well,
             Outcome::InDoubt(_) => Self::Ill,
-            Outcome::Failed(fault) if OURS.contains(&fault.code.as_str()) => Self::Unknown,
+            Outcome::Failed(fault)
+                if matches!(fault.kind, FaultKind::HeldBack | FaultKind::Ours) =>
+            {
+                Self::Unknown
+            }
             Outcome::Failed(fault) if fault.retryable => Self::Ill,
             Outcome::Failed(_) => Self::Well,
         }

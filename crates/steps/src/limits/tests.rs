@@ -138,7 +138,7 @@ async fn what_is_our_own_fault_breaks_nothing() {
     let all = Limits::default();
     let to = destination("books", 1, limits(8, None, 1));
 
-    let ours = Outcome::Failed(Fault::passing("lease-lost", ""));
+    let ours = Outcome::Failed(Fault::passing("lease-lost", "").of(FaultKind::Ours));
     all.enter(&to).await.unwrap().outcome(&ours);
     let refused = Outcome::Failed(Fault::permanent("http-404", ""));
     all.enter(&to).await.unwrap().outcome(&refused);

@@ -2,6 +2,7 @@
 
 use jsonschema::{PatternOptions, Validator};
 use semel_model::Fault;
+use semel_model::json::is_too_deep;
 use serde_json::{Value, json};
 
 use super::Said;
@@ -55,6 +56,9 @@ pub(super) fn fit(schema: &Value, said: &Said) -> Result<Value, Fault> {
             None => return Err(unfit("the answer itself is missing")),
         },
     };
+    if is_too_deep(&answer) {
+        return Err(unfit("it nests too deep"));
+    }
     let validator = compile(schema)?;
     let mistakes: Vec<String> = validator
         .iter_errors(&answer)

@@ -14,7 +14,7 @@ use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use semel_model::connection::{SmtpTarget, Tls};
 use semel_model::request::Message;
-use semel_model::{Doubt, EffectId, Fault, Outcome, Receipt};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, Receipt};
 use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -148,10 +148,10 @@ impl Mailer {
         if self.gate.is_open() {
             Ok(())
         } else {
-            Err(Fault::passing(
-                "lease-lost",
-                "the lease ran out before the mail was sent",
-            ))
+            Err(
+                Fault::passing("lease-lost", "the lease ran out before the mail was sent")
+                    .of(FaultKind::Ours),
+            )
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use semel_model::connection::SlackTarget;
 use semel_model::request::{HttpRequest, Message};
-use semel_model::{Doubt, EffectId, Fault, Outcome, SecretText};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, SecretText};
 use serde_json::json;
 
 use super::{Signed, unfit};
@@ -69,6 +69,7 @@ pub(super) fn read(outcome: Outcome) -> Outcome {
         )),
         (Some(false), Some(error)) => Outcome::Failed(Fault {
             code: format!("slack-{error}"),
+            kind: FaultKind::Other,
             message: format!("Slack refuses the message: {error}"),
             retryable: PASSING.contains(&error),
             retry_after: None,

@@ -26,6 +26,7 @@ pub(super) struct Moves {
     pub(super) dues: Vec<Option<Timestamp>>,
     pub(super) stages: Vec<&'static str>,
     pub(super) saw_cancels: Vec<bool>,
+    pub(super) progress: Vec<bool>,
     pub(super) count: i64,
 }
 
@@ -53,6 +54,7 @@ impl Moves {
         self.dues.push(due_at);
         self.stages.push(stage.as_str());
         self.saw_cancels.push(item.saw_cancel);
+        self.progress.push(item.progresses);
         self.count += 1;
     }
 }

@@ -29,7 +29,8 @@ pub(super) const FOLLOWERS: &[&str] = &[
     kv::DELETE,
     kv::ADD,
     kv::SET_IF_ABSENT,
-    kv::SET_IF_EQUAL,
+    kv::HOLD,
+    kv::SET_HELD,
     kv::READ,
     locks::TAKE,
     locks::RELEASE,
@@ -200,6 +201,7 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         dues,
         stages,
         saw_cancels,
+        progress,
     } = &columns.moves;
     let mut values: Values<'a> = vec![
         runs,
@@ -213,6 +215,7 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         dues,
         stages,
         saw_cancels,
+        progress,
     ];
     values.extend(columns.new_effects.insert_values().into_iter().flatten());
     values.extend(columns.old_effects.update_values().into_iter().flatten());

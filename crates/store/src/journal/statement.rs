@@ -35,15 +35,18 @@ const MOVES: &str = ",
     moves AS MATERIALIZED (
         SELECT *
           FROM unnest($?::uuid[], $?::int8[], $?::int4[], $?::uuid[], $?::date[], $?::text[],
-                      $?::bool[], $?::bool[], $?::timestamptz[], $?::text[], $?::bool[])
-            AS t (run_id, epoch, seq, holder, born, events, ends, hold, due_at, stage, saw_cancel))";
+                      $?::bool[], $?::bool[], $?::timestamptz[], $?::text[], $?::bool[],
+                      $?::bool[])
+            AS t (run_id, epoch, seq, holder, born, events, ends, hold, due_at, stage, saw_cancel,
+                  progress))";
 
 /// The fence: each row must still carry the holder, the epoch and the number that its worker
 /// believes in.
 pub(super) const FENCED: &str = ",
     fenced AS (
         UPDATE queue q
-           SET seq = q.seq + 1, takes = 0, stage = t.stage::queue_stage,
+           SET seq = q.seq + 1, takes = CASE WHEN t.progress THEN 0 ELSE q.takes END,
+               stage = t.stage::queue_stage,
                holder = CASE WHEN t.hold THEN q.holder END,
                woken = q.woken AND t.hold,
                due_at = CASE WHEN t.hold THEN q.due_at

@@ -51,6 +51,9 @@ pub struct Transition {
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
     /// that falls asleep is due at once.
     pub saw_cancel: bool,
+    /// Whether the run got anywhere by it. An effect that was found without its outcome and is
+    /// performed again may be what ended the process before: its takes go on being counted.
+    pub progresses: bool,
     /// What becomes of the lease.
     pub lease: Lease,
 }

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::route::{Mode, Route, pairs, query_value};
 use super::server::{Closed, Shared};
@@ -56,6 +57,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Resul
         return Ok(refusal);
     }
     let reply = act(shared, &head.method, route.mode, &call, &query);
+    let reply = replace_body(reply, &query);
 
     if !route.slow.is_zero() {
         tokio::time::sleep(route.slow).await;
@@ -160,6 +162,35 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             None => reply(200, &json!({ "unchanged": true })),
         },
     }
+}
+
+/// What a hostile destination answers instead: `?nested=N` is so many lists inside each other,
+/// `?id_chars=N` an id of so many characters that do not compress.
+fn replace_body(reply: Reply, query: &str) -> Reply {
+    let number = |name: &str| query_value(query, name)?.parse::<usize>().ok();
+    let status = reply.status().as_u16();
+    if let Some(levels) = number("nested") {
+        let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        return raw(status, Bytes::from(text));
+    }
+    match number("id_chars") {
+        Some(chars) => self::reply(status, &json!({ "id": noise(chars) })),
+        None => reply,
+    }
+}
+
+/// Characters that do not compress, always the same.
+fn noise(chars: usize) -> String {
+    let digests = (0_u32..).map(|number| hex::encode(Sha256::digest(number.to_be_bytes())));
+    let mut text = String::new();
+    for digest in digests {
+        text.push_str(&digest);
+        if text.len() >= chars {
+            break;
+        }
+    }
+    text.truncate(chars);
+    text
 }
 
 /// Answers, or breaks off, a request that has acted.

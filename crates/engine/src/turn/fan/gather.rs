@@ -2,8 +2,8 @@
 
 use semel_flow::Action;
 use semel_flow::release::{Foreach, Join, Parallel};
-use semel_model::Fault;
 use semel_model::event::Event;
+use semel_model::{Fault, json};
 use semel_store::parts::{self, Counts, PartFilter, PartView};
 use serde_json::{Map, Value, json};
 
@@ -19,6 +19,9 @@ const RESULTS_BYTES_MAX: usize = 64 * 1024;
 
 /// How many items that failed are named in the step's result.
 const FAILURES_MAX: i64 = 20;
+
+/// How deep what branches gave may nest: two levels stand around what a step gave.
+const JOINED_DEPTH_MAX: usize = json::RESULT_DEPTH_MAX + 2;
 
 impl Turn {
     /// What came of the parts.
@@ -45,6 +48,11 @@ impl Turn {
             let ended = self.ended(parallel).await?;
             joined = join(&ended);
             fault = branch_fault(parallel, &ended, &counts, &failures);
+            if json::depth(&joined) > JOINED_DEPTH_MAX {
+                joined = Value::Null;
+                let message = "what the branches gave nests too deep";
+                fault = fault.or_else(|| Some(Fault::permanent("value-unstorable", message)));
+            }
         }
         Ok(Event::FanEnded {
             step: self.step().id.to_string(),
@@ -78,7 +86,12 @@ impl Turn {
         if bytes > RESULTS_BYTES_MAX {
             return Ok(Value::Null);
         }
-        Ok(Value::Array(views.iter().map(result_of).collect()))
+        let results = Value::Array(views.iter().map(result_of).collect());
+        // Two levels of the step's own stand around it.
+        match json::depth(&results) + 2 > json::RESULT_DEPTH_MAX {
+            true => Ok(Value::Null),
+            false => Ok(results),
+        }
     }
 
     /// The branches that count.

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use semel_flow::Scope;
 use semel_flow::release::Foreach;
-use semel_model::{Fault, ResourceRef};
+use semel_model::{Fault, ResourceRef, json};
 use semel_steps::fault;
 use semel_store::parts::{self, NewPart};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
@@ -95,6 +95,10 @@ impl Shelf<'_> {
             Ok(key) => key,
             Err(fault) => return Ok(Err(fault)),
         };
+        if json::is_too_deep(&item) {
+            let message = format!("item {} nests deeper than 100 levels", self.count);
+            return Ok(Err(Fault::permanent("value-unstorable", message)));
+        }
         let step = self.turn.of().step;
         self.chunk.push(NewPart {
             index: i32::try_from(self.count).unwrap_or(i32::MAX),

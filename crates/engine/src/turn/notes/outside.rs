@@ -3,13 +3,12 @@
 use semel_flow::{Action, Flow};
 use semel_model::event::Event;
 use semel_model::request::Call;
-use semel_model::{EffectId, RunId, WaitId, effect};
+use semel_model::{EffectId, FaultKind, RunId, WaitId, effect};
 use semel_store::approvals::ApprovalChange;
 use semel_store::outbox::Emitted;
 use semel_store::tasks::TaskChange;
 
 use super::Notes;
-use crate::decide::withdraws;
 
 impl Notes {
     /// Notes that an approval is left open by a run that ends.
@@ -35,9 +34,9 @@ impl Notes {
         {
             self.open_task(*effect, step, *attempt, call.as_deref());
         } else if let Event::Failed { step, fault, .. } = event {
-            self.withdraw(flow, step, &fault.code);
+            self.withdraw(flow, step, fault.kind);
         } else if let Event::Doubted { step, doubt, .. } = event {
-            self.withdraw(flow, step, &doubt.code);
+            self.withdraw(flow, step, doubt.kind);
         } else if let Event::ApprovalOpened {
             step,
             wait,
@@ -73,12 +72,12 @@ impl Notes {
     }
 
     /// Takes a task back that nobody has.
-    fn withdraw(&mut self, flow: &Flow, step: &str, code: &str) {
+    fn withdraw(&mut self, flow: &Flow, step: &str, kind: FaultKind) {
         let pending = self
             .current
             .filter(|known| known.state == effect::State::Pending);
         if let Some(known) = pending
-            && withdraws(code)
+            && kind == FaultKind::Untaken
             && is_task(flow, step)
         {
             self.tasks.push(TaskChange::Withdraw { task: known.effect });

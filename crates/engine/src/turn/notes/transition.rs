@@ -1,6 +1,7 @@
 //! Everything noted, as one transition.
 
 use jiff::civil::Date;
+use semel_model::event::Event;
 use semel_model::{RunId, SessionId};
 use semel_store::journal::{Lease, Transition};
 
@@ -16,6 +17,8 @@ pub(in crate::turn) struct Identity {
     pub(in crate::turn) seq: i32,
     pub(in crate::turn) saw_cancel: bool,
     pub(in crate::turn) is_part: bool,
+    /// Whether an attempt was made since the last write.
+    pub(in crate::turn) tried: bool,
 }
 
 impl Notes {
@@ -30,7 +33,9 @@ impl Notes {
             seq,
             saw_cancel,
             is_part,
+            tried,
         } = identity;
+        let progresses = tried || !self.only_repeats();
         Transition {
             run,
             born,
@@ -49,7 +54,29 @@ impl Notes {
             record: self.record.take(),
             saw_cancel,
             is_part,
+            progresses,
             lease,
         }
+    }
+
+    /// Whether nothing is noted but that an attempt without an outcome was found, or that it is made
+    /// again.
+    fn only_repeats(&self) -> bool {
+        let repeats = |event: &Event| {
+            matches!(
+                event,
+                Event::Intended {
+                    licence: Some(_),
+                    ..
+                }
+            )
+        };
+        let about_it =
+            |event: &Event| matches!(event, Event::Doubted { .. } | Event::Probed { .. });
+        let doubted = |event: &Event| matches!(event, Event::Doubted { .. });
+        let events = &self.events;
+        self.kv.is_none()
+            && events.iter().any(|event| repeats(event) || doubted(event))
+            && events.iter().all(|event| repeats(event) || about_it(event))
     }
 }

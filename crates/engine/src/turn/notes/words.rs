@@ -2,18 +2,9 @@
 
 use semel_flow::release::Wait;
 use semel_flow::{Action, Flow};
-use semel_model::Fault;
+use semel_model::{Fault, FaultKind};
 use semel_store::listeners::Topic;
 use serde_json::Value;
-
-/// PostgreSQL's text cannot hold the character zero.
-pub(super) fn without_nul(text: String) -> String {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}")
-    } else {
-        text
-    }
-}
 
 pub(super) fn is_callback(flow: &Flow, step: &str) -> bool {
     let action = flow.find_step(step).map(|step| &step.action);
@@ -39,8 +30,10 @@ pub(super) fn topic(flow: &Flow, step: &str, about: Option<&Value>) -> Option<To
     })
 }
 
+/// A fault as the record shows it: what decisions go by is for the journal alone.
 pub(super) fn to_text(fault: &Fault) -> String {
-    serde_json::to_value(fault)
+    let shown = fault.clone().of(FaultKind::Other);
+    serde_json::to_value(shown)
         .unwrap_or(Value::Null)
         .to_string()
 }

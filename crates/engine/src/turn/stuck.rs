@@ -1,0 +1,104 @@
+//! Runs that make no progress stop here: quarantined, with the reason on record.
+//!
+//! A write that the database refuses is a fact about the run. What was refused is dropped, and a
+//! small transition takes its place that carries none of it. An attempt whose outcome was in it is
+//! in doubt, and what its destination answered is handed in as evidence: resuming the run takes the
+//! answer from there and sends nothing.
+
+use semel_model::event::{Event, Plan};
+use semel_model::run::Reason;
+use semel_model::{Doubt, Fault};
+use semel_store::queue;
+
+use super::notes::Notes;
+use super::{Stop, Turn};
+
+/// How often a run may be taken without getting anywhere before it is quarantined.
+pub(crate) const TAKES_MAX: i16 = 5;
+
+/// How many rows the journal of a run may have before the run is quarantined: it is read whole
+/// whenever the run is taken.
+const JOURNAL_ROWS_MAX: i32 = 50_000;
+
+/// From how many rows on an operator should know.
+const JOURNAL_ROWS_WARN: i32 = 10_000;
+
+/// How much of the database's own words is kept.
+const WORDS_CHARS_MAX: usize = 500;
+
+impl Turn {
+    /// Why the run is not carried on, where it got nowhere.
+    pub(super) fn stuck(&self) -> Option<Fault> {
+        if self.takes > TAKES_MAX {
+            let message = format!("taken {} times without progress", self.takes);
+            return Some(Fault::permanent("no-progress", message));
+        }
+        self.too_long()
+    }
+
+    /// Why the run is not carried on, where its journal has grown too long. It may still be ended.
+    pub(super) fn too_long(&self) -> Option<Fault> {
+        let too_long = self.seq >= JOURNAL_ROWS_MAX && !self.cancel;
+        too_long.then(|| {
+            let message = format!("its journal has {} rows", self.seq);
+            Fault::permanent("journal-too-long", message)
+        })
+    }
+
+    /// Whether an operator has not let the run go on since it was quarantined.
+    pub(super) fn stays_quarantined(&self) -> bool {
+        self.quarantined && self.state.parked && !self.cancel
+    }
+
+    /// Takes in that a write landed.
+    pub(super) fn progressed(&mut self, progresses: bool) {
+        if progresses && self.suspect.take().is_some() {
+            // The next one may be taken.
+            self.inner.wake.notify_one();
+        }
+        if self.seq == JOURNAL_ROWS_WARN {
+            tracing::warn!(run.id = %self.run, key = %self.key, rows = self.seq,
+                "the journal of a run grows long; at {JOURNAL_ROWS_MAX} rows it is quarantined");
+        }
+    }
+
+    /// The database refuses what the run wants to write: it is quarantined without it.
+    pub(super) async fn refused(&mut self, words: &str) {
+        self.inner.metrics.writes_refused.add_one();
+        self.hand_in_evidence().await;
+        let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
+        let fault = Fault::permanent("write-refused", words);
+        let sent = self.sent.take();
+        self.notes = Notes::of_attempt(sent.as_ref());
+        if let Some(sent) = sent {
+            let seen = "its outcome could not be recorded";
+            let event = Event::Doubted {
+                step: sent.step,
+                doubt: Doubt::new("write-refused", seen),
+                plan: Plan::Review,
+            };
+            self.notes.add(&self.release.flow, self.run, event);
+        }
+        self.recorded_parked = false;
+        match self.park(Reason::Quarantined, fault.clone()).await {
+            Ok(()) => {}
+            Err(Stop::Fenced) => self.settled = true,
+            Err(Stop::Unsure(reason)) => {
+                tracing::warn!(run.id = %self.run, key = %self.key, reason,
+                    "a run could not be quarantined yet");
+            }
+            Err(Stop::Refused(_)) => self.quarantine_bare(&fault).await,
+        }
+    }
+
+    /// Quarantines the run by a statement that carries nothing but the fault.
+    async fn quarantine_bare(&mut self, fault: &Fault) {
+        let (cell, session) = (&self.inner.cell, self.tenure.session);
+        let text = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
+        match queue::quarantine(cell, self.run, self.epoch, session, &text).await {
+            Ok(_) => self.settled = true,
+            Err(error) => tracing::error!(run.id = %self.run, key = %self.key, %error,
+                "a run could not be quarantined"),
+        }
+    }
+}

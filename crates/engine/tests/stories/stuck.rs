@@ -1,0 +1,284 @@
+//! Runs that make no progress: refused, unreadable, too long. Each stops, and says why.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_model::effect;
+use semel_model::run::State;
+use semel_model::{EffectId, RunId};
+use semel_store::{effects, runs};
+use serde_json::{Value, json};
+
+use crate::hostile::rows;
+use crate::world::{World, soon};
+
+/// A run that sleeps for a second between two entries.
+const SLEEPER: &str = "steps:\n  - id: a\n    kv: { add: a }\n  - id: pause\n    wait: { for: 1s }\n\
+    \x20 - id: b\n    kv: { add: b }\nresult: steps.b.result\n";
+
+async fn sql(world: &World, text: &str, run: RunId) -> Result<u64> {
+    let client = world.engine.cell().reader().await?;
+    Ok(client.execute(text, &[run.as_uuid()]).await?)
+}
+
+async fn epoch(world: &World, run: RunId) -> Result<i64> {
+    let client = world.engine.cell().reader().await?;
+    let text = "SELECT epoch FROM queue WHERE run_id = $1";
+    Ok(client.query_one(text, &[run.as_uuid()]).await?.get(0))
+}
+
+async fn until_asleep(world: &World, run: RunId) -> Result<()> {
+    soon(async || {
+        let view = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+        Ok(view.filter(|view| view.standing() == "waiting").map(drop))
+    })
+    .await
+}
+
+async fn fault(world: &World, run: RunId) -> Result<(State, Value)> {
+    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = end.context("a run")?;
+    let text = end.fault.unwrap_or_else(|| "null".to_owned());
+    Ok((end.state, serde_json::from_str(&text)?))
+}
+
+/// Has the database refuse what a run writes to a table.
+async fn refuse(world: &World, table: &str, when: &str) -> Result<()> {
+    let client = world.engine.cell().reader().await?;
+    let text = format!(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN RAISE EXCEPTION 'this value is refused' USING ERRCODE = '22021'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {table}
+           FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()"
+    );
+    client.batch_execute(&text).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_write_quarantines_its_run_at_once_and_no_other() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - id: a\n    kv: { set: '${{ input.id }}', value: 1 }\n")
+        .await?;
+    refuse(&world, "kv", "NEW.entry = 'poison'").await?;
+
+    let mut runs = Vec::new();
+    for id in ["1", "2", "poison", "3", "4"] {
+        let accepted = world.deliver(&json!({ "id": id }).to_string()).await?;
+        runs.push((id, accepted.run));
+    }
+    for (id, run) in runs {
+        let (state, fault) = fault(&world, run).await?;
+        if id == "poison" {
+            assert_eq!(state, State::Quarantined, "{fault}");
+            assert_eq!(fault["code"], json!("write-refused"));
+            let words = fault["message"].as_str().unwrap_or_default();
+            assert!(words.contains("this value is refused (22021)"), "{words}");
+            assert!(rows(&world, run).await? < 6);
+        } else {
+            assert_eq!(state, State::Succeeded, "{id}: {fault}");
+        }
+    }
+    assert_eq!(world.engine.metrics().writes_refused.get(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: charge\n    http: { post: 'PEER/plain/x' }\n    guard: repeat\n\
+             \x20   because: the test counts\n    external_id: result.id\nresult: steps.charge.external_id\n",
+        )
+        .await?;
+    refuse(&world, "effects", "NEW.external_id IS NOT NULL").await?;
+
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let (state, why) = fault(&world, accepted.run).await?;
+    let id = EffectId::derive(accepted.run, "charge", "", 0);
+    let cell = world.engine.cell();
+    let stands = effects::find(cell, world.namespace_id, id).await?;
+    let again = world
+        .engine
+        .resume(world.namespace_id, accepted.run, "try", "test")
+        .await;
+    let (still, _) = fault(&world, accepted.run).await?;
+    cell.reader()
+        .await?
+        .batch_execute("DROP TRIGGER refuse ON effects")
+        .await?;
+
+    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(stands.map(|view| view.state), Some(effect::State::InDoubt));
+    assert!(again.is_ok(), "{again:?}");
+    assert_eq!(
+        still,
+        State::Quarantined,
+        "the answer is known, and refused again"
+    );
+    world
+        .engine
+        .resume(world.namespace_id, accepted.run, "mended", "test")
+        .await?;
+    let ended = soon(async || {
+        let (state, _) = fault(&world, accepted.run).await?;
+        Ok((state == State::Succeeded).then_some(()))
+    });
+    ended.await?;
+    assert_eq!(
+        world.peer.count("/plain/").await?.calls,
+        1,
+        "the bank was asked once"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_read_is_put_off_five_times_and_quarantined() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(SLEEPER).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let neighbour = world.deliver(r#"{"id":"2"}"#).await?;
+    until_asleep(&world, accepted.run).await?;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let spoil = format!(
+        "UPDATE journal SET events = ('[{{\"event\":\"computed\",\"step\":\"x\",\"result\":{deep}}}]')::json
+          WHERE run_id = $1 AND seq = 2"
+    );
+    assert_eq!(sql(&world, &spoil, accepted.run).await?, 1);
+    let before = epoch(&world, accepted.run).await?;
+
+    let (state, why) = fault(&world, accepted.run).await?;
+    let takes = epoch(&world, accepted.run).await? - before;
+
+    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(why["code"], json!("run-unreadable"), "{why}");
+    assert!((1..10).contains(&takes), "{takes} takes");
+    assert_eq!(fault(&world, neighbour.run).await?.0, State::Succeeded);
+    let view = runs::find(world.engine.cell(), world.namespace_id, accepted.run).await?;
+    assert_eq!(view.map(|view| view.standing()), Some("quarantined"));
+    // An operator's command that cannot be carried out leaves it where it is.
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, accepted.run, "try", "test")
+        .await;
+    assert!(resumed.is_err());
+    assert_eq!(fault(&world, accepted.run).await?.0, State::Quarantined);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_left_to_another_server() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(SLEEPER).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    until_asleep(&world, accepted.run).await?;
+    let newer = "UPDATE journal SET events = '[{\"event\":\"dreamt\",\"of\":1}]'
+                  WHERE run_id = $1 AND seq = 2";
+    assert_eq!(sql(&world, newer, accepted.run).await?, 1);
+    let before = epoch(&world, accepted.run).await?;
+
+    soon(async || Ok((epoch(&world, accepted.run).await? > before).then_some(()))).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let takes = epoch(&world, accepted.run).await? - before;
+    let view = runs::find(world.engine.cell(), world.namespace_id, accepted.run).await?;
+    let view = view.context("a run")?;
+
+    assert!(takes <= 2, "{takes} takes");
+    assert_eq!(view.state, State::Active);
+    assert!(view.due_at.is_some());
+    assert!(world.engine.metrics().runs_unreadable.get() >= 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_be_followed_does_not_end_its_taker() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(SLEEPER).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    until_asleep(&world, accepted.run).await?;
+    // A second intent without a first: nothing that Semel writes.
+    let odd = "UPDATE journal SET events = '[{\"event\":\"skipped\",\"step\":\"a\"},
+                 {\"event\":\"intended\",\"step\":\"b\",\"attempt\":2,
+                 \"effect\":\"eff_00000000000000000000000000000001\"}]'
+                WHERE run_id = $1 AND seq = 2";
+    assert_eq!(sql(&world, odd, accepted.run).await?, 1);
+
+    let (state, why) = fault(&world, accepted.run).await?;
+    let after = world.result(r#"{"id":"2"}"#).await?;
+
+    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(after, json!(1), "the taker goes on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(SLEEPER).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    until_asleep(&world, accepted.run).await?;
+    let long = "UPDATE queue SET seq = 50000 WHERE run_id = $1";
+    assert_eq!(sql(&world, long, accepted.run).await?, 1);
+
+    let (state, why) = fault(&world, accepted.run).await?;
+    let id = world.namespace_id;
+    world
+        .engine
+        .cancel(id, accepted.run, "enough", "test")
+        .await?;
+    let cancelled = soon(async || {
+        let (state, _) = fault(&world, accepted.run).await?;
+        Ok((state == State::Cancelled).then_some(()))
+    });
+
+    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(why["code"], json!("journal-too-long"));
+    cancelled.await
+}
+
+#[tokio::test]
+async fn a_worker_s_own_word_steers_nothing() -> Result<()> {
+    use semel_engine::tasks::TaskAnswer;
+    use semel_store::tasks::Claim;
+
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - id: work\n    task: { queue: q, within: 1h, lease: 30s }\n    guard: review\n")
+        .await?;
+    for code in ["timed-out", "cancelled", "destination-busy", "http-409"] {
+        let accepted = world.deliver(&json!({ "id": code }).to_string()).await?;
+        let claim = Claim {
+            namespace_id: world.namespace_id,
+            queue: "q".to_owned(),
+            most: 1,
+            worker: None,
+            name: None,
+            lease: None,
+        };
+        let claimed = world
+            .engine
+            .claim_tasks(&claim, Duration::from_secs(10))
+            .await?;
+        let task = claimed.into_iter().next().context("a task")?;
+        let said = TaskAnswer::Failed {
+            code: code.to_owned(),
+            message: "a\0b".to_owned(),
+            retryable: false,
+            retry_after: None,
+        };
+        world
+            .engine
+            .answer_task(world.namespace_id, task.task, task.token, said)
+            .await?;
+
+        let (state, why) = fault(&world, accepted.run).await?;
+
+        assert_eq!(state, State::Failed, "{code}: {why}");
+        assert_eq!(why["code"], json!(format!("task-{code}")));
+        assert!(rows(&world, accepted.run).await? < 8);
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Runs that make no progress: taken alone, put off, and quarantined without reading their journal.
+//!
+//! A run that was taken twice and got nowhere is a suspect: it may be what ended its process. A
+//! process holds one suspect at a time. So whatever is counted against a run from its third take on
+//! is its own doing, or at least not another suspect's; only such a run is ever quarantined for it.
+
+use semel_model::{RunId, SessionId};
+use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
+
+use super::{Taken, Taker, load};
+use crate::cell::{Cell, ReadError};
+
+/// The oldest that are due are looked through, and no more: whoever is behind them comes forward
+/// with time. The count has an end, because a column has one.
+pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
+    WITH oldest AS MATERIALIZED (
+        SELECT q.run_id, q.takes
+          FROM queue q
+         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
+         ORDER BY q.due_at
+         LIMIT 1000),
+    suspect AS (
+        SELECT q.run_id
+          FROM queue q
+         WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM oldest WHERE takes >= 2 LIMIT 8))
+           AND q.holder IS NULL AND q.due_at <= (SELECT moment())
+           AND EXISTS (SELECT 1 FROM sessions
+                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
+         LIMIT 1
+           FOR UPDATE OF q SKIP LOCKED)
+    UPDATE queue q
+       SET holder = $1, epoch = q.epoch + 1, takes = least(q.takes + 1, 100)
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM suspect))
+ RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+
+/// What another process may be able to read is not counted against the run.
+pub(super) const DEFER: &str = "/* commits alone: defer */
+    UPDATE queue
+       SET holder = NULL, takes = CASE WHEN $5 THEN takes ELSE 0 END,
+           due_at = moment() + make_interval(secs => $4)
+     WHERE run_id = $1 AND epoch = $2 AND holder = $3";
+
+/// Carries nothing of what was refused, and needs nothing of what cannot be read. The queue's own
+/// number is the one to follow on: a write whose answer was lost may have landed.
+pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    parked AS (
+        UPDATE queue
+           SET holder = NULL, stage = 'parked', due_at = 'infinity', takes = 0, woken = false,
+               seq = seq + 1
+         WHERE run_id = $1 AND epoch = $2 AND holder = $3
+     RETURNING run_id, born, seq, epoch),
+    recorded AS (
+        UPDATE runs r
+           SET state = 'quarantined', fault = $4::text::json
+          FROM parked p
+         WHERE r.id = p.run_id),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT p.born, p.run_id, p.seq, p.epoch, t.now,
+               json_build_array(json_build_object('event', 'parked', 'fault', $4::text::json))
+          FROM parked p, present t
+            ON CONFLICT DO NOTHING)
+    SELECT count(*) FROM parked";
+
+impl Taker {
+    /// Takes one run that is due and was taken before without progress, and loads it.
+    pub async fn take_suspect(&mut self, session: SessionId) -> Result<Option<Taken>, Error> {
+        self.prepared().await?;
+        let ready = self.link.prepare(&[TAKE_SUSPECT]).await?;
+        let statement = ready.statement(TAKE_SUSPECT);
+        let rows = ready.client.query(statement, &[session.as_uuid()]).await?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(load(ready, &rows).await?.0.pop())
+    }
+}
+
+/// Puts a run off that this process cannot read, by so many seconds; the take counts where `counts`
+/// says so. False when the lease is another's.
+pub async fn defer(
+    cell: &Cell,
+    run: RunId,
+    epoch: i64,
+    session: SessionId,
+    (secs, counts): (f64, bool),
+) -> Result<bool, ReadError> {
+    let values: [&(dyn ToSql + Sync); 5] =
+        [run.as_uuid(), &epoch, session.as_uuid(), &secs, &counts];
+    Ok(cell.reader().await?.execute(DEFER, &values).await? == 1)
+}
+
+/// Quarantines a run without reading it: its record says why, in `fault` as JSON text. False when
+/// the lease is another's.
+pub async fn quarantine(
+    cell: &Cell,
+    run: RunId,
+    epoch: i64,
+    session: SessionId,
+    fault: &str,
+) -> Result<bool, ReadError> {
+    let values: [&(dyn ToSql + Sync); 4] = [run.as_uuid(), &epoch, session.as_uuid(), &fault];
+    let row = cell.reader().await?.query_one(QUARANTINE, &values).await?;
+    Ok(row.get::<_, i64>(0) == 1)
+}
