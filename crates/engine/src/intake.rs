@@ -24,7 +24,7 @@ use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::finish::Finish;
 use crate::lease;
-use crate::turn::{Begun, Fresh, Opening, Turn};
+use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
 
 mod authentic;
 mod error;
@@ -39,7 +39,7 @@ mod unproven;
 pub use error::IntakeError;
 pub use hook::{Arrival, Authentic};
 pub use order::Stale;
-use reading::{begin_unforeseen, first_row, first_state, read_payload, tell};
+use reading::{begin_unforeseen, first_event, first_state, read_payload, tell};
 pub(crate) use unproven::Unproven;
 
 /// The most bytes of a payload.
@@ -212,7 +212,9 @@ impl Engine {
             true => None,
             false => inner.room.clone().try_acquire_owned().ok(),
         };
-        let events = first_row(&inbound);
+        let first = first_event(&inbound)?;
+        let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
+        let events = first_row(&first, &[]).map_err(unfit)?;
         let seems_known = inner.recent.has(claim);
         let mut begun = None;
         let mut first_move = None;
@@ -220,7 +222,7 @@ impl Engine {
             let state = first_state(RunId::derive(claim, 0), &mut inbound);
             if release.may_open {
                 let key = &inbound.key;
-                let foreseen = Opening::foresee(inner, &release, key, state, &events);
+                let foreseen = Opening::foresee(inner, &release, key, state, &first);
                 (begun, first_move) = foreseen.unzip();
             } else {
                 begun = Some(Begun::At(Box::new(state)));

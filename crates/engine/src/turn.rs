@@ -51,7 +51,7 @@ mod write;
 
 pub(crate) use load::{Begun, Fresh};
 use notes::{Notes, Sent};
-pub(crate) use opening::Opening;
+pub(crate) use opening::{Opening, first_row};
 pub(crate) use stuck::TAKES_MAX;
 
 /// What becomes of the lease of a run that only an operator wakes.

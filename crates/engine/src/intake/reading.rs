@@ -1,9 +1,12 @@
-//! Reading what arrives: the payload, its key, and the journal's first row.
+//! Reading what arrives: the payload, its key, and the journal's first event.
 
+use jiff::Timestamp;
 use semel_flow::{Expr, Scope};
 use semel_model::event::{Caller, Event};
-use semel_model::{Fingerprint, Key, RunId, json};
+use semel_model::{Fingerprint, Key, RunId, TriggerKind, json};
 use semel_store::claims::Met;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -110,38 +113,39 @@ pub(super) fn tell(
         .map_err(|error| error.to_string())
 }
 
-/// The journal's first row. The payload goes in as it came.
-pub(super) fn first_row(inbound: &Inbound) -> String {
-    let Inbound {
-        trigger,
-        text,
-        headers,
-        query,
-        release,
-        caller,
-        by,
-        nominal,
-        ..
-    } = inbound;
-    let mut row = format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{text}"#);
-    if release.reads_headers && !headers.is_null() {
-        row.push_str(&format!(r#","headers":{headers}"#));
-    }
-    if release.reads_query && !query.is_null() {
-        row.push_str(&format!(r#","query":{query}"#));
-    }
-    if let Some(caller) = caller {
-        let Caller { run, wait } = caller;
-        row.push_str(&format!(r#","caller":{{"run":"{run}","wait":"{wait}"}}"#));
-    }
-    if let Some(by) = by {
-        row.push_str(&format!(r#","by":{}"#, Value::from(by.as_str())));
-    }
-    if let Some(nominal) = nominal {
-        row.push_str(&format!(r#","nominal":"{nominal}""#));
-    }
-    row.push_str("}]");
-    row
+/// The first event of a run. The payload goes in as it came.
+pub(super) fn first_event(inbound: &Inbound) -> Result<Box<RawValue>, IntakeError> {
+    let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
+    let release = &inbound.release;
+    let first = Arrived {
+        event: "accepted",
+        trigger: inbound.trigger,
+        input: serde_json::from_str(&inbound.text).map_err(unfit)?,
+        headers: Some(&inbound.headers).filter(|it| release.reads_headers && !it.is_null()),
+        query: Some(&inbound.query).filter(|it| release.reads_query && !it.is_null()),
+        caller: inbound.caller,
+        by: inbound.by.as_deref(),
+        nominal: inbound.nominal,
+    };
+    to_raw_value(&first).map_err(unfit)
+}
+
+/// [`Event::Accepted`], whose payload is text and is not written anew.
+#[derive(Serialize)]
+struct Arrived<'a> {
+    event: &'static str,
+    trigger: TriggerKind,
+    input: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<Caller>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominal: Option<Timestamp>,
 }
 
 /// What folding the journal's first row would give. The payload moves into it.
@@ -175,6 +179,53 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_first_event_is_the_one_that_the_journal_reads() {
+        let input = r#"{ "n": 1.50, "z": "a\u0000b", "b":[ ] }"#;
+        let (headers, query) = (json!({ "x-a": "\u{1}" }), json!({ "q": "\"" }));
+        let caller = Caller {
+            run: RunId::from_uuid(uuid::Uuid::from_u128(1)),
+            wait: semel_model::WaitId::from_uuid(uuid::Uuid::from_u128(2)),
+        };
+        let nominal: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        for whole in [true, false] {
+            let arrived = Arrived {
+                event: "accepted",
+                trigger: TriggerKind::Webhook,
+                input: serde_json::from_str(input).unwrap(),
+                headers: whole.then_some(&headers),
+                query: whole.then_some(&query),
+                caller: whole.then_some(caller),
+                by: whole.then_some("an \"operator\""),
+                nominal: whole.then_some(nominal),
+            };
+            let told = Event::Accepted {
+                trigger: TriggerKind::Webhook,
+                input: serde_json::from_str(input).unwrap(),
+                headers: arrived.headers.cloned().unwrap_or_default(),
+                query: arrived.query.cloned().unwrap_or_default(),
+                caller: arrived.caller,
+                by: arrived.by.map(str::to_owned),
+                nominal: arrived.nominal,
+            };
+
+            let text = to_raw_value(&arrived).unwrap();
+
+            assert_eq!(serde_json::from_str::<Event>(text.get()).unwrap(), told);
+            let (own, serdes) = (
+                text.get().len(),
+                serde_json::to_string(&told).unwrap().len(),
+            );
+            let spelt = serde_json::to_string(&serde_json::from_str::<Value>(input).unwrap());
+            assert_eq!(
+                own - input.len(),
+                serdes - spelt.unwrap().len(),
+                "and spelt like it"
+            );
+            assert!(text.get().contains(input), "with the payload as it came");
+        }
+    }
 
     #[test]
     fn what_a_source_counts_from_sending_to_sending_is_no_other_payload() {

@@ -5,8 +5,12 @@
 //! begin with is left to its first turn.
 
 use semel_model::Key;
+use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_store::claims::FirstMove;
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::Begun;
 use super::notes::Notes;
@@ -26,14 +30,14 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Works out what a run does first, and where its turn begins. `state` is what its first row
-    /// gives, `row` that row. Nothing where the run begins with anything but an effect.
+    /// Works out what a run does first, and where its turn begins. `state` is what its first
+    /// event gives, `first` that event. Nothing where the run begins with anything but an effect.
     pub(crate) fn foresee(
         inner: &Inner,
         release: &Release,
         key: &Key,
         mut state: RunState,
-        row: &str,
+        first: &RawValue,
     ) -> Option<(Begun, FirstMove)> {
         let run = state.run;
         let views = views(inner, release, &state, key);
@@ -59,7 +63,7 @@ impl Opening {
             notes.add(&release.flow, run, event);
         }
         let (events, effect) = notes.take_opening()?;
-        let events = join_rows(row, &serde_json::to_string(&events).ok()?);
+        let events = first_row(first, &events).ok()?;
         let opening = Self {
             state,
             notes,
@@ -71,22 +75,48 @@ impl Opening {
     }
 }
 
-/// One row with the events of two.
-fn join_rows(first: &str, second: &str) -> String {
-    format!(
-        "{},{}",
-        first.trim_end_matches(']'),
-        second.trim_start_matches('[')
-    )
+/// A run's first row: the event that made it, and what it does first.
+pub(crate) fn first_row(first: &RawValue, rest: &[Event]) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Row { first, rest })
+}
+
+struct Row<'a> {
+    first: &'a RawValue,
+    rest: &'a [Event],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_seq(Some(1 + self.rest.len()))?;
+        row.serialize_element(self.first)?;
+        for event in self.rest {
+            row.serialize_element(event)?;
+        }
+        row.end()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
-    fn joined_rows_hold_the_events_of_both() {
-        let row = join_rows(r#"[{"input":[1]}]"#, r#"[{"list":[]},{"b":2}]"#);
-        assert_eq!(row, r#"[{"input":[1]},{"list":[]},{"b":2}]"#);
+    fn a_first_row_holds_what_came_and_what_is_done_first() {
+        let first: &RawValue = serde_json::from_str(r#"{"input":[1, [2]]}"#).unwrap();
+        let skipped = Event::Skipped {
+            step: "a]".to_owned(),
+        };
+        let read = |rest: &[Event]| {
+            let row = first_row(first, rest).unwrap();
+            serde_json::from_str::<Value>(&row).unwrap()
+        };
+
+        assert_eq!(read(&[]), json!([{ "input": [1, [2]] }]));
+        assert_eq!(
+            read(&[skipped]),
+            json!([{ "input": [1, [2]] }, { "event": "skipped", "step": "a]" }])
+        );
     }
 }
