@@ -373,7 +373,7 @@ fn reach(options: &Options) -> Reach {
     let egress = Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
     Reach {
         resources: options.resources.clone(),
-        ..Reach::new(egress)
+        ..Reach::new(egress).with_capacity(options.capacity)
     }
 }
 

@@ -53,6 +53,15 @@ impl Reach {
         }
     }
 
+    /// With room for as many runs at once as the process has in hand.
+    #[must_use]
+    pub fn with_capacity(self, runs: usize) -> Self {
+        Self {
+            limits: Arc::new(Limits::for_capacity(runs)),
+            ..self
+        }
+    }
+
     /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
     #[must_use]
     pub fn open() -> Self {
@@ -108,25 +117,28 @@ impl Executors {
 
     /// Makes one attempt at an effect, as far as its destination has room for it.
     pub async fn perform(&self, attempt: Attempt<'_>) -> Outcome {
-        self.within_limits(attempt.to, self.send(attempt)).await
+        let whose = Whose::of(attempt.namespace_id, attempt.to, attempt.call);
+        self.within_limits(whose, self.send(attempt)).await
     }
 
     /// Makes a call that changes nothing, and may be made again, as far as its destination has
     /// room for it.
     pub async fn read(&self, route: Route<'_>, call: &Call) -> Outcome {
-        self.within_limits(route.to, self.ask(route, call)).await
+        let whose = Whose::of(route.namespace_id, route.to, call);
+        self.within_limits(whose, self.ask(route, call)).await
     }
 
     /// Asks for the marker that a command left where it ran. Changes nothing.
     pub async fn find_marker(&self, route: Route<'_>, call: &Call, key: EffectId) -> Outcome {
         let asking = self.ask_marker(route.to, call, key);
-        self.within_limits(route.to, asking).await
+        let whose = Whose::of(route.namespace_id, route.to, call);
+        self.within_limits(whose, asking).await
     }
 
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
     pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
         let delivery = self.notifier.deliver(parcel, to, key);
-        self.within_limits(Some(to), delivery).await
+        self.within_limits(Whose::Connection(to), delivery).await
     }
 
     async fn send(&self, attempt: Attempt<'_>) -> Outcome {
@@ -211,21 +223,70 @@ impl Executors {
     /// Makes an exchange where the destination has room, and tells its breaker how it went.
     async fn within_limits(
         &self,
-        to: Option<&Destination>,
+        whose: Whose<'_>,
         exchange: impl Future<Output = Outcome>,
     ) -> Outcome {
-        let Some(to) = to else {
-            return exchange.await;
+        let permit = match &whose {
+            Whose::Connection(to) => self.limits.enter(to).await,
+            Whose::Host(namespace_id, host) => {
+                self.limits.enter_host(*namespace_id, host.clone()).await
+            }
+            Whose::Nobody => return exchange.await,
         };
-        match self.limits.enter(to).await {
+        let outcome = match permit {
             Ok(permit) => {
                 let outcome = exchange.await;
                 permit.outcome(&outcome);
-                to.redactor().redact(outcome)
+                outcome
             }
-            Err(fault) => Outcome::Failed(fault),
+            Err(fault) => return Outcome::Failed(fault),
+        };
+        match whose {
+            Whose::Connection(to) => to.redactor().redact(outcome),
+            Whose::Host(..) | Whose::Nobody => outcome,
         }
     }
+}
+
+/// Whose limits an exchange counts against.
+enum Whose<'a> {
+    /// Those of a connection.
+    Connection(&'a Destination),
+    /// Those that a namespace has for a host and port that is called without a connection.
+    Host(i32, String),
+    /// Nobody's: nothing is sent.
+    Nobody,
+}
+
+impl<'a> Whose<'a> {
+    fn of(namespace_id: i32, to: Option<&'a Destination>, call: &Call) -> Self {
+        match (to, call) {
+            (Some(to), _) => Self::Connection(to),
+            (None, Call::Http(request)) => match host(&request.url) {
+                Some(host) => Self::Host(namespace_id, host),
+                None => Self::Nobody,
+            },
+            (
+                None,
+                Call::Kv(_)
+                | Call::Db(_)
+                | Call::Ssh(_)
+                | Call::Notify(_)
+                | Call::Llm(_)
+                | Call::Persist(_)
+                | Call::Emit(_)
+                | Call::Start(_)
+                | Call::Task(_),
+            ) => Self::Nobody,
+        }
+    }
+}
+
+/// The host and port of an address; nothing where the address is none.
+fn host(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    let port = url.port_or_known_default().unwrap_or_default();
+    Some(format!("{}:{port}", url.host_str()?))
 }
 
 /// The destination of a call that cannot do without one.

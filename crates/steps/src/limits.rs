@@ -1,8 +1,9 @@
 //! Limits: how much one destination may be asked, and when it is left alone.
 //!
-//! Every connection has a budget of its own (S-44: by namespace and name), so that a destination
-//! that hangs holds back nobody but those who call it. Whoever finds no room waits for a moment
-//! only: a worker's turn is not held hostage, the run sleeps and comes back.
+//! Every connection has a budget of its own (S-44: by namespace and name), and so has every host
+//! that is called without one (by namespace, host and port), so that a destination that hangs holds
+//! back nobody but those who call it. Whoever finds no room waits for a moment only, and only so
+//! many do: a worker's turn is not held hostage, the run sleeps and comes back.
 //!
 //! ```text
 //! closed ──so many failures in a row──▶ open ──after a while──▶ trial ──answer──▶ closed
@@ -13,6 +14,7 @@
 //! Each process counts for itself.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,22 +36,64 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// What a run that found no room is told to sleep.
 const BUSY_FOR: Span = Span::from_const_secs(1);
 
+/// How many may wait for room at a destination that has little of it. Elsewhere as many may wait as
+/// there is room for.
+const WAITING_MIN: usize = 32;
+
+/// The share of the runs in hand that may call one host without a connection, and the least.
+const HOST_SHARE: usize = 4;
+const HOST_ROOM_MIN: usize = 4;
+
 /// The most destinations that are remembered before idle ones are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
 /// The limits of every destination that this process speaks to.
-#[derive(Default)]
 pub struct Limits {
-    lanes: Mutex<HashMap<(i32, String), Arc<Lane>>>,
+    lanes: Mutex<HashMap<(i32, Name), Arc<Lane>>>,
+    host_room: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::for_capacity(1024)
+    }
+}
+
+/// What a destination is called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    /// A connection, by its name.
+    Connection(String),
+    /// A host and port that is called without a connection.
+    Host(String),
+}
+
+impl Name {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Connection(name) | Self::Host(name) => name,
+        }
+    }
 }
 
 /// What one version of one destination may be asked.
 struct Lane {
-    name: String,
+    name: Name,
     version: i64,
     room: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    waiting_max: usize,
     rate: Option<DefaultDirectRateLimiter>,
     breaker: Mutex<Breaker>,
+}
+
+/// One that waits for room, until this is dropped.
+struct InLine<'a>(&'a AtomicUsize);
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The right to make one exchange with a destination, until it is dropped.
@@ -61,51 +105,83 @@ pub struct Permit {
 }
 
 impl Limits {
-    /// Waits a moment for room at a destination.
+    /// The limits of a process that has so many runs in hand at once: a host that is called without
+    /// a connection gets a quarter of them.
+    #[must_use]
+    pub fn for_capacity(runs: usize) -> Self {
+        let host_room = (runs / HOST_SHARE).max(HOST_ROOM_MIN);
+        Self {
+            lanes: Mutex::default(),
+            host_room: u32::try_from(host_room).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Waits a moment for room at a connection.
     ///
     /// # Errors
     ///
     /// `destination-busy` where there is none, `destination-paused` where it failed too often of
     /// late. Both pass, and say when to come back; nothing was sent.
     pub async fn enter(&self, to: &Destination) -> Result<Permit, Fault> {
-        let lane = self.lane(to);
-        let deadline = Instant::now() + ROOM_PATIENCE;
-        // Nobody waits for room at a destination that is not spoken to.
-        lane.breaker()
-            .look(Instant::now())
-            .map_err(|wait| paused(&lane, wait))?;
-        let room = tokio::time::timeout_at(deadline, lane.room.clone().acquire_owned()).await;
-        let Ok(Ok(room)) = room else {
-            return Err(busy(&lane, BUSY_FOR));
+        let name = Name::Connection(to.name.clone());
+        let limits = &to.connection.limits;
+        enter(self.lane(to.namespace_id, name, to.version, limits)).await
+    }
+
+    /// Waits a moment for room at a host that is called without a connection.
+    ///
+    /// # Errors
+    ///
+    /// As for a connection.
+    pub async fn enter_host(&self, namespace_id: i32, host: String) -> Result<Permit, Fault> {
+        let limits = connection::Limits {
+            at_once: self.host_room,
+            ..connection::Limits::default()
         };
-        lane.keep_pace(deadline).await?;
-        let pass = lane.breaker().enter(Instant::now());
-        let pass = pass.map_err(|wait| paused(&lane, wait))?;
-        Ok(Permit {
-            lane,
-            pass,
-            told: false,
-            _room: room,
-        })
+        enter(self.lane(namespace_id, Name::Host(host), 0, &limits)).await
     }
 
     /// The lane of a destination. One that changed gets a new lane, with its new settings and
     /// nothing held against it; whoever still comes with an older version goes by the new one.
-    fn lane(&self, to: &Destination) -> Arc<Lane> {
+    fn lane(
+        &self,
+        namespace_id: i32,
+        name: Name,
+        version: i64,
+        limits: &connection::Limits,
+    ) -> Arc<Lane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (to.namespace_id, to.name.clone());
+        let key = (namespace_id, name);
         if let Some(lane) = lanes.get(&key)
-            && lane.version >= to.version
+            && lane.version >= version
         {
             return lane.clone();
         }
         if lanes.len() >= REMEMBERED_MAX {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
-        let lane = Arc::new(Lane::new(to));
+        let lane = Arc::new(Lane::new(key.1.clone(), version, limits));
         lanes.insert(key, lane.clone());
         lane
     }
+}
+
+async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
+    let deadline = Instant::now() + ROOM_PATIENCE;
+    // Nobody waits for room at a destination that is not spoken to.
+    lane.breaker()
+        .look(Instant::now())
+        .map_err(|wait| paused(&lane, wait))?;
+    let room = lane.find_room(deadline).await?;
+    lane.keep_pace(deadline).await?;
+    let pass = lane.breaker().enter(Instant::now());
+    let pass = pass.map_err(|wait| paused(&lane, wait))?;
+    Ok(Permit {
+        lane,
+        pass,
+        told: false,
+        _room: room,
+    })
 }
 
 impl Permit {
@@ -130,15 +206,34 @@ impl Drop for Permit {
 }
 
 impl Lane {
-    fn new(to: &Destination) -> Self {
-        let limits = &to.connection.limits;
+    fn new(name: Name, version: i64, limits: &connection::Limits) -> Self {
         let at_once = usize::try_from(limits.at_once.max(1)).unwrap_or(usize::MAX);
+        let at_once = at_once.min(Semaphore::MAX_PERMITS);
         Self {
-            name: to.name.clone(),
-            version: to.version,
-            room: Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS))),
+            name,
+            version,
+            room: Arc::new(Semaphore::new(at_once)),
+            waiting: AtomicUsize::new(0),
+            waiting_max: at_once.max(WAITING_MIN),
             rate: quota(limits).map(RateLimiter::direct),
             breaker: Mutex::new(Breaker::new(limits)),
+        }
+    }
+
+    /// Waits for room, not past the deadline, and not behind too many others.
+    async fn find_room(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
+        if let Ok(room) = self.room.clone().try_acquire_owned() {
+            return Ok(room);
+        }
+        let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let _in_line = InLine(&self.waiting);
+        if ahead >= self.waiting_max {
+            return Err(busy(self, BUSY_FOR));
+        }
+        let room = tokio::time::timeout_at(deadline, self.room.clone().acquire_owned()).await;
+        match room {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) | Err(_) => Err(busy(self, BUSY_FOR)),
         }
     }
 
@@ -173,10 +268,15 @@ fn quota(limits: &connection::Limits) -> Option<Quota> {
 }
 
 fn busy(lane: &Lane, retry_after: Span) -> Fault {
-    let message = format!(
-        "as much is under way at `{}` as its connection allows (`at_once`, `per_second`)",
-        lane.name
-    );
+    let name = lane.name.as_str();
+    let message = match lane.name {
+        Name::Connection(_) => format!(
+            "as much is under way at `{name}` as its connection allows (`at_once`, `per_second`)"
+        ),
+        Name::Host(_) => format!(
+            "as much is under way at `{name}` as a host without a connection is given; a connection has its own `at_once`"
+        ),
+    };
     Fault {
         kind: FaultKind::HeldBack,
         retry_after: Some(retry_after),
@@ -185,10 +285,13 @@ fn busy(lane: &Lane, retry_after: Span) -> Fault {
 }
 
 fn paused(lane: &Lane, wait: Duration) -> Fault {
-    let message = format!(
-        "`{}` failed too often in a row and is left alone for a while (`break_after`, `break_for`)",
-        lane.name
-    );
+    let name = lane.name.as_str();
+    let settings = match lane.name {
+        Name::Connection(_) => " (`break_after`, `break_for`)",
+        Name::Host(_) => "",
+    };
+    let message =
+        format!("`{name}` failed too often in a row and is left alone for a while{settings}");
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     Fault {
         kind: FaultKind::HeldBack,

@@ -166,3 +166,40 @@ async fn a_changed_connection_takes_its_new_settings() {
         "the old goes by the new"
     );
 }
+
+#[tokio::test]
+async fn a_host_without_a_connection_gets_a_share_and_others_keep_theirs() {
+    let all = Limits::for_capacity(32);
+    let tarpit = || all.enter_host(1, "tarpit.example:443".to_owned());
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(tarpit().await.unwrap());
+    }
+
+    assert_eq!(code(tarpit().await), "destination-busy");
+    let other = all.enter_host(1, "books.example:443".to_owned()).await;
+    assert_eq!(code(other), "");
+    let theirs = all.enter_host(2, "tarpit.example:443".to_owned()).await;
+    assert_eq!(code(theirs), "", "another namespace has its own share");
+    let named = destination("tarpit.example:443", 1, limits(1, None, 20));
+    assert_eq!(code(all.enter(&named).await), "", "a connection is another");
+}
+
+#[tokio::test]
+async fn only_so_many_wait_for_room() {
+    let all = Arc::new(Limits::default());
+    let to = Arc::new(destination("books", 1, limits(1, None, 20)));
+    let _held = all.enter(&to).await.unwrap();
+    let begun = Instant::now();
+
+    let asked = (0..500).map(|_| {
+        let (all, to) = (all.clone(), to.clone());
+        tokio::spawn(async move { (code(all.enter(&to).await), begun.elapsed()) })
+    });
+    let asked = futures_util::future::join_all(asked).await;
+
+    let asked: Vec<_> = asked.into_iter().map(Result::unwrap).collect();
+    assert!(asked.iter().all(|(code, _)| code == "destination-busy"));
+    let waited = asked.iter().filter(|(_, after)| *after >= ROOM_PATIENCE);
+    assert_eq!(waited.count(), WAITING_MIN, "the others come back later");
+}

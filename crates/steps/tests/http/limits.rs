@@ -102,3 +102,46 @@ async fn a_destination_that_only_fails_is_left_alone() {
     );
     assert_eq!(peer.totals().await.unwrap().calls, 20);
 }
+
+#[tokio::test]
+async fn a_host_that_hangs_gets_a_share_of_the_runs_without_any_connection() {
+    let (stuck, well) = (Peer::start().await.unwrap(), Peer::start().await.unwrap());
+    let reach = Reach::open().with_capacity(64);
+    let executors = Executors::new(Arc::new(Open), &reach).unwrap();
+    let post = |url: String| {
+        let executors = executors.clone();
+        async move {
+            let mut request = request("POST", &url);
+            request.timeout = Span::from_secs(60);
+            let attempt = Attempt {
+                namespace_id: 7,
+                call: &Call::Http(request),
+                to: None,
+                key: key(),
+                guard: Guard::Review,
+            };
+            executors.perform(attempt).await
+        }
+    };
+    let mut hanging = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        hanging.spawn(post(stuck.url("/hold/plain/x")));
+    }
+    stuck.until_held(16, Duration::from_secs(30)).await.unwrap();
+
+    let beside = post(well.url("/plain/x")).await;
+    let mut refused = 0;
+    while refused < 48 {
+        let outcome = hanging.join_next().await.unwrap().unwrap();
+        assert!(matches!(&outcome, Outcome::Failed(fault) if fault.code == "destination-busy"));
+        refused += 1;
+    }
+    let held = stuck.until_held(0, Duration::ZERO).await.unwrap().len();
+    stuck.let_go().await.unwrap();
+    let ended = hanging.join_all().await;
+
+    assert!(matches!(beside, Outcome::Done(_)), "{beside:?}");
+    assert_eq!(held, 16, "a quarter of what the process has in hand");
+    let done = ended.iter().filter(|it| matches!(it, Outcome::Done(_)));
+    assert_eq!(done.count(), 16);
+}
