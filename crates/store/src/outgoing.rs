@@ -5,8 +5,9 @@
 //!       └──▶ given_up ──▶ due, when a person has it tried again
 //! ```
 //!
-//! Each subscription is a line of its own: whoever takes deliveries takes few of each, so that a
-//! receiver that is slow holds up nobody else.
+//! Each subscription is a line of its own: whoever takes deliveries takes few of each, and of the
+//! line that was served least recently first, so that receivers that are slow hold up nobody else,
+//! however many they are.
 
 use jiff::Timestamp;
 use semel_model::{EffectId, Span};
@@ -28,20 +29,25 @@ const INSERT: &str = "
        FOR KEY SHARE
         ON CONFLICT (event_id, subscription) DO NOTHING";
 
-/// Whoever takes a delivery has it until its lease is over; then another may try.
+/// Whoever takes a delivery has it until its lease is over; then another may try. Lines that were
+/// never served come first, then the least recently served.
 const TAKE: &str = "/* commits alone: outgoing take */
     UPDATE outgoing o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
            connection = t.connection
       FROM (SELECT d.event_id, d.subscription, s.connection
-              FROM subscriptions s
-              LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[]) AS busy (namespace_id, name, count)
-                     ON busy.namespace_id = s.namespace_id AND busy.name = s.name
+              FROM (SELECT s.namespace_id, s.name, s.connection, line.busy
+                      FROM subscriptions s
+                      LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[], $7::int8[])
+                             AS line (namespace_id, name, busy, served)
+                             ON line.namespace_id = s.namespace_id AND line.name = s.name
+                     ORDER BY line.served NULLS FIRST, s.namespace_id, s.name
+                    OFFSET 0) AS s
              CROSS JOIN LATERAL (
                    SELECT event_id, subscription FROM outgoing
                     WHERE namespace_id = s.namespace_id AND subscription = s.name
-                      AND state = 'due' AND due_at <= moment()
-                    ORDER BY due_at LIMIT greatest($2 - coalesce(busy.count, 0), 0)
+                      AND state = 'due' AND due_at <= (SELECT moment())
+                    ORDER BY due_at LIMIT greatest($2 - coalesce(s.busy, 0), 0)
                       FOR UPDATE SKIP LOCKED) AS d
              LIMIT $1) AS t
      WHERE o.event_id = t.event_id AND o.subscription = t.subscription
@@ -129,8 +135,21 @@ pub struct Room {
     pub total: i64,
     /// How many may be under way to one subscription.
     pub each: i64,
-    /// How many are under way, by namespace and subscription.
-    pub busy: Vec<(i32, String, i64)>,
+    /// The lines that were served before.
+    pub lines: Vec<Line>,
+}
+
+/// The deliveries to one subscription, as one process has served them.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The subscription.
+    pub subscription: String,
+    /// How many are under way.
+    pub busy: i64,
+    /// When it was last served: a number that grows from one take to the next.
+    pub served: i64,
 }
 
 /// A delivery as people see it.
@@ -172,16 +191,22 @@ pub async fn insert(cell: &Cell, event: &Event, body: &str) -> Result<(), ReadEr
 /// Takes deliveries that are due, for as long as `lease`.
 pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>, ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
-    let namespaces: Vec<i32> = room.busy.iter().map(|busy| busy.0).collect();
-    let names: Vec<&str> = room.busy.iter().map(|busy| busy.1.as_str()).collect();
-    let counts: Vec<i64> = room.busy.iter().map(|busy| busy.2).collect();
+    let lines = room.lines.iter();
+    let namespaces: Vec<i32> = lines.clone().map(|line| line.namespace_id).collect();
+    let names: Vec<&str> = lines.clone().map(|it| it.subscription.as_str()).collect();
+    let counts: Vec<i64> = lines.clone().map(|line| line.busy).collect();
+    let served: Vec<i64> = lines.map(|line| line.served).collect();
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &room.total,
+        &room.each,
+        &secs,
+        &namespaces,
+        &names,
+        &counts,
+        &served,
+    ];
     let client = cell.reader().await?;
-    let rows = client
-        .query(
-            TAKE,
-            &[&room.total, &room.each, &secs, &namespaces, &names, &counts],
-        )
-        .await?;
+    let rows = client.query(TAKE, &values).await?;
     Ok(rows
         .iter()
         .map(|row| Due {

@@ -1,7 +1,8 @@
 //! Deliveries of events to subscribed webhooks, each tried until it is taken or given up.
 //!
 //! Attempts are tasks of their own, a few for each subscription: whoever answers late is waited for
-//! by the attempts at its own deliveries and by nothing else.
+//! by the attempts at its own deliveries and by nothing else. Where there is less room than there
+//! are subscriptions, the one that was served least recently is next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,61 +40,101 @@ const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
     within: Span::from_const_secs(3 * 86_400),
 };
 
+/// How many subscriptions are remembered for when they were served.
+const LINES_MAX: usize = 10_000;
+
 /// The namespace and the name of a subscription.
 type Line = (i32, String);
 
+/// How much is under way to each subscription, and when each was served.
+#[derive(Default)]
+struct Lines {
+    by_name: BTreeMap<Line, Standing>,
+    takes: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    busy: i64,
+    served: i64,
+}
+
+impl Lines {
+    /// Notes that deliveries are taken once more.
+    fn take(&mut self) {
+        self.takes += 1;
+    }
+
+    fn begin(&mut self, line: Line) {
+        let standing = self.by_name.entry(line).or_default();
+        standing.busy += 1;
+        standing.served = self.takes;
+    }
+
+    fn end(&mut self, line: Option<Line>) {
+        // A task that broke off does not say whose it was: the lines are counted anew as they empty.
+        let Some(line) = line else {
+            return self.by_name.values_mut().for_each(|it| it.busy = 0);
+        };
+        if let Some(standing) = self.by_name.get_mut(&line) {
+            standing.busy = (standing.busy - 1).max(0);
+        }
+        if self.by_name.len() > LINES_MAX {
+            // Forgotten lines count as never served, which is no harm to the others.
+            self.by_name.retain(|_, standing| standing.busy > 0);
+        }
+    }
+
+    fn list(&self) -> Vec<outgoing::Line> {
+        let lines = self.by_name.iter();
+        lines
+            .map(|((namespace_id, subscription), standing)| outgoing::Line {
+                namespace_id: *namespace_id,
+                subscription: subscription.clone(),
+                busy: standing.busy,
+                served: standing.served,
+            })
+            .collect()
+    }
+}
+
 /// Makes deliveries for as long as the process lives.
 pub(super) async fn deliver_on(inner: &Arc<Inner>, due: &Notify) {
-    let mut busy = BTreeMap::<Line, i64>::new();
+    let mut lines = Lines::default();
     let mut under_way = JoinSet::<Line>::new();
     loop {
         tokio::select! {
             () = inner.stop.cancelled() => break,
             () = due.notified() => {}
-            Some(over) = under_way.join_next() => leave(&mut busy, over.ok()),
+            Some(over) = under_way.join_next() => lines.end(over.ok()),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        if let Err(error) = begin_due(inner, &mut busy, &mut under_way).await {
+        if let Err(error) = begin_due(inner, &mut lines, &mut under_way).await {
             tracing::debug!(%error, "deliveries could not be made yet");
         }
     }
     while under_way.join_next().await.is_some() {}
 }
 
-fn leave(busy: &mut BTreeMap<Line, i64>, line: Option<Line>) {
-    // A task that broke off does not say whose it was: the lines are counted anew as they empty.
-    let Some(line) = line else {
-        return busy.clear();
-    };
-    if let Some(count) = busy.get_mut(&line) {
-        *count -= 1;
-        if *count <= 0 {
-            busy.remove(&line);
-        }
-    }
-}
-
 /// Begins as many deliveries as there is room for.
 async fn begin_due(
     inner: &Arc<Inner>,
-    busy: &mut BTreeMap<Line, i64>,
+    lines: &mut Lines,
     under_way: &mut JoinSet<Line>,
 ) -> Result<(), ReadError> {
     let left = DELIVERIES_MAX.saturating_sub(under_way.len());
     if left == 0 {
         return Ok(());
     }
-    let counts = busy.iter();
     let room = Room {
         total: i64::try_from(left).unwrap_or(i64::MAX),
         each: DELIVERIES_EACH_MAX,
-        busy: counts
-            .map(|((id, name), count)| (*id, name.clone(), *count))
-            .collect(),
+        lines: lines.list(),
     };
+    lines.take();
     for delivery in outgoing::take_due(&inner.cell, &room, DELIVERY_LEASE).await? {
         let line = (delivery.namespace_id, delivery.subscription.clone());
-        *busy.entry(line.clone()).or_default() += 1;
+        lines.begin(line.clone());
         let inner = inner.clone();
         under_way.spawn(async move {
             deliver(&inner, &delivery).await;
