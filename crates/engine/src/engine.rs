@@ -137,6 +137,8 @@ pub struct Inner {
     /// Runs that cannot be loaded, and the one in hand that may end the process.
     pub(crate) stuck: Stuck,
     pub(crate) wake: Notify,
+    /// Told when an event has many waits to answer.
+    pub(crate) broadcast: Notify,
     /// Told when a run of this process has emitted an event.
     pub(crate) emitted: Notify,
     /// Told when this process changed what is scheduled.
@@ -177,6 +179,7 @@ impl Engine {
             room: Arc::new(Semaphore::new(options.capacity)),
             stuck: Stuck::default(),
             wake: Notify::new(),
+            broadcast: Notify::new(),
             emitted: Notify::new(),
             scheduled: Notify::new(),
             stop: CancellationToken::new(),

@@ -10,6 +10,8 @@
 //!        └─▶ a delivery per subscription ══════╩══▶ removed from the outbox
 //! ```
 //!
+//! An event that many waits are for becomes a broadcast, which is answered beside all this.
+//!
 //! `══▶` is the commit after the others. An event whose receiver cannot take it now stays behind
 //! alone; one that is refused for good is on record and goes.
 
@@ -41,7 +43,27 @@ const SPREAD_TOGETHER: usize = 8;
 /// Spreads events and delivers them for as long as the process lives.
 pub(crate) async fn keep_spreading(inner: Arc<Inner>) {
     let due = Notify::new();
-    tokio::join!(spread_on(&inner, &due), deliver::deliver_on(&inner, &due));
+    tokio::join!(
+        spread_on(&inner, &due),
+        broadcast_on(&inner),
+        deliver::deliver_on(&inner, &due)
+    );
+}
+
+async fn broadcast_on(inner: &Arc<Inner>) {
+    let engine = Engine {
+        inner: inner.clone(),
+    };
+    loop {
+        tokio::select! {
+            () = inner.stop.cancelled() => return,
+            () = inner.broadcast.notified() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if let Err(error) = engine.broadcast().await {
+            tracing::debug!(error, "waits for an event could not be answered yet");
+        }
+    }
 }
 
 async fn spread_on(inner: &Arc<Inner>, due: &Notify) {

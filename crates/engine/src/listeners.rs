@@ -1,11 +1,16 @@
 //! Listeners: runs that wait for an event, and the event that they wait for.
 //!
-//! An event answers a wait like a callback does: the wait is left once, by whoever is first.
+//! An event answers a wait like a callback does: the wait is left once, by whoever is first. A few
+//! waits are answered as the event is spread. Where there are more, the event becomes a broadcast,
+//! and its waits are answered a page at a time by a task of their own: nothing else that is emitted
+//! waits behind them.
 
+use futures_util::future::join_all;
 use semel_flow::release::Wait;
 use semel_flow::{Action, Scope};
-use semel_model::{RunId, WaitId};
-use semel_store::listeners::{self, Topic};
+use semel_model::{RunId, Span, WaitId};
+use semel_store::broadcasts::{self, Broadcast, Cursor};
+use semel_store::listeners::{self, Listener, Topic};
 use semel_store::outbox::Event;
 use semel_store::waits::Callback;
 use semel_store::{journal, runs};
@@ -17,59 +22,137 @@ use crate::lineage::{self, Unread};
 use crate::outside::Outside;
 use crate::waits::CallbackError;
 
-/// How many waits are looked at in one go.
-const PAGE: i64 = 200;
+/// The most waits that are answered while an event is spread.
+const AT_ONCE_MAX: usize = 16;
+
+/// How many waits of a broadcast are answered in one go.
+const PAGE: usize = 200;
+
+/// How many of them are answered together: each reads the run that it is of.
+const TOGETHER: usize = 4;
+
+/// How many broadcasts take turns.
+const BROADCASTS_MAX: i64 = 4;
+
+/// How long a server may take over one page before another does.
+const PAGE_LEASE: Span = Span::from_const_secs(30);
 
 impl Engine {
-    /// Answers every open wait that is for this event. An error is for another try.
+    /// Answers the waits that are for this event, or puts on record that they are to be. An error
+    /// is for another try.
     pub(crate) async fn answer_listeners(&self, event: &Event) -> Result<(), String> {
+        let cell = &self.inner.cell;
+        let mut found = Vec::new();
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        for topic in self.topics(event, &data).await? {
+            let limit = (AT_ONCE_MAX + 1) as i64;
+            let page = listeners::find(cell, event.namespace_id, &topic, None, limit).await;
+            found.extend(page.map_err(|error| error.to_string())?);
+        }
+        if found.len() <= AT_ONCE_MAX {
+            return self.answer_page(event, &data, &found).await;
+        }
+        let begun = broadcasts::begin(cell, event).await;
+        self.inner.broadcast.notify_one();
+        begun.map_err(|error| error.to_string())
+    }
+
+    /// Answers a page of each broadcast that is due, again and again until none is.
+    pub(crate) async fn broadcast(&self) -> Result<(), String> {
+        loop {
+            let due = broadcasts::take(&self.inner.cell, BROADCASTS_MAX, PAGE_LEASE).await;
+            let due = due.map_err(|error| error.to_string())?;
+            if due.is_empty() || self.inner.stop.is_cancelled() {
+                return Ok(());
+            }
+            let pages = due.iter().map(|broadcast| self.answer_next_page(broadcast));
+            for answered in join_all(pages).await {
+                // Tried again when its lease is over.
+                answered?;
+            }
+        }
+    }
+
+    async fn answer_next_page(&self, broadcast: &Broadcast) -> Result<(), String> {
+        let (cell, event) = (&self.inner.cell, &broadcast.event);
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        for topic in self.topics(event, &data).await? {
+            let after = match &broadcast.cursor {
+                Some(cursor) if topic.path < cursor.path => continue,
+                Some(cursor) if topic.path == cursor.path => Some(cursor.after),
+                Some(_) | None => None,
+            };
+            let page = listeners::find(cell, event.namespace_id, &topic, after, PAGE as i64).await;
+            let page = page.map_err(|error| error.to_string())?;
+            let Some(last) = page.last().copied() else {
+                continue;
+            };
+            let is_older = |one: &Listener| one.opened_at.is_none_or(|at| at <= broadcast.begun_at);
+            let older: Vec<Listener> = page.into_iter().filter(is_older).collect();
+            self.answer_page(event, &data, &older).await?;
+            let cursor = Cursor {
+                path: topic.path,
+                after: last.wait,
+            };
+            let advanced = broadcasts::advance(cell, event.id, &cursor).await;
+            return advanced.map_err(|error| error.to_string());
+        }
+        let ended = broadcasts::end(cell, event.id).await;
+        ended.map_err(|error| error.to_string())
+    }
+
+    /// What waits for this event go by, sorted by the part of the event.
+    async fn topics(&self, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
         let cell = &self.inner.cell;
         let paths = listeners::paths(cell, event.namespace_id, &event.event).await;
         let paths = paths.map_err(|error| error.to_string())?;
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        for path in paths {
-            let Some(value) = value_at(&data, &path) else {
-                continue;
-            };
-            let topic = Topic {
-                event: event.event.clone(),
-                path,
-                value,
-            };
-            self.answer_topic(event, &topic, &data).await?;
-        }
-        Ok(())
+        let mut topics: Vec<Topic> = paths
+            .into_iter()
+            .filter_map(|path| {
+                let value = value_at(data, &path)?;
+                let event = event.event.clone();
+                Some(Topic { event, path, value })
+            })
+            .collect();
+        topics.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(topics)
     }
 
-    async fn answer_topic(&self, event: &Event, topic: &Topic, data: &Value) -> Result<(), String> {
-        let cell = &self.inner.cell;
-        let mut after = None;
-        loop {
-            let page = listeners::find(cell, event.namespace_id, topic, after, PAGE).await;
-            let page = page.map_err(|error| error.to_string())?;
-            let Some((last, _)) = page.last().copied() else {
-                return Ok(());
-            };
-            let mut ended = Vec::new();
-            for (wait, run) in page {
-                if !self.is_meant(event.namespace_id, run, data).await? {
-                    continue;
-                }
-                let text = event.data.clone();
-                let callback = Callback::of(run, wait, text);
-                let answered = self.answer(Some(event.namespace_id), callback, data.clone());
-                match answered.await {
-                    Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => {
-                        ended.push(wait);
-                    }
-                    Err(CallbackError::Unavailable(error)) => return Err(error),
-                }
+    /// Answers those of some waits that mean this event.
+    async fn answer_page(
+        &self,
+        event: &Event,
+        data: &Value,
+        page: &[Listener],
+    ) -> Result<(), String> {
+        let mut ended = Vec::new();
+        for few in page.chunks(TOGETHER) {
+            let answers = few.iter().map(|one| self.answer_one(event, data, one));
+            for answered in join_all(answers).await {
+                ended.extend(answered?);
             }
-            self.close(&ended).await?;
-            after = Some(last);
+        }
+        if ended.is_empty() {
+            return Ok(());
+        }
+        self.close(&ended).await
+    }
+
+    /// Answers a wait where it means this event; gives it where it has ended.
+    async fn answer_one(
+        &self,
+        event: &Event,
+        data: &Value,
+        one: &Listener,
+    ) -> Result<Option<WaitId>, String> {
+        if !self.is_meant(event.namespace_id, one.run, data).await? {
+            return Ok(None);
+        }
+        let callback = Callback::of(one.run, one.wait, event.data.clone());
+        let answered = self.answer(Some(event.namespace_id), callback, data.clone());
+        match answered.await {
+            Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(Some(one.wait)),
+            Err(CallbackError::Unavailable(error)) => Err(error),
         }
     }
 

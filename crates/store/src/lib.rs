@@ -17,6 +17,7 @@ pub mod commands;
 pub mod connections;
 pub mod departures;
 pub mod duplicates;
+pub mod broadcasts;
 pub mod effects;
 pub mod evidence;
 pub mod flows;
@@ -71,6 +72,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("gates", gates::STATEMENTS),
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
+        ("broadcasts", broadcasts::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("outbox", outbox::STATEMENTS),

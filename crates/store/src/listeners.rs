@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use semel_model::storable::indexed;
 use semel_model::{RunId, WaitId};
 use tokio_postgres::types::ToSql;
@@ -31,12 +32,15 @@ const PATHS: &str = "
     SELECT path FROM paths WHERE path IS NOT NULL";
 
 const FIND: &str = "
-    SELECT wait_id, run_id
-      FROM listeners
-     WHERE namespace_id = $1 AND event = $2 AND path = $3 AND value = $4
-       AND ($5::uuid IS NULL OR wait_id > $5)
-     ORDER BY wait_id
-     LIMIT $6";
+    SELECT l.wait_id, l.run_id, w.opened_at
+      FROM (SELECT wait_id, run_id
+              FROM listeners
+             WHERE namespace_id = $1 AND event = $2 AND path = $3 AND value = $4
+               AND wait_id > $5
+             ORDER BY wait_id
+             LIMIT $6) AS l
+      LEFT JOIN waits w ON w.id = l.wait_id
+     ORDER BY l.wait_id";
 
 pub(crate) const STATEMENTS: &[&str] = &[OPEN, CLOSE, PATHS, FIND];
 
@@ -94,6 +98,17 @@ pub async fn paths(cell: &Cell, namespace_id: i32, event: &str) -> Result<Vec<St
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
+/// An open wait for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The wait.
+    pub wait: WaitId,
+    /// Its run.
+    pub run: RunId,
+    /// When it opened.
+    pub opened_at: Option<Timestamp>,
+}
+
 /// Waits that an event may answer, behind one of them.
 pub async fn find(
     cell: &Cell,
@@ -101,8 +116,8 @@ pub async fn find(
     topic: &Topic,
     after: Option<WaitId>,
     limit: i64,
-) -> Result<Vec<(WaitId, RunId)>, ReadError> {
-    let after = after.map(|wait| *wait.as_uuid());
+) -> Result<Vec<Listener>, ReadError> {
+    let after = after.map_or(Uuid::nil(), |wait| *wait.as_uuid());
     let value = indexed(&topic.value);
     let values: [&(dyn ToSql + Sync); 6] = [
         &namespace_id,
@@ -115,7 +130,11 @@ pub async fn find(
     let rows = cell.reader().await?.query(FIND, &values).await?;
     let read = |row: &tokio_postgres::Row| {
         let (wait, run): (Uuid, Uuid) = (row.get(0), row.get(1));
-        (WaitId::from_uuid(wait), RunId::from_uuid(run))
+        Listener {
+            wait: WaitId::from_uuid(wait),
+            run: RunId::from_uuid(run),
+            opened_at: row.get(2),
+        }
     };
     Ok(rows.iter().map(read).collect())
 }

@@ -52,6 +52,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0009_claims_stay",
         text: include_str!("../../../migrations/0009_claims_stay.sql"),
     },
+    Migration {
+        name: "0013_broadcasts",
+        text: include_str!("../../../migrations/0013_broadcasts.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -1,6 +1,7 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
 mod approvals;
+mod broadcasts;
 mod control;
 mod deliveries;
 mod destinations;

@@ -1,0 +1,88 @@
+//! An event that very many waits are for: they are answered beside everything else.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::control::start;
+use crate::world::{World, soon};
+
+/// How many waits go by the same part of the event as the one that means it.
+const LISTENERS: i64 = 10_000;
+
+const WAITING: &str = "steps:\n  - id: shipped\n    \
+    wait: { event: order.shipped, match: event.id == input.id, within: 30d }\n\
+    result: steps.shipped.result.by\n";
+
+const SHIPPER: &str = "flow: shipper\ntrigger:\n  api: {}\nsteps:\n  - id: tell\n    \
+    emit: { event: order.shipped, data: { id: '${{ run.key }}', by: post } }\n";
+
+const CALLED: &str = "flow: called\ntrigger:\n  api: {}\nsteps:\n  - { id: one, function: '1' }\n\
+    result: steps.one.result\n";
+
+const CALLER: &str = "flow: caller\ntrigger:\n  api: {}\nsteps:\n  - id: other\n    \
+    call: { flow: called, input: {} }\nresult: steps.other.result\n";
+
+#[tokio::test]
+async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(WAITING).await?;
+    for source in [SHIPPER, CALLED, CALLER] {
+        world.publish_source(source).await?;
+    }
+    start(&world, "shipper", "other").await?;
+    let mine = world.deliver(r#"{"id":"aa"}"#).await?.run;
+    soon(async || Ok((count(&world, "listeners").await? == 1).then_some(()))).await?;
+    // Waits of a run that has gone on: each is looked at, and none is meant.
+    let copies = "
+        INSERT INTO listeners (wait_id, run_id, namespace_id, event, path, value)
+        SELECT md5(n::text)::uuid, r.id, l.namespace_id, l.event, l.path, l.value
+          FROM listeners l, runs r, generate_series(1, $1::int8) AS n
+         WHERE r.state = 'succeeded'";
+    let client = world.engine.cell().reader().await?;
+    client.execute(copies, &[&LISTENERS]).await?;
+    drop(client);
+
+    start(&world, "shipper", "aa").await?;
+    soon(async || Ok((count(&world, "broadcasts").await? == 1).then_some(()))).await?;
+    let called = start(&world, "caller", "1").await?;
+    let under_way = count(&world, "broadcasts").await?;
+    let end = world.engine.await_end(mine, Duration::from_secs(90)).await?;
+
+    assert_eq!(called, json!(1));
+    assert_eq!(under_way, 1, "the call did not wait for the event's waits");
+    assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_wait_of_many_is_answered_once() -> Result<()> {
+    let world = World::start().await?;
+    let steps = WAITING.replace("event.id == input.id", r#"event.id == "aa""#);
+    world.publish(&steps).await?;
+    world.publish_source(SHIPPER).await?;
+    let mut runs = Vec::new();
+    for number in 0..60 {
+        let payload = format!(r#"{{"id":"{number}"}}"#);
+        runs.push(world.deliver(&payload).await?.run);
+    }
+    soon(async || Ok((count(&world, "listeners").await? == 60).then_some(()))).await?;
+
+    start(&world, "shipper", "aa").await?;
+    for run in runs {
+        let end = world.engine.await_end(run, Duration::from_secs(30)).await?;
+        assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
+    }
+    soon(async || Ok((count(&world, "broadcasts").await? == 0).then_some(()))).await?;
+
+    assert_eq!(count(&world, "listeners").await?, 0);
+    assert_eq!(world.engine.metrics().duplicates.get(), 0);
+    Ok(())
+}
+
+async fn count(world: &World, table: &str) -> Result<i64> {
+    let client = world.engine.cell().reader().await?;
+    let text = format!("SELECT count(*) FROM {table}");
+    Ok(client.query_one(&text, &[]).await?.get(0))
+}
