@@ -4,6 +4,7 @@ mod audit;
 mod callbacks;
 mod canaries;
 mod chance;
+mod contention;
 mod crash;
 mod crowd;
 mod db_fire;

@@ -13,6 +13,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures_util::future::{join, join_all};
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{RunId, Slot};
@@ -38,14 +39,22 @@ use flight::Frame;
 use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
 
-/// Holds rows whose lease still holds, for a batch that must look before it writes.
+/// Holds every row of the queue that a batch touches, in the order of identities.
+const LOCK_ROWS: &str = "
+    WITH locked AS MATERIALIZED (
+        SELECT 1 FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE)
+    SELECT count(*) FROM locked";
+
+/// Holds rows whose lease still holds, for a batch that must look before it writes. Its plan is
+/// pinned like that of the fence.
 const LOCK: &str = "
     WITH held AS (
         SELECT 1
           FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[])
             AS t (run_id, epoch, seq, holder)
           JOIN queue q
-            ON q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq AND q.holder = t.holder
+            ON q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch AND q.seq = t.seq
+           AND q.holder IS NOT DISTINCT FROM t.holder
            FOR UPDATE OF q)
     SELECT all_or_nothing(count(*), $5) FROM held";
 
@@ -53,8 +62,8 @@ const LOCK: &str = "
 const EXAMINE: &str = "
     SELECT t.run_id,
            EXISTS (SELECT 1 FROM queue q
-                    WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.seq = t.seq
-                      AND q.holder = t.holder),
+                    WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch AND q.seq = t.seq
+                      AND q.holder IS NOT DISTINCT FROM t.holder),
            EXISTS (SELECT 1 FROM journal j
                     WHERE j.born = t.born AND j.run_id = t.run_id AND j.seq = t.seq + 1
                       AND j.epoch = t.epoch)
@@ -73,7 +82,7 @@ const READ: &str = "
      WHERE born = $1 AND run_id = $2
      ORDER BY seq";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOCK, EXAMINE, LOAD, READ];
+pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ];
 
 /// The batch of one commit of transitions.
 pub struct Record;
@@ -93,16 +102,12 @@ impl Batch for Record {
         item.run.slot()
     }
 
-    /// A shared entry can be written once per commit, so a second write to it waits for the next.
+    fn subject(item: &Transition) -> u128 {
+        item.run.as_uuid().as_u128()
+    }
+
     fn admits(&self, gathered: &[Transition], next: &Transition) -> bool {
-        let Some(write) = &next.kv else { return true };
-        let taken = |item: &Transition| {
-            item.kv.as_ref().is_some_and(|other| {
-                other.operation.entry == write.operation.entry
-                    && item.namespace_id == next.namespace_id
-            })
-        };
-        !gathered.iter().any(taken)
+        kv::admits(gathered, next)
     }
 
     async fn write(
@@ -199,14 +204,15 @@ async fn examine(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId
 
 /// Writes the whole batch in one transaction.
 async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
-    let text = Shape::of(batch).text();
+    let ordered = kv::in_order(batch);
+    let text = Shape::of(batch, ordered.is_empty()).text();
     let follows = batch.iter().any(|item| item.has_followers());
     let mut texts = vec![text];
     if follows {
         texts.extend(flight::FOLLOWERS);
     }
     let ready = link.prepare(&texts).await?;
-    let written = write_all(ready, text, batch, follows).await;
+    let written = write_all(ready, text, batch, &ordered, follows).await;
     if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.
         let _ = ready.client.batch_execute("ROLLBACK").await;
@@ -226,25 +232,32 @@ async fn write_all(
     ready: Ready<'_>,
     text: &'static str,
     batch: &[&Transition],
+    ordered: &[&Transition],
     follows: bool,
 ) -> Result<Landed, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
-    let unforeseen = kv::unforeseen(batch);
-    let mut made = HashMap::with_capacity(unforeseen.len());
-    if !unforeseen.is_empty() {
-        flight::lock(ready, &Moves::of(batch)).await?;
-        for item in &unforeseen {
-            made.insert(item.run, kv::perform(ready, item).await?);
+    let rows = flight::rows(batch);
+    let mut made = HashMap::with_capacity(ordered.len());
+    if !ordered.is_empty() {
+        // Sent together: the server works through them in order, and refuses the rest after one
+        // that fails.
+        let moves = Moves::of(batch);
+        let sent = ordered.iter().map(|item| kv::perform(ready, item));
+        let locked = flight::lock(ready, &moves, &rows);
+        let (locked, events) = join(locked, join_all(sent)).await;
+        locked?;
+        for (item, event) in ordered.iter().zip(events) {
+            made.extend(event?.map(|event| (item.run, event)));
         }
     }
-    let columns = Columns::of(batch, &made);
-    let frame = match (unforeseen.is_empty(), follows) {
+    let columns = Columns::of(batch, &made, ordered.is_empty());
+    let frame = match (ordered.is_empty(), follows) {
         (false, _) => Frame::Open,
         (true, true) => Frame::Around,
         (true, false) => Frame::None,
     };
-    let cancelled = flight::land(ready, text, &columns, frame).await?;
+    let cancelled = flight::land(ready, text, &columns, &rows, frame).await?;
     drop(columns);
     Ok((cancelled, made))
 }

@@ -3,7 +3,13 @@
 //! An operation commits together with its own outcome: afterwards the journal is the marker. Most
 //! operations have a result that is known before they are made, and travel with the next intent;
 //! the others are made first, inside the same transaction, and their event follows.
+//!
+//! A transaction touches entries and locks in one order, that of [`place`], whatever the operations
+//! are: two batches that share entries wait for each other and never in a circle.
 
+use std::collections::HashSet;
+
+use futures_util::future::try_join;
 use jiff::Timestamp;
 use semel_model::effect::Witness;
 use semel_model::event::Event;
@@ -29,14 +35,19 @@ pub(crate) const SET: &str = ",
                (SELECT now FROM present) + make_interval(secs => t.ttl_secs)
           FROM unnest($?::int2[], $?::int4[], $?::text[], $?::text[], $?::float8[])
             AS t (slot, namespace_id, entry, value, ttl_secs)
-         ORDER BY t.slot, t.namespace_id, t.entry
+         ORDER BY t.slot, t.namespace_id, t.entry COLLATE \"C\"
             ON CONFLICT (slot, namespace_id, entry) DO UPDATE
            SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1)";
 
+/// Sets one entry, in a batch whose operations are made one after the other.
+pub(crate) const SET_ONE: &str = "
+    INSERT INTO kv (slot, namespace_id, entry, value, expires_at)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5))
+        ON CONFLICT (slot, namespace_id, entry) DO UPDATE
+       SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1";
+
 pub(crate) const DELETE: &str = "
-    DELETE FROM kv
-     USING unnest($1::int2[], $2::int4[], $3::text[]) AS t (slot, namespace_id, entry)
-     WHERE kv.slot = t.slot AND kv.namespace_id = t.namespace_id AND kv.entry = t.entry";
+    DELETE FROM kv WHERE slot = $1 AND namespace_id = $2 AND entry = $3";
 
 /// An entry that is no whole number of up to fifteen digits is left alone, and nothing returns.
 pub(crate) const ADD: &str = "
@@ -77,10 +88,14 @@ pub(crate) const READ: &str = "
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
+pub(crate) const STATEMENTS: &[&str] =
+    &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
 
 /// The largest amount that one operation may add.
 pub const ADD_MAX: i64 = 1 << 50;
+
+/// How many of one commit may write to one entry: each leaves a version of it until the commit.
+const ENTRY_WRITES_MAX: usize = 32;
 
 /// An operation that a transition carries.
 #[derive(Clone, Debug)]
@@ -93,7 +108,7 @@ pub struct Write {
     pub retry_at: Option<Timestamp>,
 }
 
-/// Operations of a batch whose result is known before they are made.
+/// Entries that the statement of a batch sets.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
     slots: Vec<i16>,
@@ -115,16 +130,6 @@ impl Rows<'_> {
             ]
         })
     }
-
-    pub(crate) fn delete_values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
-        (!self.slots.is_empty()).then(|| {
-            vec![
-                &self.slots as &(dyn ToSql + Sync),
-                &self.namespaces,
-                &self.entries,
-            ]
-        })
-    }
 }
 
 /// Whether an operation sets an entry whatever it holds.
@@ -140,47 +145,100 @@ pub(crate) fn is_plain_set(write: &Write) -> bool {
     )
 }
 
-/// Puts an operation with a foreseen result into its columns.
-pub(crate) fn sort<'a>(
-    namespace_id: i32,
-    write: &'a Write,
-    sets: &mut Rows<'a>,
-    deletes: &mut Rows<'a>,
-) {
-    let Operation { entry, verb } = &write.operation;
-    let rows = match verb {
-        Verb::Set {
-            value,
-            if_absent: false,
-            expect: None,
-            ttl,
-        } => {
-            sets.values.push(value.to_string());
-            sets.ttls.push(ttl.map(seconds));
-            sets
-        }
-        Verb::Delete => deletes,
-        Verb::Get | Verb::Set { .. } | Verb::Add { .. } | Verb::Lock { .. } | Verb::Unlock => {
-            return;
-        }
-    };
-    rows.slots.push(slot(namespace_id, entry));
-    rows.namespaces.push(namespace_id);
-    rows.entries.push(entry);
+/// Where an operation stands in the one order in which entries and locks are touched.
+fn place(item: &Transition) -> Option<(i16, i32, &str)> {
+    let entry = item.kv.as_ref()?.operation.entry.as_str();
+    Some((slot(item.namespace_id, entry), item.namespace_id, entry))
 }
 
-/// The transitions whose operation must be made before its event can be written.
-pub(crate) fn unforeseen<'a>(batch: &[&'a Transition]) -> Vec<&'a Transition> {
-    let waits = |item: &&&Transition| {
-        item.kv
-            .as_ref()
-            .is_some_and(|write| write.operation.verb.foreseen_result().is_none())
-    };
-    batch.iter().filter(waits).copied().collect()
+/// The columns of a batch whose operations are plain sets alone.
+pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
+    let mut rows = Rows::default();
+    for item in batch {
+        let Some(Write { operation, .. }) = &item.kv else {
+            continue;
+        };
+        if let Operation {
+            entry,
+            verb:
+                Verb::Set {
+                    value,
+                    if_absent: false,
+                    expect: None,
+                    ttl,
+                },
+        } = operation
+        {
+            rows.slots.push(slot(item.namespace_id, entry));
+            rows.namespaces.push(item.namespace_id);
+            rows.entries.push(entry);
+            rows.values.push(value.to_string());
+            rows.ttls.push(ttl.map(seconds));
+        }
+    }
+    rows
 }
 
-/// Makes one operation inside the open transaction, and tells it as an event.
-pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event, Error> {
+/// The operations of a batch, in the order in which they are made ahead of its statement; those on
+/// one entry in the order of the batch. There are none where all are plain sets of entries of their
+/// own, which the statement makes itself, in the same order.
+pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<&'a Transition> {
+    let with_write = batch.iter().filter(|item| item.kv.is_some());
+    let mut ordered: Vec<&Transition> = with_write.copied().collect();
+    let mut entries = HashSet::with_capacity(ordered.len());
+    let is_plain = |item: &&'a Transition| {
+        item.kv.as_ref().is_some_and(|write| {
+            let entry = write.operation.entry.as_str();
+            is_plain_set(write) && entries.insert((item.namespace_id, entry))
+        })
+    };
+    if ordered.iter().all(is_plain) {
+        return Vec::new();
+    }
+    ordered.sort_by_cached_key(|&item| place(item));
+    ordered
+}
+
+/// Whether an operation may join a batch: one entry is not written to by too many of one commit,
+/// and one that compares before it sets has its entry to itself, because it takes two round trips.
+pub(crate) fn admits(gathered: &[Transition], next: &Transition) -> bool {
+    let Some(write) = &next.kv else { return true };
+    if gathered.len() < ENTRY_WRITES_MAX && !compares(write) && !gathered.iter().any(has_compare) {
+        return true;
+    }
+    let is_same = |item: &&Transition| {
+        item.kv.as_ref().is_some_and(|other| {
+            other.operation.entry == write.operation.entry && item.namespace_id == next.namespace_id
+        })
+    };
+    let mut same = gathered.iter().filter(is_same).peekable();
+    if same.peek().is_some() && compares(write) {
+        return false;
+    }
+    let mut count = 0;
+    for item in same {
+        count += 1;
+        if has_compare(item) || count >= ENTRY_WRITES_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+fn has_compare(item: &Transition) -> bool {
+    item.kv.as_ref().is_some_and(compares)
+}
+
+fn compares(write: &Write) -> bool {
+    match &write.operation.verb {
+        Verb::Set { expect, .. } => expect.as_ref().is_some_and(|value| !value.is_null()),
+        Verb::Add { .. } | Verb::Delete | Verb::Lock { .. } | Verb::Unlock | Verb::Get => false,
+    }
+}
+
+/// Makes one operation inside the open transaction; gives its event, where that was not known
+/// before.
+pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Option<Event>, Error> {
     let Some(Write {
         step,
         operation: Operation { entry, verb },
@@ -202,6 +260,22 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
             })
         }
         Verb::Set {
+            value,
+            if_absent: false,
+            expect: None,
+            ttl,
+        } => {
+            let ttl = ttl.map(seconds);
+            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &Json(value), &ttl];
+            client.execute(ready.statement(SET_ONE), &values).await?;
+            return Ok(None);
+        }
+        Verb::Delete => {
+            let values: [&(dyn ToSql + Sync); 3] = [&slot, namespace, entry];
+            client.execute(ready.statement(DELETE), &values).await?;
+            return Ok(None);
+        }
+        Verb::Set {
             value, ttl, expect, ..
         } => {
             let ttl = ttl.map(seconds);
@@ -217,11 +291,15 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
                 // Nothing is expected, so nothing may be there.
                 None => Some(SET_IF_ABSENT),
             };
-            let set = match text {
-                Some(text) => client.query_opt(ready.statement(text), &values).await?,
-                None => None,
+            // Sent together, so that nobody else of the batch comes in between.
+            let set = async {
+                match text {
+                    Some(text) => client.query_opt(ready.statement(text), &values).await,
+                    None => Ok(None),
+                }
             };
-            let row = client.query_opt(ready.statement(READ), &place).await?;
+            let (set, row) =
+                try_join(set, client.query_opt(ready.statement(READ), &place)).await?;
             let held = row.map_or(Value::Null, |row| read_value(&row));
             Ok(json!({ "set": set.is_some(), "value": held }))
         }
@@ -241,10 +319,10 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
                 .await?;
             Ok(json!({ "released": row.is_some() }))
         }
-        Verb::Get | Verb::Delete => Ok(Value::Null),
+        Verb::Get => Ok(Value::Null),
     };
     let step = step.clone();
-    Ok(match outcome {
+    Ok(Some(match outcome {
         Ok(result) => Event::Done {
             step,
             by: Witness::Commit,
@@ -257,7 +335,7 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Event
             retry_at: retry_at.filter(|_| fault.retryable),
             fault,
         },
-    })
+    }))
 }
 
 /// Reads an entry; null when there is none.

@@ -5,8 +5,15 @@
 //! several in one transaction. Hot paths ([`claims`], [`journal`], [`waits`]) take many rows at
 //! once through a [`writer`]: while one commit is in flight the next batch gathers.
 //!
-//! Locks on `queue` rows are taken in the order of their run's identity, and before locks on
-//! `waits`, `tasks`, `approvals` and `kv`, so that two batches never wait for each other in a circle.
+//! Whoever locks several rows locks them in one order, so that nobody waits in a circle: rows of
+//! `queue` by their run's identity, whatever becomes of them (runs that go on, runs that end, runs
+//! that are woken); after them `waits`, `tasks`, `approvals` and `parts`; after those the entries of
+//! `kv` and `locks` together, by slot, namespace and name. Whoever cannot keep an order takes only
+//! what nobody else holds (`SKIP LOCKED`).
+//!
+//! A hot statement finds rows by their identity, whatever the statistics say. So where it names
+//! rows and says more of them, it says so in words that fit no index: `holder IS NOT DISTINCT FROM`
+//! for equality, `num_nulls(holder) = 1` for null. A test looks at the plans.
 
 pub mod approvals;
 pub mod audit;

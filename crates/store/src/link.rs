@@ -8,8 +8,11 @@ use tokio_postgres::{Client, Error, Statement};
 
 use crate::cell::{Cell, Wire};
 
-/// The longest pause between two tries to connect.
-const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The first pause before something is tried again.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// The longest pause before something is tried again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Stands in front of each statement that is a transaction and a commit by itself, so that a wire
 /// can be watched for commits. Others name their kind: `/* commits alone: take */`.
@@ -43,7 +46,7 @@ impl Link {
             cell: cell.clone(),
             wire: None,
             prepared: HashMap::new(),
-            pause: Duration::from_millis(20),
+            pause: PAUSE_MIN,
         }
     }
 
@@ -56,7 +59,7 @@ impl Link {
         {
             self.prepared.clear();
             self.wire = Some(self.cell.open_writer().await?);
-            self.pause = Duration::from_millis(20);
+            self.pause = PAUSE_MIN;
         }
         match &self.wire {
             Some(wire) => Ok(&wire.client),
@@ -84,10 +87,15 @@ impl Link {
         self.wire = None;
     }
 
-    /// Waits a little, longer each time, before the next try to connect.
+    /// Notes that a write succeeded: the next trouble begins with a short pause again.
+    pub(crate) fn succeeded(&mut self) {
+        self.pause = PAUSE_MIN;
+    }
+
+    /// Waits a little, longer each time until something succeeds, before the next try.
     pub(crate) async fn rest(&mut self) {
         tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(RECONNECT_PAUSE_MAX);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -44,7 +44,8 @@ const LOADED: &str = "
 const BEGIN: &str = "/* commits alone: begin parts */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
-        SELECT 1 FROM queue WHERE run_id = $1 AND epoch = $2 AND holder = $3 FOR UPDATE),
+        SELECT 1 FROM queue
+         WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3 FOR UPDATE),
     room AS (
         SELECT greatest($5::int8 - count(*), 0) AS free
           FROM parts WHERE parent_id = $1 AND step = $4 AND state = 'open'),
@@ -87,14 +88,21 @@ const LOOK: &str = "
              WHERE parent_id = $1 AND step = $2 AND state = 'failed' ORDER BY index LIMIT 1),
            coalesce((SELECT cancel FROM queue WHERE run_id = $1), false)";
 
-/// Parts that are under way are asked to end; what is asked already is left alone.
+/// Parts that are under way are asked to end; what is asked already is left alone. Their rows are
+/// locked in the order of identities first.
 const CANCEL: &str = "
+    WITH asked AS MATERIALIZED (
+        SELECT q.run_id
+          FROM queue q
+         WHERE q.run_id = ANY (ARRAY(SELECT p.run_id FROM parts p
+                                      WHERE p.parent_id = $1 AND p.step = $2 AND p.state = 'open'))
+           AND NOT q.cancel
+         ORDER BY q.run_id
+           FOR UPDATE)
     UPDATE queue q
        SET cancel = true,
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
-      FROM parts p
-     WHERE p.parent_id = $1 AND p.step = $2 AND p.state = 'open'
-       AND q.run_id = p.run_id AND NOT q.cancel";
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
 
 /// Parts that have ended go on, each behind its own ledger, by an event of their journals.
 const REOPEN: &str = "/* commits alone: reopen parts */
@@ -126,7 +134,8 @@ const REOPEN: &str = "/* commits alone: reopen parts */
     SELECT count(*) FROM last";
 
 /// The end of parts, with the commit that ends their runs. Whoever they are parts of is due again;
-/// where somebody holds it, it is due when it is given back.
+/// where somebody holds it, it is due when it is given back. The batch holds the rows of both
+/// already, so that this waits for nobody.
 pub(crate) const END: &str = "
     WITH ended AS (
         UPDATE parts p

@@ -5,10 +5,14 @@
 //! lanes, each with a connection of its own, so that one works while the other waits for the disk.
 //! What has the same slot takes the same lane.
 //!
+//! An item that cannot share a commit with one of its batch is passed over: it is among the first
+//! of the next, and those behind it do not wait for it, unless they are about the same thing.
+//!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
 //! first one took effect. Only when the database stays away are callers told [`WriteError`].
 
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -23,6 +27,9 @@ pub const BATCH_ITEMS_MAX: usize = 512;
 
 /// How many callers may wait at one writer before the next must wait to be let in.
 const WAITING_MAX: usize = 8192;
+
+/// How many items may be passed over before nobody else is let in.
+const PASSED_OVER_MAX: usize = 4096;
 
 /// How long a batch is tried before its callers are told that the database is away.
 const TRY_FOR: Duration = Duration::from_secs(30);
@@ -55,7 +62,12 @@ pub trait Batch: Send + 'static {
     /// The slot of what an item is about.
     fn slot(item: &Self::Item) -> Slot;
 
-    /// Whether an item may join the batch; one that may not waits for the next.
+    /// What an item is about: two items about one thing keep their order.
+    fn subject(item: &Self::Item) -> u128 {
+        u128::from(Self::slot(item).number())
+    }
+
+    /// Whether an item may join the batch; one that may not is passed over until the next.
     fn admits(&self, _gathered: &[Self::Item], _next: &Self::Item) -> bool {
         true
     }
@@ -122,49 +134,87 @@ struct Desk<B: Batch> {
     batch: B,
 }
 
+type Answer<B> = oneshot::Sender<Result<<B as Batch>::Answer, WriteError>>;
+
+/// A batch that gathers, and those who have to wait for the next.
+struct Gathering<B: Batch> {
+    items: Vec<B::Item>,
+    answers: Vec<Answer<B>>,
+    passed_over: VecDeque<Waiting<B>>,
+    subjects: HashSet<u128>,
+}
+
+impl<B: Batch> Gathering<B> {
+    /// A batch that begins with whoever was passed over first, and takes in those of the others
+    /// that fit.
+    fn begin(batch: &B, mut waiting: VecDeque<Waiting<B>>) -> Self {
+        let mut gathering = Self {
+            items: Vec::new(),
+            answers: Vec::new(),
+            passed_over: VecDeque::new(),
+            subjects: HashSet::new(),
+        };
+        while let Some(next) = waiting.pop_front() {
+            gathering.offer(batch, next);
+        }
+        gathering
+    }
+
+    /// Whether another item may be looked at.
+    fn has_room(&self) -> bool {
+        self.items.len() < BATCH_ITEMS_MAX && self.passed_over.len() < PASSED_OVER_MAX
+    }
+
+    /// Takes an item into the batch, or passes it over.
+    fn offer(&mut self, batch: &B, next: Waiting<B>) {
+        let subject = B::subject(&next.item);
+        let joins = self.items.is_empty()
+            || (self.items.len() < BATCH_ITEMS_MAX
+                && !self.subjects.contains(&subject)
+                && batch.admits(&self.items, &next.item));
+        if joins {
+            self.items.push(next.item);
+            self.answers.push(next.answer);
+        } else {
+            self.subjects.insert(subject);
+            self.passed_over.push_back(next);
+        }
+    }
+}
+
 impl<B: Batch> Desk<B> {
     async fn serve(mut self, mut receiver: mpsc::Receiver<Waiting<B>>) {
-        let mut left_over = None;
+        let mut passed_over = VecDeque::new();
         let mut crowded = false;
         loop {
-            let first = match left_over.take() {
-                Some(waiting) => waiting,
-                None => match receiver.recv().await {
-                    Some(waiting) => waiting,
+            if passed_over.is_empty() {
+                match receiver.recv().await {
+                    Some(waiting) => passed_over.push_back(waiting),
                     None => return,
-                },
-            };
-            let mut items = vec![first.item];
-            let mut answers = vec![first.answer];
+                }
+            }
+            let mut gathering = Gathering::begin(&self.batch, passed_over);
             let mut gathered = 0;
-            while gathered < items.len() && items.len() < BATCH_ITEMS_MAX && left_over.is_none() {
-                gathered = items.len();
+            while gathered < gathering.items.len() && gathering.has_room() {
+                gathered = gathering.items.len();
                 // In a crowd, whoever is ready to hand something in does so first. Nobody is
                 // waited for.
                 if crowded {
                     tokio::task::yield_now().await;
                 }
-                while items.len() < BATCH_ITEMS_MAX
+                while gathering.has_room()
                     && let Ok(next) = receiver.try_recv()
                 {
-                    if !self.batch.admits(&items, &next.item) {
-                        left_over = Some(next);
-                        break;
-                    }
-                    items.push(next.item);
-                    answers.push(next.answer);
+                    gathering.offer(&self.batch, next);
                 }
             }
-            crowded = items.len() > 1;
-            self.settle(items, answers).await;
+            crowded = gathering.items.len() > 1;
+            passed_over = gathering.passed_over;
+            self.settle(gathering.items, gathering.answers).await;
         }
     }
 
-    async fn settle(
-        &mut self,
-        mut items: Vec<B::Item>,
-        answers: Vec<oneshot::Sender<Result<B::Answer, WriteError>>>,
-    ) {
+    async fn settle(&mut self, mut items: Vec<B::Item>, answers: Vec<Answer<B>>) {
         let wanted = answers.len();
         match self.persist(&mut items).await {
             Ok(results) => {
@@ -197,7 +247,10 @@ impl<B: Batch> Desk<B> {
             let written =
                 tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items)).await;
             let message = match written {
-                Ok(Ok(answers)) => return Ok(answers),
+                Ok(Ok(answers)) => {
+                    self.link.succeeded();
+                    return Ok(answers);
+                }
                 Ok(Err(error)) => match trouble(&error) {
                     Trouble::Refused | Trouble::Fenced => {
                         return Err(WriteError::Refused(describe(&error)));
@@ -233,3 +286,6 @@ pub(crate) fn describe(error: &tokio_postgres::Error) -> String {
         None => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

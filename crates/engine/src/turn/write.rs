@@ -175,7 +175,7 @@ impl Turn {
             epoch: self.epoch,
             seq: self.seq,
             saw_cancel: self.cancel,
-            is_part: self.state.part.is_some(),
+            part_of: self.state.part.as_ref().map(|part| part.parent),
             tried: self.sent.is_some(),
         }
     }

@@ -48,7 +48,10 @@ async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<(
     soon(async || Ok((count(&world, "broadcasts").await? == 1).then_some(()))).await?;
     let called = start(&world, "caller", "1").await?;
     let under_way = count(&world, "broadcasts").await?;
-    let end = world.engine.await_end(mine, Duration::from_secs(90)).await?;
+    let end = world
+        .engine
+        .await_end(mine, Duration::from_secs(90))
+        .await?;
 
     assert_eq!(called, json!(1));
     assert_eq!(under_way, 1, "the call did not wait for the event's waits");

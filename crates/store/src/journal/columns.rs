@@ -74,7 +74,6 @@ pub(super) struct Columns<'a> {
     pub(super) parked: Vec<Uuid>,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
-    pub(super) deletes: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
     pub(super) departures: departures::Rows,
     pub(super) parts: EndedParts,
@@ -105,8 +104,13 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// `made` holds the events that the writes of this transaction made themselves.
-    pub(super) fn of(batch: &[&'a Transition], made: &'a HashMap<RunId, Event>) -> Self {
+    /// `made` holds the events that the writes of this transaction made themselves; `with_sets`
+    /// says whether the statement makes the plain sets.
+    pub(super) fn of(
+        batch: &[&'a Transition],
+        made: &'a HashMap<RunId, Event>,
+        with_sets: bool,
+    ) -> Self {
         let mut columns = Self {
             moves: Moves::of(batch),
             events: batch
@@ -123,8 +127,11 @@ impl<'a> Columns<'a> {
             approvals: approvals::Rows::default(),
             parked: Vec::new(),
             records: Records::default(),
-            sets: kv::Rows::default(),
-            deletes: kv::Rows::default(),
+            sets: if with_sets {
+                kv::rows(batch)
+            } else {
+                kv::Rows::default()
+            },
             emitted: outbox::Rows::default(),
             departures: departures::Rows::default(),
             parts: EndedParts::default(),
@@ -183,9 +190,6 @@ impl<'a> Columns<'a> {
                 gate: *gate,
                 seq: item.seq + 1,
             });
-        }
-        if let Some(write) = &item.kv {
-            kv::sort(item.namespace_id, write, &mut self.sets, &mut self.deletes);
         }
     }
 

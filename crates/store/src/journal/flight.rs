@@ -13,19 +13,21 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::LOCK;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
+use super::{LOCK, LOCK_ROWS, Transition};
 use crate::link::Ready;
 use crate::{approvals, departures, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
+    LOCK_ROWS,
     LOCK,
     waits::OPEN,
     waits::WAKE_EARLY,
     waits::ELAPSE,
     waits::CANCEL,
     evidence::HEAR,
+    kv::SET_ONE,
     kv::DELETE,
     kv::ADD,
     kv::SET_IF_ABSENT,
@@ -116,9 +118,6 @@ impl<'a> Flight<'a> {
         if !columns.parked.is_empty() {
             self.send(evidence::HEAR, vec![&columns.parked]);
         }
-        if let Some(values) = columns.deletes.delete_values() {
-            self.send(kv::DELETE, values);
-        }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
         }
@@ -132,8 +131,25 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Holds the runs of a batch whose lease still holds, in a transaction that stays open.
-pub(super) async fn lock(ready: Ready<'_>, moves: &Moves) -> Result<(), Error> {
+/// Every row of the queue that a batch touches: where parts end, the runs that they are parts of
+/// are touched behind their own. Nothing where the batch touches the rows of its moves alone, which
+/// its statement locks in order by itself.
+pub(super) fn rows(batch: &[&Transition]) -> Vec<Uuid> {
+    let ended = batch.iter().filter(|item| item.ends_part());
+    let parents: Vec<Uuid> = ended
+        .filter_map(|item| item.part_of)
+        .map(|parent| *parent.as_uuid())
+        .collect();
+    if parents.is_empty() {
+        return parents;
+    }
+    let moved = batch.iter().map(|item| *item.run.as_uuid());
+    parents.into_iter().chain(moved).collect()
+}
+
+/// Holds the runs of a batch whose lease still holds, and the other rows that it touches, in a
+/// transaction that stays open.
+pub(super) async fn lock(ready: Ready<'_>, moves: &Moves, rows: &[Uuid]) -> Result<(), Error> {
     let Moves {
         runs,
         epochs,
@@ -144,9 +160,12 @@ pub(super) async fn lock(ready: Ready<'_>, moves: &Moves) -> Result<(), Error> {
     } = moves;
     let mut flight = Flight {
         ready,
-        sent: Vec::with_capacity(2),
+        sent: Vec::with_capacity(3),
     };
     flight.simple("BEGIN");
+    if !rows.is_empty() {
+        flight.send(LOCK_ROWS, vec![&rows]);
+    }
     flight.send(LOCK, vec![runs, epochs, seqs, holders, count]);
     for answer in join_all(flight.sent).await {
         answer?;
@@ -159,6 +178,7 @@ pub(super) async fn land(
     ready: Ready<'_>,
     text: &'static str,
     columns: &Columns<'_>,
+    rows: &[Uuid],
     frame: Frame,
 ) -> Result<HashSet<Uuid>, Error> {
     let mut flight = Flight {
@@ -167,6 +187,9 @@ pub(super) async fn land(
     };
     if frame == Frame::Around {
         flight.simple("BEGIN");
+        if !rows.is_empty() {
+            flight.send(LOCK_ROWS, vec![&rows]);
+        }
     }
     let main = flight.sent.len();
     flight.send(text, main_values(columns));

@@ -2,7 +2,7 @@
 
 use semel_model::mistake::Mistake;
 
-use super::statement::{FENCED, FENCED_END, WRITTEN};
+use super::statement::{FENCED, FENCED_BESIDE_ENDED, FENCED_END, WRITTEN};
 
 const NOT_FENCED: &str = ",
     fenced AS (
@@ -33,7 +33,7 @@ pub(super) fn mistaken(part: &'static str) -> &'static str {
         return part;
     }
     match part {
-        FENCED => NOT_FENCED,
+        FENCED | FENCED_BESIDE_ENDED => NOT_FENCED,
         FENCED_END => NOT_FENCED_END,
         WRITTEN => WRITTEN_ANYWHERE,
         "all_or_nothing" => "greatest",

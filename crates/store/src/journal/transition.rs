@@ -46,8 +46,8 @@ pub struct Transition {
     pub departs: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
-    /// Whether the run is a part of another, which has to know of its end.
-    pub is_part: bool,
+    /// The run that it is a part of, which has to know of its end.
+    pub part_of: Option<RunId>,
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
     /// that falls asleep is due at once.
     pub saw_cancel: bool,
@@ -82,7 +82,7 @@ impl Transition {
 impl Transition {
     /// Whether a part of a run ends with it.
     pub(super) fn ends_part(&self) -> bool {
-        self.is_part && self.lease == Lease::End
+        self.part_of.is_some() && self.lease == Lease::End
     }
 }
 

@@ -8,13 +8,20 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// Whoever holds a run looks at the gate again before the run sleeps.
+/// Whoever holds a run looks at the gate again before the run sleeps. Rows are locked in the order
+/// of identities first.
 pub(super) const SUMMON: &str = "
+    WITH called AS MATERIALIZED (
+        SELECT run_id FROM queue
+         WHERE run_id = ANY ($1) AND num_nulls(holder) = 1
+         ORDER BY run_id
+           FOR UPDATE)
     UPDATE queue q
        SET due_at = least(q.due_at, t.at),
            stage = CASE WHEN t.at <= moment() THEN 'ready' ELSE q.stage END
       FROM unnest($1::uuid[], $2::timestamptz[]) AS t (run_id, at)
-     WHERE q.run_id = t.run_id AND q.holder IS NULL AND q.due_at > t.at";
+     WHERE q.run_id = t.run_id AND q.run_id = ANY (ARRAY(SELECT run_id FROM called))
+       AND num_nulls(q.holder) = 1 AND q.due_at > t.at";
 
 /// Only a run that has not begun: what waits for a timer is not due sooner.
 pub(super) const HEAD_START: &str = "

@@ -22,7 +22,7 @@ const ANSWER: &str = "
        SET state = t.state::task_state, answer = t.answer::json, answered_token = t.token,
            ended_at = (SELECT moment()), lease_until = NULL
       FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[]) AS t (id, token, state, answer)
-     WHERE k.id = t.id AND k.state = 'held' AND k.token = t.token
+     WHERE k.id = t.id AND k.state IS NOT DISTINCT FROM 'held' AND k.token = t.token
  RETURNING k.id";
 
 const RECORDED: &str = "
@@ -87,6 +87,10 @@ impl Batch for Settling {
         item.run.slot()
     }
 
+    fn subject(item: &Answer) -> u128 {
+        item.task.as_uuid().as_u128()
+    }
+
     /// Two answers to one task go down one after the other.
     fn admits(&self, gathered: &[Answer], next: &Answer) -> bool {
         !gathered.iter().any(|item| item.task == next.task)
@@ -98,11 +102,14 @@ impl Batch for Settling {
         items: &mut Vec<Answer>,
     ) -> Result<Vec<Reply>, Error> {
         let ready = link.prepare(&[LOCK_RUNS, ANSWER, HEAR, RECORDED]).await?;
-        let ids: Vec<Uuid> = items.iter().map(|item| *item.task.as_uuid()).collect();
-        let runs: Vec<Uuid> = items.iter().map(|item| *item.run.as_uuid()).collect();
-        let tokens: Vec<i64> = items.iter().map(|item| item.token).collect();
-        let states: Vec<&str> = items.iter().map(|item| item.state.as_str()).collect();
-        let answers: Vec<&str> = items.iter().map(|item| item.answer.as_str()).collect();
+        // Tasks of runs that have ended are not behind the lock of their run: they keep an order.
+        let mut sorted: Vec<&Answer> = items.iter().collect();
+        sorted.sort_unstable_by_key(|item| item.task);
+        let ids: Vec<Uuid> = sorted.iter().map(|item| *item.task.as_uuid()).collect();
+        let runs: Vec<Uuid> = sorted.iter().map(|item| *item.run.as_uuid()).collect();
+        let tokens: Vec<i64> = sorted.iter().map(|item| item.token).collect();
+        let states: Vec<&str> = sorted.iter().map(|item| item.state.as_str()).collect();
+        let answers: Vec<&str> = sorted.iter().map(|item| item.answer.as_str()).collect();
         let client = ready.client;
         let values: [&(dyn ToSql + Sync); 4] = [&ids, &tokens, &states, &answers];
         let written = try_join5(

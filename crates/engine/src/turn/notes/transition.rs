@@ -16,7 +16,7 @@ pub(in crate::turn) struct Identity {
     pub(in crate::turn) epoch: i64,
     pub(in crate::turn) seq: i32,
     pub(in crate::turn) saw_cancel: bool,
-    pub(in crate::turn) is_part: bool,
+    pub(in crate::turn) part_of: Option<RunId>,
     /// Whether an attempt was made since the last write.
     pub(in crate::turn) tried: bool,
 }
@@ -32,7 +32,7 @@ impl Notes {
             epoch,
             seq,
             saw_cancel,
-            is_part,
+            part_of,
             tried,
         } = identity;
         let progresses = tried || !self.only_repeats();
@@ -53,7 +53,7 @@ impl Notes {
             departs: std::mem::take(&mut self.departs),
             record: self.record.take(),
             saw_cancel,
-            is_part,
+            part_of,
             progresses,
             lease,
         }

@@ -1,0 +1,103 @@
+//! Who goes down together, and who has to wait.
+
+use semel_model::Slot;
+
+use super::*;
+
+/// Items of a thing and, where they have one, an entry that one commit can hold once.
+struct Entries;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Item {
+    number: u32,
+    subject: u128,
+    entry: Option<&'static str>,
+}
+
+impl Batch for Entries {
+    type Item = Item;
+    type Answer = ();
+
+    const LANES: usize = 1;
+
+    fn slot(_: &Item) -> Slot {
+        Slot::of(&[0; 16])
+    }
+
+    fn subject(item: &Item) -> u128 {
+        item.subject
+    }
+
+    fn admits(&self, gathered: &[Item], next: &Item) -> bool {
+        next.entry.is_none() || gathered.iter().all(|item| item.entry != next.entry)
+    }
+
+    async fn write(
+        &mut self,
+        _: &mut Link,
+        _: &mut Vec<Item>,
+    ) -> Result<Vec<()>, tokio_postgres::Error> {
+        unreachable!("nothing is written here")
+    }
+}
+
+fn waiting(item: Item) -> Waiting<Entries> {
+    let (answer, _) = oneshot::channel();
+    Waiting { item, answer }
+}
+
+/// The batches that items go down in, by their numbers.
+fn batches(items: impl IntoIterator<Item = (u128, Option<&'static str>)>) -> Vec<Vec<u32>> {
+    let numbered = items.into_iter().zip(0..);
+    let mut left: VecDeque<_> = numbered
+        .map(|((subject, entry), number)| {
+            waiting(Item {
+                number,
+                subject,
+                entry,
+            })
+        })
+        .collect();
+    let mut batches = Vec::new();
+    while !left.is_empty() {
+        let gathering = Gathering::begin(&Entries, left);
+        let numbers = gathering.items.iter().map(|item| item.number);
+        batches.push(numbers.collect());
+        left = gathering.passed_over;
+    }
+    batches
+}
+
+#[test]
+fn a_hot_entry_holds_up_nobody_but_its_own_writers() {
+    let hot = Some("total");
+    let items = [
+        (1, hot),
+        (2, hot),
+        (3, None),
+        (4, hot),
+        (5, Some("other")),
+        (6, None),
+    ];
+
+    assert_eq!(batches(items), [vec![0, 2, 4, 5], vec![1], vec![3]]);
+}
+
+#[test]
+fn what_is_about_one_thing_keeps_its_order() {
+    let hot = Some("total");
+    let items = [(1, hot), (2, hot), (2, None), (3, None), (2, Some("other"))];
+
+    assert_eq!(batches(items), [vec![0, 3], vec![1, 2, 4]]);
+}
+
+#[test]
+fn a_full_batch_leaves_the_rest_in_order() {
+    let most = BATCH_ITEMS_MAX as u32;
+    let items = (0..most + 2).map(|number| (u128::from(number), None));
+
+    let batches = batches(items);
+
+    assert_eq!(batches[0].len(), BATCH_ITEMS_MAX);
+    assert_eq!(batches[1], [most, most + 1]);
+}

@@ -1,0 +1,260 @@
+//! Many runs that want the same few things, in both orders: entries, locks, gates and lists.
+//!
+//! Whoever locks several rows locks them in one order, so nobody waits in a circle and nobody waits
+//! for long. PostgreSQL itself is the witness: it writes down each deadlock, and each wait for a
+//! lock that lasts longer than `deadlock_timeout`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Program};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::crowd::{self, Post};
+use crate::servers::{Home, Served, serve};
+
+/// How many runs use the two counters, half of them in the other order.
+const RUNS: usize = 1_000;
+
+/// How many runs of each flow there are over three servers.
+const RUNS_EACH: usize = 120;
+
+/// How many connections a sender has.
+const CONNECTIONS: usize = 32;
+
+/// How long a wait for a lock may last, in milliseconds.
+const WAIT_MAX_MS: f64 = 100.0;
+
+/// How long the runs may take to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Flows that touch the same entries, locks, gates and lists, each in another order.
+const FLOWS: [(&str, &str); 8] = [
+    (
+        "forth",
+        "steps:\n  - { id: one, kv: { add: a } }\n  - { id: two, kv: { add: b } }\n",
+    ),
+    (
+        "back",
+        "steps:\n  - { id: one, kv: { add: b } }\n  - { id: two, kv: { add: a } }\n",
+    ),
+    (
+        "keep",
+        "steps:\n  - { id: one, kv: { set: c, value: 1 } }\n  - { id: two, kv: { delete: d } }\n\
+         \x20 - { id: three, kv: { add: a } }\n",
+    ),
+    (
+        "drop",
+        "steps:\n  - { id: one, kv: { delete: c } }\n  - { id: two, kv: { add: b } }\n\
+         \x20 - { id: three, kv: { set: d, value: 1 } }\n",
+    ),
+    ("doors", DOORS),
+    ("exits", DOORS),
+    (
+        "gated",
+        "overlap: { key: input.object, policy: queue }\nsteps:\n  - { id: one, kv: { add: a } }\n",
+    ),
+    (
+        "lists",
+        "steps:\n  - id: all\n    foreach:\n      in: input.items\n      key: item\n      \
+         parallel: 3\n      steps:\n        - { id: one, kv: { add: b } }\n",
+    ),
+];
+
+const DOORS: &str = "steps:
+  - { id: take, kv: { lock: FIRST, lease: 10m } }
+  - { id: free, kv: { unlock: FIRST } }
+  - { id: take2, kv: { lock: SECOND, lease: 10m } }
+  - { id: free2, kv: { unlock: SECOND } }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hot_counters_in_both_orders_make_no_deadlock() -> Result<()> {
+    let cluster = Cluster::start(watched()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let server = start(&home).await?;
+    for (name, steps) in &FLOWS[..2] {
+        home.publish(&server, name, &source(name, steps)).await?;
+    }
+    let client = home.connect().await?;
+
+    let begun = Instant::now();
+    let posts = (0..RUNS).map(|number| post(FLOWS[number % 2].0, number));
+    deliver(&server, posts.collect()).await?;
+    until_ended(&client, RUNS).await?;
+    let took = begun.elapsed().as_secs_f64();
+
+    let rows = count(&client, "SELECT count(*) FROM journal").await?;
+    let report = Report::read(&client, cluster.home()).await?;
+    println!(
+        "{RUNS} runs of two counters in {took:.1} s, {:.0} transitions/s; {report:?}",
+        rows as f64 / took
+    );
+    for counter in ["a", "b"] {
+        let text = format!("SELECT value::text::int8 FROM kv WHERE entry = '{counter}'");
+        ensure!(count(&client, &text).await? == RUNS, "{counter} is off");
+    }
+    ensure!(report.deadlocks == 0, "{report:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_that_want_the_same_things_make_no_deadlock_and_wait_briefly() -> Result<()> {
+    let cluster = Cluster::start(watched()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(start(&home).await?);
+    }
+    for (name, steps) in FLOWS {
+        home.publish(&servers[0], name, &source(name, steps))
+            .await?;
+    }
+    // Every server learns of the flows by itself.
+    sleep(Duration::from_secs(2)).await;
+    let client = home.connect().await?;
+
+    let begun = Instant::now();
+    let share = |server: usize| {
+        let numbers = (0..RUNS_EACH).filter(move |number| number % 3 == server);
+        let posts = numbers.flat_map(|number| FLOWS.map(|(name, _)| post(name, number)));
+        posts.collect::<Vec<Post>>()
+    };
+    tokio::try_join!(
+        deliver(&servers[0], share(0)),
+        deliver(&servers[1], share(1)),
+        deliver(&servers[2], share(2)),
+    )?;
+    until_ended(&client, RUNS_EACH * FLOWS.len()).await?;
+    let took = begun.elapsed().as_secs_f64();
+
+    let rows = count(&client, "SELECT count(*) FROM journal").await?;
+    let report = Report::read(&client, cluster.home()).await?;
+    println!(
+        "{} runs over three servers in {took:.1} s, {:.0} transitions/s; {report:?}",
+        RUNS_EACH * FLOWS.len(),
+        rows as f64 / took
+    );
+    // `forth`, `back`, `keep` and `gated` add once to `a`; `forth`, `back` and `drop` once to `b`, and
+    // `lists` three times.
+    let wanted = [("a", 4 * RUNS_EACH), ("b", 6 * RUNS_EACH)];
+    for (counter, wanted) in wanted {
+        let text = format!("SELECT value::text::int8 FROM kv WHERE entry = '{counter}'");
+        let found = count(&client, &text).await?;
+        ensure!(found == wanted, "{counter} is {found}, not {wanted}");
+    }
+    ensure!(report.deadlocks == 0, "{report:?}");
+    ensure!(report.has_waited_briefly(), "{report:?}");
+    Ok(())
+}
+
+/// A server that writes down whoever waits too long for a lock.
+fn watched() -> Options {
+    Options::quick()
+        .with("log_lock_waits", "on")
+        .with("deadlock_timeout", &format!("{WAIT_MAX_MS}ms"))
+}
+
+async fn start(home: &Home) -> Result<Served> {
+    let program = Program::semel()?.env("SEMEL_HOOK_RATE", "0");
+    serve(program, &home.url(), "30s").await
+}
+
+fn source(name: &str, steps: &str) -> String {
+    let (first, second) = match name {
+        "doors" => ("left", "right"),
+        _ => ("right", "left"),
+    };
+    let steps = steps.replace("FIRST", first).replace("SECOND", second);
+    format!(
+        "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+         retry: {{ attempts: 100, first: 50ms, most: 1s, within: 1h }}\n{steps}"
+    )
+}
+
+fn post(flow: &str, number: usize) -> Post {
+    let body = json!({ "id": format!("{flow}-{number}"), "object": number % 5,
+        "items": ["x", "y", "z"] });
+    Post {
+        subject: number,
+        path: format!("/hooks/default/{flow}"),
+        body: body.to_string(),
+    }
+}
+
+async fn deliver(server: &Served, posts: Vec<Post>) -> Result<()> {
+    for (_, answer) in crowd::send(server, CONNECTIONS, posts).await? {
+        ensure!(answer.status.is_success(), "{}", answer.text());
+    }
+    Ok(())
+}
+
+async fn until_ended(client: &Connection, wanted: usize) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let text = "SELECT count(*) FROM runs WHERE state = 'succeeded' AND parent_id IS NULL";
+    loop {
+        let ended = count(client, text).await?;
+        if ended == wanted {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{ended} of {wanted} have ended");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn count(client: &Connection, text: &str) -> Result<usize> {
+    let row = client.query_one(text, &[]).await?;
+    Ok(usize::try_from(row.get::<_, i64>(0))?)
+}
+
+/// What PostgreSQL saw of waiting.
+#[derive(Debug)]
+struct Report {
+    deadlocks: usize,
+    /// How long each lasted that lasted longer than it may.
+    long_waits_ms: Vec<f64>,
+    /// How many of those never came to their lock.
+    given_up: usize,
+    /// How long one may last on this machine as it is: whoever waits for a lock waits for its
+    /// holder to be given a processor, too.
+    bound_ms: f64,
+}
+
+impl Report {
+    async fn read(client: &Connection, home: &Path) -> Result<Self> {
+        let log = std::fs::read_to_string(home.join("log")).context("PostgreSQL's log")?;
+        let count_lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+        let acquired = log.lines().filter(|line| line.contains(" acquired "));
+        let long_waits_ms: Vec<f64> = acquired.filter_map(milliseconds).collect();
+        // The view lags behind, the log does not: either is enough to be seen by.
+        let text = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        let counted = count(client, text).await?;
+        Ok(Self {
+            deadlocks: counted.max(count_lines("deadlock detected")),
+            given_up: count_lines(" still waiting for ").saturating_sub(long_waits_ms.len()),
+            long_waits_ms,
+            bound_ms: WAIT_MAX_MS * crowd_on_this_machine()?,
+        })
+    }
+
+    fn has_waited_briefly(&self) -> bool {
+        let longest = self.long_waits_ms.iter().copied().fold(0.0, f64::max);
+        self.given_up == 0 && longest < self.bound_ms
+    }
+}
+
+/// The number before the last ` ms` of a line.
+fn milliseconds(line: &str) -> Option<f64> {
+    let (before, _) = line.rsplit_once(" ms")?;
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+/// How many want each processor; at least one.
+fn crowd_on_this_machine() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg")?;
+    let load: f64 = text.split(' ').next().unwrap_or_default().parse()?;
+    let processors = std::thread::available_parallelism()?.get();
+    Ok((load / processors as f64).max(1.0))
+}
