@@ -2,7 +2,8 @@
 //!
 //! An approval is left once, from `open`, by whoever is first. A decision, its audit record and the
 //! waking of its run are one commit: that of [`Deciding`]. Locks on `queue` come before locks on
-//! `approvals`.
+//! `approvals`. Whoever names approvals writes `state IS NOT DISTINCT FROM`, which fits no index, so
+//! that they are found by their identity.
 
 use std::collections::HashMap;
 
@@ -38,7 +39,7 @@ const DECIDE: &str = "
                ended_at = (SELECT moment())
           FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::text[], $5::text[], $6::text[])
             AS t (id, digest, approved, who, comment, actor)
-         WHERE a.id = t.id AND a.state = 'open' AND a.digest = t.digest
+         WHERE a.id = t.id AND a.state IS NOT DISTINCT FROM 'open' AND a.digest = t.digest
            AND (a.until IS NULL OR a.until > (SELECT moment()))
      RETURNING a.id, a.namespace_id, t.approved, t.comment, t.actor),
     audited AS (

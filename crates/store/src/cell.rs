@@ -19,7 +19,7 @@ const READ_CONNECTIONS_MAX: usize = 8;
 /// Settings of the sessions that write. Hash and merge joins are off because every hot statement
 /// joins an array of identities to a primary key: the plan must stay the same whether the table
 /// has ten rows or ten million, and rows must be locked in the array's order.
-const WRITER_SESSION: &str = "
+pub(crate) const WRITER_SESSION: &str = "
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off;
     SET jit = off; SET statement_timeout = '15s'; SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '2s';

@@ -32,7 +32,7 @@ pub(crate) const HEAR: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment())
       FROM evidence e
-     WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND q.holder IS NULL
+     WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
        AND q.stage = 'parked'";
 
 pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR];

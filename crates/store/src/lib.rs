@@ -17,6 +17,7 @@
 
 pub mod approvals;
 pub mod audit;
+pub mod broadcasts;
 pub mod cell;
 pub mod claims;
 pub mod clock;
@@ -24,7 +25,6 @@ pub mod commands;
 pub mod connections;
 pub mod departures;
 pub mod duplicates;
-pub mod broadcasts;
 pub mod effects;
 pub mod evidence;
 pub mod flows;
@@ -61,12 +61,18 @@ pub mod writer;
 pub use cell::{Cell, CellOptions, ConnectError, ReadError};
 pub use migrate::{MigrateError, migrate};
 
+/// The settings of the sessions that write, for the test that looks at their plans.
+pub fn writer_session() -> &'static str {
+    cell::WRITER_SESSION
+}
+
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
         ("approvals", approvals::STATEMENTS),
         ("approvals", approvals::VIEWS),
         ("audit", audit::STATEMENTS),
+        ("broadcasts", broadcasts::STATEMENTS),
         ("claims", claims::STATEMENTS),
         ("clock", clock::STATEMENTS),
         ("commands", commands::STATEMENTS),
@@ -79,7 +85,6 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("gates", gates::STATEMENTS),
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
-        ("broadcasts", broadcasts::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("outbox", outbox::STATEMENTS),

@@ -91,7 +91,7 @@ const SLEEP_ON: &str = "/* commits alone: sleep on */
        SET holder = NULL, stage = $5::text::queue_stage, takes = 0, woken = false,
            due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
                          ELSE coalesce($4::timestamptz, 'infinity') END
-     WHERE run_id = $1 AND epoch = $2 AND holder = $3";
+     WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
 
 const DEPTH: &str = "
     SELECT count(*) FILTER (WHERE holder IS NOT NULL),

@@ -77,7 +77,7 @@ const ANSWER: &str = "
 const WAKE: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.run_id = ANY ($1) AND q.holder IS NULL AND q.stage = 'waiting'";
+     WHERE q.run_id = ANY ($1) AND num_nulls(q.holder) = 1 AND q.stage = 'waiting'";
 
 const RECORDED: &str = "
     SELECT id, state::text, ended_at FROM waits WHERE id = ANY ($1)";

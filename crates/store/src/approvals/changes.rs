@@ -35,7 +35,7 @@ pub(crate) const ELAPSE: &str = "
     WITH ended AS (
         UPDATE approvals
            SET state = 'elapsed', ended_at = (SELECT moment())
-         WHERE id = ANY ($1) AND state = 'open'
+         WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'open'
      RETURNING 1)
     SELECT all_or_nothing(count(*), $2) FROM ended";
 
@@ -43,7 +43,7 @@ pub(crate) const ELAPSE: &str = "
 pub(crate) const WITHDRAW: &str = "
     UPDATE approvals
        SET state = 'withdrawn', ended_at = (SELECT moment())
-     WHERE id = ANY ($1) AND state = 'open'";
+     WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'open'";
 
 /// Wakes runs that fell asleep again while somebody decided.
 pub(crate) const HEAR: &str = "

@@ -23,7 +23,8 @@ pub(super) const RETURN: &str = "/* commits alone: return */
                          THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.takes, 8))
                          ELSE moment() END
       FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
-     WHERE q.run_id = t.run_id AND q.epoch = t.epoch AND q.holder = $3";
+     WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch
+       AND q.holder IS NOT DISTINCT FROM $3";
 
 pub(super) const HELD_BESIDES: &str = "
     SELECT q.run_id, q.epoch, r.claim_id

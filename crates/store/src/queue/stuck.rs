@@ -39,7 +39,7 @@ pub(super) const DEFER: &str = "/* commits alone: defer */
     UPDATE queue
        SET holder = NULL, takes = CASE WHEN $5 THEN takes ELSE 0 END,
            due_at = moment() + make_interval(secs => $4)
-     WHERE run_id = $1 AND epoch = $2 AND holder = $3";
+     WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
 
 /// Carries nothing of what was refused, and needs nothing of what cannot be read. The queue's own
 /// number is the one to follow on: a write whose answer was lost may have landed.
@@ -49,7 +49,7 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
         UPDATE queue
            SET holder = NULL, stage = 'parked', due_at = 'infinity', takes = 0, woken = false,
                seq = seq + 1
-         WHERE run_id = $1 AND epoch = $2 AND holder = $3
+         WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3
      RETURNING run_id, born, seq, epoch),
     recorded AS (
         UPDATE runs r

@@ -31,7 +31,7 @@ pub(crate) const WITHDRAW: &str = "
     WITH withdrawn AS (
         UPDATE tasks
            SET state = 'withdrawn', ended_at = (SELECT moment())
-         WHERE id = ANY ($1) AND state = 'open'
+         WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'open'
      RETURNING 1)
     SELECT all_or_nothing(count(*), $2) FROM withdrawn";
 

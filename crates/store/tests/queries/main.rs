@@ -2,6 +2,7 @@
 
 mod accept;
 mod outgoing;
+mod plans;
 mod queue;
 mod retain;
 mod schedules;

@@ -1,0 +1,202 @@
+//! The plans of hot statements: whatever the statistics say, none reads more than it needs.
+//!
+//! Statistics are from the last time that somebody looked, and that may have been an hour in which
+//! nothing was under way. So each statement is explained in four states of its tables: never
+//! analysed; busy; beside sleepers alone; and filled again after a quiet VACUUM and ANALYZE. In none
+//! of them may it scan a table that grows, read an index from end to end, or read every row that
+//! some worker holds.
+
+mod fill;
+mod look;
+
+use anyhow::Result;
+
+use crate::world::World;
+use look::{Explained, Session};
+
+/// The modules whose statements are made for runs, deliveries and workers, and in which sessions.
+const HOT: &[(&str, &[Session])] = &[
+    ("approvals", &[Session::Writer]),
+    ("broadcasts", &[Session::Reader]),
+    ("claims", &[Session::Writer]),
+    ("departures", &[Session::Writer, Session::Reader]),
+    ("evidence", &[Session::Writer]),
+    ("gates", &[Session::Writer]),
+    ("journal", &[Session::Writer]),
+    ("kv", &[Session::Writer]),
+    ("listeners", &[Session::Writer, Session::Reader]),
+    ("locks", &[Session::Writer]),
+    ("outbox", &[Session::Writer, Session::Reader]),
+    ("outgoing", &[Session::Reader]),
+    ("parts", &[Session::Writer, Session::Reader]),
+    ("queue", &[Session::Writer, Session::Reader]),
+    ("sessions", &[Session::Reader]),
+    ("tasks", &[Session::Writer, Session::Reader]),
+    ("versions", &[Session::Writer]),
+    ("waits", &[Session::Writer]),
+];
+
+/// Statements of those modules that are not hot: (module, words of the statement, reason).
+const COLD: &[(&str, &str, &str)] = &[
+    (
+        "approvals",
+        "FROM approvals a\n",
+        "a list or a page for people",
+    ),
+    (
+        "departures",
+        "interval '2 seconds'",
+        "once a second, and the table holds what is under way",
+    ),
+    (
+        "gates",
+        "interval '2 seconds'",
+        "once a second, and the table holds what is under way",
+    ),
+    ("gates", "g.idle_at <", "retention, every half minute"),
+    (
+        "outgoing",
+        "interval '30 days'",
+        "retention, every half minute",
+    ),
+    ("outgoing", "body ->> 'type'", "a list for people"),
+    (
+        "parts",
+        "UPDATE parts p SET state = 'open', ended_at",
+        "a person lets a run go on",
+    ),
+    ("queue", "count(*) FILTER", "a figure for people"),
+    (
+        "sessions",
+        "DELETE FROM sessions s",
+        "retention: one row for each process",
+    ),
+    ("tasks", "t.step, t.state::text", "a list for people"),
+    (
+        "versions",
+        "FROM stale_deliveries",
+        "a list for people, or retention",
+    ),
+    (
+        "versions",
+        "DELETE FROM versions",
+        "retention, every half minute",
+    ),
+    ("waits", "JOIN runs r", "a list for people"),
+];
+
+/// What a plan may do all the same: (module, words of the statement, words of the finding, reason).
+const ALLOWED: &[(&str, &str, &str, &str)] = &[
+    (
+        "queue",
+        "min(due_at)",
+        "queue_by_due",
+        "the first entry of the index, and no more",
+    ),
+    (
+        "queue",
+        "JOIN queue q ON q.holder = s.id",
+        "queue_by_holder",
+        "the runs of sessions that are lost are what it is for",
+    ),
+    (
+        "queue",
+        "JOIN queue q ON q.holder = s.id",
+        "a scan of queue",
+        "once in a while, and only until the table is analysed for the first time",
+    ),
+    (
+        "queue",
+        "NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)",
+        "a scan of queue",
+        "once in half a minute, and only until the table is analysed for the first time",
+    ),
+    (
+        "queue",
+        "NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)",
+        "queue_by_holder",
+        "every held run is looked at, once in half a minute",
+    ),
+    (
+        "outbox",
+        "FOR UPDATE SKIP LOCKED",
+        "outbox_by_age",
+        "in order, and no more than its limit",
+    ),
+];
+
+#[tokio::test]
+async fn no_hot_statement_reads_more_than_it_needs_in_any_state_of_its_tables() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.cell.reader().await?;
+    let mut found = Vec::new();
+    let mut explained = 0;
+    for state in fill::STATES {
+        fill::bring_to(&client, state).await?;
+        for session in [Session::Reader, Session::Writer] {
+            let plans = Explained::all(&client, session, &hot(session)).await?;
+            explained += plans.len();
+            for plan in &plans {
+                for finding in plan.findings() {
+                    if !is_allowed(plan, &finding) {
+                        let (module, text) = (plan.module, plan.text);
+                        found.push(format!(
+                            "{state:?}, {session:?}, {module}: {finding}\n{text}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    println!("{explained} plans");
+    assert!(explained > 500, "{explained} plans are not all of them");
+    assert!(
+        found.is_empty(),
+        "{} plans read too much:\n{}",
+        found.len(),
+        found.join("\n\n")
+    );
+    Ok(())
+}
+
+/// Every exception still stands for a statement.
+#[test]
+fn every_exception_names_a_statement() {
+    let all = semel_store::statements();
+    let is_there = |module: &str, words: &str| {
+        let mut texts = all.iter().filter(|(of, _)| *of == module);
+        texts.any(|(_, text)| text.contains(words))
+    };
+
+    let cold = COLD.iter().map(|(module, words, _)| (module, words));
+    let allowed = ALLOWED.iter().map(|(module, words, ..)| (module, words));
+    let stale: Vec<_> = cold
+        .chain(allowed)
+        .filter(|(module, words)| !is_there(module, words))
+        .collect();
+
+    assert!(stale.is_empty(), "{stale:?}");
+}
+
+/// The statements that are made in such sessions again and again.
+fn hot(session: Session) -> Vec<(&'static str, &'static str)> {
+    let is_cold = |module: &str, text: &str| {
+        let mut cold = COLD.iter().filter(|(of, ..)| *of == module);
+        cold.any(|(_, words, _)| text.contains(words))
+    };
+    let is_hot = |module: &str| {
+        let mut hot = HOT.iter();
+        hot.any(|(of, sessions)| *of == module && sessions.contains(&session))
+    };
+    semel_store::statements()
+        .into_iter()
+        .filter(|(module, text)| is_hot(module) && !is_cold(module, text))
+        .collect()
+}
+
+fn is_allowed(plan: &Explained, finding: &str) -> bool {
+    ALLOWED.iter().any(|(module, words, what, _)| {
+        *module == plan.module && plan.text.contains(words) && finding.contains(what)
+    })
+}
