@@ -105,16 +105,10 @@ impl Ground {
         let desk = Desk::start(client).await?;
         let plain = Plain::start(&bare_url).await?;
         let peer = Peer::start().await?;
-        let url = server.url("semel");
-        let token = migrate(&url).await?;
-        let semel = Semel::start(&url, &token, "1024").await?;
-        semel.publish("accept", ACCEPT_FLOW).await?;
-        semel.publish("orders", KV_FLOW).await?;
-        let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
-        semel.publish("calls", &calls).await?;
-        let gate = server.url("gate");
-        let front = Semel::start(&gate, &migrate(&gate).await?, "0").await?;
-        front.publish("accept", ACCEPT_FLOW).await?;
+        let semel = Semel::start(Program::semel, &server.url("semel"), "1024").await?;
+        semel.publish_all(&peer).await?;
+        let front = Semel::start(Program::semel, &server.url("gate"), "0").await?;
+        front.publish_all(&peer).await?;
         let meters = Meters::new(admin, cluster.home())?;
         Ok(Self {
             meters,
@@ -142,8 +136,8 @@ impl Ground {
 }
 
 /// Brings the schema up to date; says the first token.
-async fn migrate(url: &str) -> Result<String> {
-    let migrated = Program::semel()?
+async fn migrate(program: Program, url: &str) -> Result<String> {
+    let migrated = program
         .args(["migrate", "--json"])
         .env("DATABASE_URL", url)
         .run(START_PATIENCE)
@@ -162,8 +156,14 @@ pub(crate) struct Semel {
 }
 
 impl Semel {
-    async fn start(url: &str, token: &str, capacity: &str) -> Result<Self> {
-        let process = Program::semel()?
+    /// Brings a database up to date and serves it, by some build of the product.
+    pub(crate) async fn start(
+        program: impl Fn() -> Result<Program>,
+        url: &str,
+        capacity: &str,
+    ) -> Result<Self> {
+        let token = migrate(program()?, url).await?;
+        let process = program()?
             .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
             .args(["--capacity", capacity])
             .env("DATABASE_URL", url)
@@ -173,8 +173,16 @@ impl Semel {
         Ok(Self {
             process,
             address,
-            token: token.to_owned(),
+            token,
         })
+    }
+
+    /// Makes every flow live that is measured.
+    pub(crate) async fn publish_all(&self, peer: &Peer) -> Result<()> {
+        self.publish("accept", ACCEPT_FLOW).await?;
+        self.publish("orders", KV_FLOW).await?;
+        let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
+        self.publish("calls", &calls).await
     }
 
     /// Pushes, publishes and promotes a flow.

@@ -2,15 +2,19 @@
 //!
 //! `semel-bench` starts a PostgreSQL with every commit on disk, the product, a plain server and a
 //! peer, measures the goals F1 to F9 in slices that take turns, prints the ratios and writes JSON.
-//! Absolute figures move with the machine; only ratios inside one run count.
+//! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
+//! measures two builds of the product in the same way.
 
 mod bare;
+mod compare;
 mod goal;
 mod ground;
+mod interval;
 mod load;
 mod measure;
 mod meters;
 mod profile;
+mod quiet;
 mod report;
 mod sleepers;
 mod wire;
@@ -63,6 +67,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measures two builds of the product in turns, and says whether B is worse than A. Build both
+    /// with the same profile, and let nothing else run.
+    Compare(compare::Comparison),
     /// Serves as the plain HTTP server that Semel is measured against.
     #[command(hide = true)]
     PlainServer {
@@ -96,9 +103,18 @@ impl Arguments {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
-    if let Some(Command::PlainServer { url }) = &arguments.command {
-        bare::server::serve(url).await?;
-        return Ok(ExitCode::SUCCESS);
+    match &arguments.command {
+        Some(Command::PlainServer { url }) => {
+            bare::server::serve(url).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Command::Compare(comparison)) => {
+            return Ok(match compare::run(comparison).await? {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            });
+        }
+        None => {}
     }
     let mut report = Report::default();
     measure(&arguments, &mut report).await?;

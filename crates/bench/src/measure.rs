@@ -18,7 +18,7 @@ use crate::meters::Reading;
 use crate::report::{Report, Side};
 
 /// How many different keys the repeats bring.
-const REPEATED_KEYS: u64 = 5000;
+pub(crate) const REPEATED_KEYS: u64 = 5000;
 
 /// How long slices last, and how many rounds there are.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,11 @@ impl Course<'_> {
         }
         if wants(&[Goal::F4, Goal::F6, Goal::F7]) {
             self.runs(Goal::F4, 256).await?;
+        }
+        for goal in [Goal::F4q, Goal::F4s] {
+            if wants(&[goal]) {
+                crate::quiet::measure(self, goal).await?;
+            }
         }
         if wants(&[Goal::F5]) {
             self.alone().await?;
@@ -158,7 +163,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    async fn post(
+    pub(crate) async fn post(
         &self,
         target: &Arc<Target>,
         count: usize,
@@ -177,7 +182,7 @@ impl Course<'_> {
     }
 
     /// The first round only warms up.
-    fn note(&mut self, goal: Goal, round: usize, bare: &Measured, ours: &Measured) {
+    pub(crate) fn note(&mut self, goal: Goal, round: usize, bare: &Measured, ours: &Measured) {
         self.detail(goal, round, bare, ours);
         if round > 0 {
             self.report.add(goal, bare.slice.rate(), ours.slice.rate());
