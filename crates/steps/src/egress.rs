@@ -63,7 +63,7 @@ impl Egress {
             own: Vec::new(),
             hosts: None,
             proxy: None,
-            lookup: Arc::new(System),
+            lookup: Arc::new(System::default()),
         }
     }
 

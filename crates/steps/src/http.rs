@@ -12,6 +12,7 @@
 //! failed. Nothing here tries twice: a redirect and a next page are followed by reads alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, StatusCode};
@@ -148,8 +149,9 @@ impl HttpCaller {
             namespace_id: to.namespace_id,
             to: Some(to),
         };
-        let client = self.clients.usual(pooling);
-        let sending = Sending::new(request, route, key, (client, pooling))
+        let client = self.clients.usual(pooling, timeout_of(request, route));
+        let sending = client
+            .and_then(|client| Sending::new(request, route, key, (client, pooling)))
             .and_then(|sending| Signed::with(to, &sending.url, headers).map(|s| (sending, s)));
         match sending {
             Ok((sending, signed)) => self.exchange(&Sending { signed, ..sending }).await,
@@ -169,7 +171,7 @@ impl HttpCaller {
             return match &request.connection {
                 Some(name) => Err(no_destination(name)),
                 None => {
-                    let client = self.clients.usual(pooling);
+                    let client = self.clients.usual(pooling, timeout_of(request, route))?;
                     Sending::new(request, route, key, (client, pooling))
                 }
             };
@@ -177,7 +179,8 @@ impl HttpCaller {
         let Target::Http(target) = &to.connection.to else {
             return Err(to.unfit("http"));
         };
-        let client = self.clients.of(to, target, pooling)?;
+        let timeout = timeout_of(request, route);
+        let client = self.clients.of(to, target, pooling, timeout)?;
         let sending = Sending::new(request, route, key, (client, pooling))?;
         // Before a token is fetched: what may not be reached is not worth one.
         self.check_address(&sending.url)?;
@@ -330,8 +333,6 @@ impl<'a> Sending<'a> {
         key: Option<EffectId>,
         (client, pooling): (Client, Pooling),
     ) -> Result<Self, Fault> {
-        let most = route.to.and_then(|to| to.connection.timeout);
-        let timeout = most.map_or(request.timeout, |most| most.min(request.timeout));
         Ok(Self {
             request,
             route,
@@ -342,7 +343,7 @@ impl<'a> Sending<'a> {
             signed: Signed::default(),
             client,
             pooling,
-            deadline: Instant::now() + timeout.to_duration(),
+            deadline: Instant::now() + timeout_of(request, route),
         })
     }
 
@@ -354,6 +355,13 @@ impl<'a> Sending<'a> {
             Some(_) | None => 0,
         }
     }
+}
+
+/// How long an exchange may take: as its step says, and no longer than its connection says.
+fn timeout_of(request: &HttpRequest, route: Route<'_>) -> Duration {
+    let most = route.to.and_then(|to| to.connection.timeout);
+    let timeout = most.map_or(request.timeout, |most| most.min(request.timeout));
+    timeout.to_duration()
 }
 
 /// Where an answer leads, if it leads anywhere.

@@ -80,14 +80,11 @@ impl SshCaller {
             Err(fault) => return Outcome::Failed(fault),
         };
         fault::point("ssh.connected", &key.to_string()).await;
-        if let Err(fault) = self.ask_gate() {
-            return Outcome::Failed(fault);
-        }
         let input = match want {
             Some(_) => marker::input(request),
             None => request.stdin.clone().unwrap_or_default(),
         };
-        let end = wire.run(&text, input, deadline).await;
+        let end = wire.run(&text, input, deadline, || self.ask_gate()).await;
         fault::point("ssh.ended", &key.to_string()).await;
         match want {
             Some(_) => read_marked(end),
@@ -105,8 +102,8 @@ impl SshCaller {
             let target = ssh(to)?;
             let text = marker::command(request, target, key, Want::Probe)?;
             let wire = self.connect(to, target, deadline).await?;
-            self.ask_gate()?;
-            Ok(wire.run(&text, String::new(), deadline).await)
+            let may_send = || self.ask_gate();
+            Ok(wire.run(&text, String::new(), deadline, may_send).await)
         };
         match asking.await {
             Ok(end) => read_probe(end),

@@ -116,9 +116,11 @@ impl Pools {
 
 fn open(to: &Destination, target: &PostgresTarget, at: &[SocketAddr]) -> Result<Pool, Fault> {
     let config = configure(to, target, at)?;
-    // Verified recycling notices connections that the server has closed.
+    // Whatever an earlier statement left in its session (a search path, a role, a temporary table)
+    // must not lead the next effect's marker elsewhere. It also notices connections that the server
+    // has closed.
     let recycling = ManagerConfig {
-        recycling_method: RecyclingMethod::Verified,
+        recycling_method: RecyclingMethod::Custom("DISCARD ALL".to_owned()),
     };
     let manager = match target.tls {
         Tls::Off => Manager::from_config(config, NoTls, recycling),

@@ -5,8 +5,10 @@ use std::io;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER,
 };
 use reqwest::{Response, StatusCode};
 use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, Resource, Span, json};
@@ -18,6 +20,9 @@ use crate::resources::{KeepError, ResourceStore};
 
 /// The most bytes of an answer that are kept by reference.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
+
+/// The longest that a destination may ask us to stay away, in seconds: a year.
+const RETRY_AFTER_SECS_MAX: u64 = 365 * 86_400;
 
 /// What an answer without a type is.
 const UNTYPED: &str = "application/octet-stream";
@@ -271,8 +276,25 @@ async fn read_some(mut bytes: Unpacked, room: Room<'_>) -> Body {
 }
 
 fn read_retry_after(headers: &HeaderMap) -> Option<Span> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Span::from_secs)
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let asked = text(RETRY_AFTER)?;
+    let secs = match asked.parse::<u64>() {
+        Ok(secs) => secs,
+        Err(_) => {
+            let at = read_http_date(asked)?;
+            let answered_at = read_http_date(text(DATE)?)?;
+            u64::try_from(at.as_second() - answered_at.as_second()).unwrap_or(0)
+        }
+    };
+    Some(Span::from_secs(secs.min(RETRY_AFTER_SECS_MAX)))
+}
+
+/// A time as HTTP writes it, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn read_http_date(text: &str) -> Option<Timestamp> {
+    let read = rfc2822::DateTimeParser::new()
+        .relaxed_weekday(true)
+        .parse_timestamp(text);
+    read.ok()
 }
 
 fn describe_headers(headers: &HeaderMap) -> Value {
@@ -285,4 +307,44 @@ fn describe_headers(headers: &HeaderMap) -> Value {
         }
     }
     Value::Object(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(pairs: &[(&'static str, &str)]) -> Option<Span> {
+        let pairs = pairs.iter().map(|(name, value)| {
+            let name = reqwest::header::HeaderName::from_static(name);
+            (name, HeaderValue::from_str(value).unwrap())
+        });
+        read_retry_after(&pairs.collect())
+    }
+
+    #[test]
+    fn a_destination_asks_in_seconds_or_until_a_time_by_its_own_clock() {
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let until = |time| [("retry-after", time), date];
+
+        assert_eq!(asked(&[("retry-after", "120")]), Some(Span::from_secs(120)));
+        let later = asked(&until("Sun, 06 Nov 1994 08:51:37 GMT"));
+        assert_eq!(later, Some(Span::from_secs(120)));
+        let past = asked(&until("Sun, 06 Nov 1994 08:00:00 GMT"));
+        assert_eq!(past, Some(Span::from_secs(0)));
+    }
+
+    #[test]
+    fn what_says_nothing_is_not_believed_and_what_says_too_much_is_bounded() {
+        let year = Some(Span::from_secs(RETRY_AFTER_SECS_MAX));
+
+        assert_eq!(asked(&[("retry-after", "soon")]), None);
+        let undated = asked(&[("retry-after", "Sun, 06 Nov 1994 08:51:37 GMT")]);
+        assert_eq!(undated, None, "there is nothing to count from");
+        assert_eq!(asked(&[("retry-after", "18446744073709551615")]), year);
+        let far = [
+            ("retry-after", "Thu, 31 Dec 2099 23:59:59 GMT"),
+            ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ];
+        assert_eq!(asked(&far), year);
+    }
 }

@@ -1,4 +1,9 @@
 //! HTTP clients: one pair for most destinations, one more for each that has certificates.
+//!
+//! The kernel goes on sending what a process handed to it, even when the process is gone. So that
+//! nothing of a request arrives long after its timeout, a socket gives up on bytes that stay
+//! unacknowledged for as long as the request may take. The bound belongs to the client, so there is
+//! a pair for each of a few bounds.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,13 +28,23 @@ const IDLE_MAX: Duration = Duration::from_secs(4);
 /// The most destinations with certificates whose clients are kept.
 const KEPT_MAX: usize = 256;
 
+/// What most requests may take.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For how many seconds sent bytes may stay unacknowledged, smallest first. A request gets the
+/// longest that its timeout allows.
+const WIRE_SECS: [u64; 14] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600];
+
 /// Every client of one gate.
 pub(super) struct Clients {
     gate: Arc<dyn SendGate>,
     egress: Arc<Egress>,
-    usual: Pair,
-    own: Mutex<HashMap<(i32, String), (i64, Pair)>>,
+    usual: Mutex<HashMap<Duration, Pair>>,
+    own: Mutex<HashMap<Own, (i64, Pair)>>,
 }
+
+/// Namespace, name and bound of a destination with certificates.
+type Own = (i32, String, Duration);
 
 #[derive(Clone)]
 struct Pair {
@@ -48,18 +63,28 @@ impl Pair {
 
 impl Clients {
     pub(super) fn new(gate: Arc<dyn SendGate>, egress: Arc<Egress>) -> Result<Self, SetupError> {
-        let usual = build(&gate, &egress, |builder| builder)?;
+        let bound = wire_patience(USUAL_TIMEOUT);
+        let usual = build(&gate, &egress, bound, |builder| builder)?;
         Ok(Self {
             gate,
             egress,
-            usual,
+            usual: Mutex::new(HashMap::from([(bound, usual)])),
             own: Mutex::default(),
         })
     }
 
-    /// The client for whatever has no certificates of its own.
-    pub(super) fn usual(&self, pooling: Pooling) -> Client {
-        self.usual.pick(pooling)
+    /// The client for whatever has no certificates of its own, for a request that may take so long.
+    pub(super) fn usual(&self, pooling: Pooling, timeout: Duration) -> Result<Client, Fault> {
+        let bound = wire_patience(timeout);
+        let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pair) = usual.get(&bound) {
+            return Ok(pair.pick(pooling));
+        }
+        let built = build(&self.gate, &self.egress, bound, |builder| builder);
+        let pair = built.map_err(|error| Fault::passing("no-connection", error.to_string()))?;
+        let client = pair.pick(pooling);
+        usual.insert(bound, pair);
+        Ok(client)
     }
 
     /// The client for a destination, with its certificates.
@@ -68,6 +93,7 @@ impl Clients {
         to: &Destination,
         target: &HttpTarget,
         pooling: Pooling,
+        timeout: Duration,
     ) -> Result<Client, Fault> {
         let identity = match &target.sign_in {
             SignIn::Mtls {
@@ -81,16 +107,17 @@ impl Clients {
             | SignIn::Oauth2 { .. } => None,
         };
         if identity.is_none() && target.trust.is_none() {
-            return Ok(self.usual(pooling));
+            return self.usual(pooling, timeout);
         }
-        let name = (to.namespace_id, to.name.clone());
+        let bound = wire_patience(timeout);
+        let name = (to.namespace_id, to.name.clone(), bound);
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((version, pair)) = own.get(&name)
             && *version == to.version
         {
             return Ok(pair.pick(pooling));
         }
-        let pair = self.build_own(to, target, identity)?;
+        let pair = self.build_own(to, target, identity, bound)?;
         if own.len() >= KEPT_MAX {
             // Whoever is still used comes back at the price of one handshake.
             own.clear();
@@ -104,6 +131,7 @@ impl Clients {
         to: &Destination,
         target: &HttpTarget,
         identity: Option<(&String, &SecretText)>,
+        bound: Duration,
     ) -> Result<Pair, Fault> {
         let unfit = |what: &str| {
             let message = format!("the {what} of the connection `{}` is not PEM", to.name);
@@ -120,7 +148,7 @@ impl Clients {
             }
             None => None,
         };
-        let pair = build(&self.gate, &self.egress, |builder| {
+        let pair = build(&self.gate, &self.egress, bound, |builder| {
             let builder = builder.tls_certs_merge(trusted.clone());
             match &identity {
                 Some(identity) => builder.identity(identity.clone()),
@@ -131,9 +159,17 @@ impl Clients {
     }
 }
 
+/// How long bytes of a request that may take so long may stay unacknowledged.
+fn wire_patience(timeout: Duration) -> Duration {
+    let fits = |secs: &&u64| **secs <= timeout.as_secs();
+    let secs = WIRE_SECS.iter().rev().find(fits).unwrap_or(&WIRE_SECS[0]);
+    Duration::from_secs(*secs)
+}
+
 fn build(
     gate: &Arc<dyn SendGate>,
     egress: &Arc<Egress>,
+    bound: Duration,
     dress: impl Fn(ClientBuilder) -> ClientBuilder,
 ) -> Result<Pair, SetupError> {
     let build = |idle_max: usize| {
@@ -144,6 +180,7 @@ fn build(
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_PATIENCE)
+            .tcp_user_timeout(bound)
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(idle_max)
             .user_agent(concat!("semel/", env!("CARGO_PKG_VERSION")))
@@ -158,4 +195,20 @@ fn build(
         shared: build(usize::MAX)?,
         fresh: build(0)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_gives_up_no_later_than_the_request() {
+        let patience = |secs| wire_patience(Duration::from_secs(secs)).as_secs();
+
+        assert_eq!(patience(30), 30);
+        assert_eq!(patience(44), 30);
+        assert_eq!(patience(600), 600);
+        assert_eq!(patience(3_600), 600);
+        assert_eq!(wire_patience(Duration::from_millis(50)).as_secs(), 1);
+    }
 }

@@ -110,13 +110,24 @@ impl Wire {
     }
 
     /// Runs a command and hears it out. Once the request has left, silence is not a failure.
-    pub(super) async fn run(self, command: &str, input: String, deadline: Instant) -> End {
+    ///
+    /// `may_send` is asked right before it leaves: a server may take its time to open a channel.
+    pub(super) async fn run(
+        self,
+        command: &str,
+        input: String,
+        deadline: Instant,
+        may_send: impl FnOnce() -> Result<(), Fault>,
+    ) -> End {
         let opened = timeout_at(deadline, self.handle.channel_open_session()).await;
         let channel = match opened {
             Ok(Ok(channel)) => channel,
             Ok(Err(error)) => return not_sent(&error.to_string()),
             Err(_) => return not_sent("no channel was opened in time"),
         };
+        if let Err(fault) = may_send() {
+            return End::NotSent(fault);
+        }
         if let Err(error) = channel.exec(true, command).await {
             return not_sent(&error.to_string());
         }
