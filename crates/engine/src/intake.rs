@@ -323,15 +323,16 @@ impl Engine {
         inner
             .tally
             .add(stopped(inner, inbound, subject, met.run, kind));
+        if inbound.mismatch != Mismatch::Accept {
+            // It is promised to be on record, so it is on disk before the answer: a provider that
+            // is told that it came does not send it again.
+            let kept = inner.tally.flush().await;
+            kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+        }
         match inbound.mismatch {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
-            Mismatch::Quarantine => {
-                // It is promised to be kept, so it is on disk before the answer.
-                let kept = inner.tally.flush().await;
-                kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
-                Ok(Intake::Quarantined(answer(inbound, met, true)))
-            }
+            Mismatch::Quarantine => Ok(Intake::Quarantined(answer(inbound, met, true))),
         }
     }
 }

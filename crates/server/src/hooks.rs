@@ -11,6 +11,7 @@ use semel_engine::{Arrival, Intake, IntakeError};
 use crate::answer::Answered;
 use crate::app::App;
 use crate::body::Payload;
+use crate::commands::KEY_HEADER;
 use crate::edge::Peer;
 use crate::intake;
 use crate::refusal::Refusal;
@@ -56,9 +57,22 @@ pub(crate) async fn receive(
     };
     app.edge.admit(&hook)?;
     let engine = app.engine.clone();
-    let taken = intake::take_in(&app, async move { engine.deliver(delivery).await }).await;
+    // Whoever sends a key of its own is a program that reads the answer, and not a provider that
+    // only counts what did not succeed.
+    let reads_answers = headers.contains_key(KEY_HEADER);
+    let work = async move {
+        match engine.deliver(delivery).await {
+            Err(IntakeError::Mismatch { run }) if !reads_answers => Ok(Err(run)),
+            other => other.map(Ok),
+        }
+    };
+    let taken = intake::take_in(&app, work).await;
     app.meters.hooks.observe(began.elapsed().as_secs_f64());
-    match taken? {
+    let taken = match taken? {
+        Ok(taken) => taken,
+        Err(run) => return intake::mismatched(run),
+    };
+    match taken {
         Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
         Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Standing;
-use semel_engine::{Accepted, Intake, IntakeError, Stale};
+use semel_engine::{Accepted, IntakeError, Stale};
 use semel_model::RunId;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -39,9 +39,10 @@ fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S
 ///
 /// The work is a task of its own. A sender who hangs up, or is told to come again, must not stop
 /// it half way: its run may be committed and in this process's hands, with nobody to move it.
-pub(crate) async fn take_in<F>(app: &App, work: F) -> Result<Intake, Refusal>
+pub(crate) async fn take_in<T, F>(app: &App, work: F) -> Result<T, Refusal>
 where
-    F: Future<Output = Result<Intake, IntakeError>> + Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<T, IntakeError>> + Send + 'static,
 {
     match tokio::time::timeout(app.options.accept_patience, tokio::spawn(Box::pin(work))).await {
         Ok(Ok(taken)) => Ok(taken?),
@@ -76,6 +77,26 @@ pub(crate) fn ignored() -> Answered {
         ignored: bool,
     }
     answer::ok(&Ignored { ignored: true })
+}
+
+/// Answers a provider whose delivery brought a known key with another payload. It is on record and
+/// nothing was started; but a provider that hears of an error sends the same again for days, and
+/// switches the hook off in the end.
+pub(crate) fn mismatched(run: RunId) -> Answered {
+    #[derive(Serialize)]
+    struct Mismatched {
+        accepted: bool,
+        code: &'static str,
+        detail: String,
+        run: RunId,
+    }
+    tracing::warn!(run.id = %run, "a known key came with another payload: nothing was started");
+    answer::ok(&Mismatched {
+        accepted: false,
+        code: Code::PayloadMismatch.as_str(),
+        detail: belongs_to(run),
+        run,
+    })
 }
 
 /// Answers to a delivery that is older than what was accepted of its object.
@@ -129,8 +150,11 @@ impl From<IntakeError> for Refusal {
 
 fn mismatch(run: RunId) -> Refusal {
     tracing::info!(run.id = %run, "a known key came with another payload and was refused");
-    let detail = format!("the key belongs to {run}, which was started with another payload");
-    Refusal::new(Code::PayloadMismatch, detail).about(run)
+    Refusal::new(Code::PayloadMismatch, belongs_to(run)).about(run)
+}
+
+fn belongs_to(run: RunId) -> String {
+    format!("the key belongs to {run}, which was started with another payload")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Hooks: a delivery that comes again gets the first answer.
 
 use anyhow::Result;
+use hyper::Method;
 use semel_api::Problem;
 use semel_api::types::Started;
 use serde_json::Value;
@@ -80,18 +81,32 @@ async fn a_known_key_with_another_payload_is_treated_as_the_trigger_says() -> Re
 
     let other = r#"{"id":"1","type":"b"}"#;
     let rejected = world.bare.post("/hooks/main/orders", other).await?;
+    let own_key = [("idempotency-key", "k-1")];
+    let told = world
+        .bare
+        .send(Method::POST, "/hooks/main/orders", &own_key, other.into())
+        .await?;
     let quarantined = world.bare.post("/hooks/main/kept", other).await?;
 
-    let problem: Problem = rejected.json()?;
+    let said: Value = rejected.json()?;
+    assert_eq!(rejected.status, 200, "a provider does not send it again");
     assert_eq!(
-        (rejected.status.as_u16(), problem.code.as_str()),
-        (422, "payload-mismatch")
+        (&said["accepted"], &said["code"]),
+        (&Value::from(false), &Value::from("payload-mismatch"))
+    );
+    let recorded = world.client.list_duplicates_of_key("1").await?.items;
+    let mismatch = recorded.iter().find(|one| one.verdict == "mismatch");
+    assert!(
+        mismatch.is_some(),
+        "on record before it is answered: {recorded:?}"
+    );
+    let problem: Problem = told.json()?;
+    assert_eq!(
+        (told.status.as_u16(), problem.code.as_str()),
+        (422, "payload-mismatch"),
+        "a program that sends a key of its own reads the answer"
     );
     assert!(problem.run.is_some());
-    assert_eq!(
-        rejected.header("content-type"),
-        Some("application/problem+json")
-    );
     assert_eq!(quarantined.status, 202);
     assert!(quarantined.json::<Started>()?.quarantined);
     Ok(())
