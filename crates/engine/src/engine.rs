@@ -32,6 +32,7 @@ use crate::holdings::{self, Holdings};
 use crate::intake::Unproven;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
+use crate::llm::Asking;
 use crate::metrics::Metrics;
 use crate::outside::Desks;
 use crate::recent::Recent;
@@ -153,6 +154,7 @@ pub struct Inner {
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) fans: Arc<Fans>,
     pub(crate) lineage: Lineage,
+    pub(crate) asking: Asking,
     pub(crate) recent: Recent,
     pub(crate) unproven: Unproven,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
@@ -190,6 +192,7 @@ impl Engine {
             holdings: Arc::default(),
             fans: Arc::default(),
             lineage: Lineage::default(),
+            asking: Asking::default(),
             recent: Recent::default(),
             unproven: Unproven::default(),
             duties: Mutex::default(),

@@ -1,15 +1,25 @@
 //! Questions to language models: the same question is asked once within its scope.
 //!
-//! Of two that ask at once both may reach the model; the answer that was recorded first holds for
-//! both, so that a run that is carried on elsewhere decides by what was decided by before.
+//! ```text
+//! on record? ─▶ the answer
+//!    no ─▶ asked here already? ─▶ wait for that answer
+//!             no ─▶ ask ─▶ record ─▶ the answer, for everybody who waits
+//! ```
+//!
+//! Of many that ask at once in one process, one asks and the others wait for what it gets; where it
+//! is gone without a word, the next asks. Of two processes that ask at once both may reach the
+//! model; the answer that was recorded first holds for both, so that a run that is carried on
+//! elsewhere decides by what was decided by before.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, Span};
 use semel_steps::{Destination, llm};
-use semel_store::{Cell, llm_answers};
-
-/// How long an answer holds within a run: runs that take longer ask again.
-const KEEP_RUN: Span = Span::from_const_secs(7 * 86_400);
+use semel_store::Cell;
+use semel_store::llm_answers::{self, KeepFor};
+use tokio::sync::watch;
 
 /// How long an answer holds beyond its run.
 const KEEP_BEYOND: Span = Span::from_const_secs(30 * 86_400);
@@ -27,10 +37,55 @@ pub struct Question<'a> {
     pub flow: &'a FlowName,
 }
 
+/// The questions that this process is asking at this moment. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Asking(Arc<Mutex<HashMap<Asked, Heard>>>);
+
+/// Namespace and digest of a question.
+type Asked = (i32, [u8; 32]);
+
+/// Where its answer will be told; closed without one where the asker is gone.
+type Heard = watch::Receiver<Option<Outcome>>;
+
+/// The right to ask. Whoever drops it lets the next one ask.
+struct Turn {
+    asking: Asking,
+    asked: Asked,
+    tell: watch::Sender<Option<Outcome>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.asking.lock().remove(&self.asked);
+    }
+}
+
+impl Asking {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Asked, Heard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to ask, or where the answer of the one who asks will be told.
+    fn join(&self, asked: Asked) -> Result<Turn, Heard> {
+        let mut under_way = self.lock();
+        if let Some(heard) = under_way.get(&asked) {
+            return Err(heard.clone());
+        }
+        let (tell, heard) = watch::channel(None);
+        under_way.insert(asked, heard);
+        Ok(Turn {
+            asking: self.clone(),
+            asked,
+            tell,
+        })
+    }
+}
+
 /// The answer on record, or else the one that `asking` gets. `asking` is not begun where there is
-/// an answer.
+/// an answer, or somebody here asks already.
 pub async fn ask(
     cell: &Cell,
+    under_way: &Asking,
     question: &Question<'_>,
     asking: impl Future<Output = Outcome> + Send,
 ) -> Outcome {
@@ -38,7 +93,31 @@ pub async fn ask(
         Ok(digest) => digest,
         Err(fault) => return Outcome::Failed(fault),
     };
-    let namespace_id = question.to.namespace_id;
+    let asked = (question.to.namespace_id, digest);
+    let turn = loop {
+        match under_way.join(asked) {
+            Ok(turn) => break turn,
+            Err(mut heard) => {
+                if let Ok(told) = heard.wait_for(Option::is_some).await
+                    && let Some(outcome) = told.clone()
+                {
+                    return outcome;
+                }
+            }
+        }
+    };
+    let outcome = ask_first(cell, question, asked, asking).await;
+    // Nobody may be waiting.
+    let _ = turn.tell.send(Some(outcome.clone()));
+    outcome
+}
+
+async fn ask_first(
+    cell: &Cell,
+    question: &Question<'_>,
+    (namespace_id, digest): Asked,
+    asking: impl Future<Output = Outcome> + Send,
+) -> Outcome {
     match llm_answers::find(cell, namespace_id, &digest).await {
         Ok(Some(answer)) => return Outcome::Done(Receipt::new(answer, None)),
         Ok(None) => {}
@@ -52,8 +131,8 @@ pub async fn ask(
         other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => return other,
     };
     let keep = match question.request.cache {
-        CacheScope::Run => KEEP_RUN,
-        CacheScope::Flow | CacheScope::Namespace => KEEP_BEYOND,
+        CacheScope::Run => KeepFor::Run(question.run),
+        CacheScope::Flow | CacheScope::Namespace => KeepFor::Time(KEEP_BEYOND),
     };
     match llm_answers::keep(cell, namespace_id, &digest, &receipt.response, keep).await {
         Ok(response) => Outcome::Done(Receipt {

@@ -53,6 +53,10 @@ const MIGRATIONS: &[Migration] = &[
         text: include_str!("../../../migrations/0009_claims_stay.sql"),
     },
     Migration {
+        name: "0011_answers_of_runs",
+        text: include_str!("../../../migrations/0011_answers_of_runs.sql"),
+    },
+    Migration {
         name: "0013_broadcasts",
         text: include_str!("../../../migrations/0013_broadcasts.sql"),
     },

@@ -150,7 +150,7 @@ impl Turn {
                     run: self.run,
                     flow: &self.release.flow.name,
                 };
-                llm::ask(&self.inner.cell, &question, asking).await
+                llm::ask(&self.inner.cell, &self.inner.asking, &question, asking).await
             }
             _ => asking.await,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures_util::future::try_join_all;
-use semel_engine::llm::{Question, ask};
+use semel_engine::llm::{Asking, Question, ask};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Outcome, RunId, SecretText, Span};
@@ -30,6 +30,7 @@ struct Ground {
     model: Model,
     caller: LlmCaller,
     to: Destination,
+    asking: Asking,
     world: World,
 }
 
@@ -58,19 +59,25 @@ impl Ground {
                 secrets,
             ),
             model,
+            asking: Asking::default(),
             world,
         })
     }
 
     async fn outcome(&self, run: u128, flow: &str, request: &LlmRequest) -> Result<Outcome> {
+        let run = RunId::from_uuid(Uuid::from_u128(run));
+        self.outcome_in(run, flow, request).await
+    }
+
+    async fn outcome_in(&self, run: RunId, flow: &str, request: &LlmRequest) -> Result<Outcome> {
         let question = Question {
             request,
             to: &self.to,
-            run: RunId::from_uuid(Uuid::from_u128(run)),
+            run,
             flow: &flow.parse()?,
         };
         let asking = self.caller.ask(request, &self.to);
-        Ok(ask(self.world.engine.cell(), &question, asking).await)
+        Ok(ask(self.world.engine.cell(), &self.asking, &question, asking).await)
     }
 
     async fn answer(&self, run: u128, flow: &str, request: &LlmRequest) -> Result<Value> {
@@ -137,7 +144,7 @@ async fn a_wider_scope_asks_once_in_every_run_of_the_flow_or_namespace() -> Resu
 }
 
 #[tokio::test]
-async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
+async fn of_many_that_ask_at_once_one_asks_and_all_get_its_answer() -> Result<()> {
     let ground = Ground::start().await?;
     let request = counting(CacheScope::Flow);
 
@@ -148,9 +155,9 @@ async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
         answers.iter().all(|answer| *answer == answers[0]),
         "{answers:?}"
     );
-    let before = ground.count().await?;
+    assert_eq!(ground.count().await?, 1, "one question is paid for");
     assert_eq!(ground.answer(9, "orders", &request).await?, answers[0]);
-    assert_eq!(ground.count().await?, before);
+    assert_eq!(ground.count().await?, 1);
     Ok(())
 }
 
@@ -179,19 +186,48 @@ async fn what_is_no_answer_is_not_remembered() -> Result<()> {
 #[tokio::test]
 async fn an_answer_is_forgotten_in_time() -> Result<()> {
     let ground = Ground::start().await?;
-    let (run, flow) = (counting(CacheScope::Run), counting(CacheScope::Flow));
+    let flow = counting(CacheScope::Flow);
     let cell = ground.world.engine.cell();
-    ground.answer(1, "orders", &run).await?;
     ground.answer(1, "orders", &flow).await?;
 
     clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
-    ground.answer(1, "orders", &run).await?;
     ground.answer(1, "orders", &flow).await?;
-    assert_eq!(ground.count().await?, 3, "within a run it holds for a week");
+    assert_eq!(ground.count().await?, 1);
     clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
     semel_store::llm_answers::forget(cell).await?;
     ground.answer(1, "orders", &flow).await?;
 
-    assert_eq!(ground.count().await?, 4, "within a flow for a month");
+    assert_eq!(ground.count().await?, 2, "within a flow for a month");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_within_a_run_holds_for_as_long_as_the_run() -> Result<()> {
+    let ground = Ground::start().await?;
+    let request = counting(CacheScope::Run);
+    let cell = ground.world.engine.cell();
+    let wait = "steps:\n  - { id: rest, wait: { callback: true, within: 90d } }\n";
+    ground.world.publish(wait).await?;
+    let alive = ground.world.deliver(r#"{"id":"1"}"#).await?.run;
+    ground.outcome_in(alive, "story", &request).await?;
+    ground.answer(7, "story", &request).await?;
+
+    for _ in 0..3 {
+        clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
+        semel_store::llm_answers::forget(cell).await?;
+    }
+    ground.outcome_in(alive, "story", &request).await?;
+    assert_eq!(
+        ground.count().await?,
+        2,
+        "the run goes on, and asks nobody again"
+    );
+    ground.answer(7, "story", &request).await?;
+
+    assert_eq!(
+        ground.count().await?,
+        3,
+        "what belongs to no run is forgotten"
+    );
     Ok(())
 }
