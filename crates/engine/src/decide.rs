@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use semel_flow::release::RenderError;
 use semel_flow::{Action, Flow, Scope, Step};
+use semel_model::connection::{Connection, KEY_REFUSALS};
 use semel_model::effect::{Entry, Licence, Witness};
 use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
@@ -30,6 +31,7 @@ pub use probe::probe_of;
 use wait::{open, wake};
 
 use crate::fold::{Current, RunState, Standing};
+use crate::landing::Landing;
 use crate::outside::Outside;
 use crate::settle::{self, Bench};
 use crate::vault::Linked;
@@ -45,6 +47,8 @@ pub struct Sight<'a> {
     pub run: &'a Value,
     /// What expressions see as `waits`.
     pub waits: &'a Value,
+    /// How long after its intent a request may still land.
+    pub landing: Landing,
     /// The database's time.
     pub now: Timestamp,
     /// A fraction from 0 to 1, for jitter.
@@ -312,7 +316,7 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
                     again(Some(*licence))
                 }
                 (None, Some(Plan::Repeat { at, .. })) => sleep(*at, true),
-                (None, Some(Plan::Probe { at })) if sight.now < *at => sleep(*at, true),
+                (None, Some(Plan::Probe { at, .. })) if sight.now < *at => sleep(*at, true),
                 (None, Some(Plan::Probe { .. })) => probe(state, sight, step),
                 (None, Some(Plan::Review) | None) => {
                     let doubt = &effect.state().doubt;
@@ -351,11 +355,15 @@ fn sleep(until: Timestamp, retrying: bool) -> Next {
 
 /// What the current attempt is judged by.
 pub fn bench<'a>(sight: &Sight<'a>, step: &'a Step, standing: &Standing) -> Bench<'a> {
+    let name = standing.call.connection();
+    let connection = name.and_then(|name| sight.linked.connection(name));
     Bench {
         step,
         window: standing.window,
         held_back: standing.held_back,
         since: standing.since,
+        landed_by: sight.landing.over(standing, connection, sight.now),
+        final_refusals: connection.map_or(KEY_REFUSALS, Connection::final_refusals),
         now: sight.now,
         chance: sight.chance,
     }

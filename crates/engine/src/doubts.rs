@@ -1,10 +1,8 @@
 //! Doubts: letting a person settle what nobody else can know.
 //!
 //! A person may say that an effect happened, at any time: that sends nothing. A person may say that
-//! it did *not* happen only once a paused worker can no longer send it: a lease, the request's own
-//! timeout and a margin after its last intent.
+//! it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
 
-use jiff::Timestamp;
 use semel_model::effect::{Entry, State, Witness};
 use semel_model::event::Event;
 use semel_model::request::Call;
@@ -54,8 +52,8 @@ pub enum SettleError {
         /// What it is.
         state: State,
     },
-    /// A paused worker could still send it.
-    #[error("a paused worker could still send it: say so again in {retry_in}")]
+    /// Its last attempt could still arrive.
+    #[error("its last attempt could still arrive: say so again in {retry_in}")]
     TooSoon {
         /// How long until it may be said.
         retry_in: Span,
@@ -159,8 +157,7 @@ impl Engine {
                 result: result.clone().unwrap_or_default(),
             },
             Settlement::DidNotHappen { reason } => {
-                let now = self.inner.clock.now();
-                self.quarantine_over(view.intended_at, &standing.call, now)?;
+                self.landing_over(turn, view, &standing.call)?;
                 Event::Licensed {
                     step,
                     reason: reason.clone(),
@@ -174,22 +171,27 @@ impl Engine {
         })
     }
 
-    fn quarantine_over(
-        &self,
-        intended_at: Timestamp,
-        call: &Call,
-        now: Timestamp,
-    ) -> Result<(), SettleError> {
-        let options = &self.inner.options;
-        let timeout = call.timeout();
-        let quarantine =
-            options.lease.as_millis() + timeout.as_millis() + options.settle_margin.as_millis();
-        let passed = span_between(intended_at, now).as_millis();
-        match quarantine.checked_sub(passed) {
-            Some(left) if left > 0 => Err(SettleError::TooSoon {
-                retry_in: Span::from_millis(left),
-            }),
-            Some(_) | None => Ok(()),
+    fn landing_over(&self, turn: &Turn, view: &EffectView, call: &Call) -> Result<(), SettleError> {
+        let linked = turn.linked();
+        let name = call.connection();
+        let connection = name.and_then(|name| linked.connection(name));
+        // A task leaves when a worker claims it: it may have left just before the doubt.
+        let begun = match call {
+            Call::Task(_) => view.settled_at.unwrap_or(view.intended_at),
+            Call::Http(_)
+            | Call::Kv(_)
+            | Call::Db(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Llm(_)
+            | Call::Persist(_)
+            | Call::Emit(_)
+            | Call::Start(_) => view.intended_at,
+        };
+        let over = self.inner.landing().after(begun, call, connection);
+        match span_between(self.inner.clock.now(), over) {
+            left if left.as_millis() > 0 => Err(SettleError::TooSoon { retry_in: left }),
+            _ => Ok(()),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::fans::Fans;
 use crate::gates::Gatekeeper;
 use crate::holdings::{self, Holdings};
 use crate::intake::Unproven;
+use crate::landing::Landing;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
 use crate::llm::Asking;
@@ -72,8 +73,9 @@ pub struct Options {
     pub allow_private: Vec<IpNet>,
     /// Where this installation itself listens: no flow may reach it, whatever is opened.
     pub own: Vec<SocketAddr>,
-    /// How long beyond lease and timeout a doubt must be old before a person may say that it did
-    /// not happen.
+    /// How long a destination may still act on a request after its exchange has ended, where its
+    /// connection does not say (`acts_within`). Until lease, timeout and this have passed, neither
+    /// a probe nor an operator may say that an effect did not happen.
     pub settle_margin: Span,
     /// How long ended runs are kept.
     pub history: Span,
@@ -328,6 +330,14 @@ impl Inner {
         match release.connected {
             true => self.vault.linked(release.namespace_id),
             false => Arc::default(),
+        }
+    }
+
+    /// How long after its intent a request may still land.
+    pub(crate) fn landing(&self) -> Landing {
+        Landing {
+            lease: self.options.lease,
+            acts_within: self.options.settle_margin,
         }
     }
 

@@ -9,6 +9,7 @@
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
+//! - [`landing`] says for how long a request may still arrive after its intent. Pure.
 //! - `gates` lets runs of one object in one at a time.
 //! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
 //! - [`tasks`] lets programs outside do a step's work; [`approvals`] lets people decide.
@@ -38,6 +39,7 @@ mod gates;
 mod holdings;
 pub mod intake;
 pub mod key_audit;
+pub mod landing;
 pub mod lease;
 mod lineage;
 mod listeners;

@@ -194,6 +194,7 @@ impl Engine {
             linked: &linked,
             run: &nothing,
             waits: &nothing,
+            landing: inner.landing(),
             now: inner.clock.now(),
             chance: 0.0,
             cancel: false,

@@ -10,13 +10,18 @@
 //! | `natural`, `repeat` | performing it again |
 //! | `probe` | asking the destination |
 //! | `review` | a person |
+//!
+//! A refusal of a repeat settles an earlier attempt as failed only where the destination refused
+//! *after it looked*: at its marker ([`Looked::AtMarker`]), or at the key, by one of the statuses
+//! that its connection lists. Sign-in, gateways and limits stand in front of both and know nothing:
+//! what they refuse leaves the doubt as it is.
 
 use jiff::Timestamp;
-use semel_flow::release::{Method, StepGuard};
+use semel_flow::release::{Ask, Method, StepGuard};
 use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
-use semel_model::{Doubt, Fault, FaultKind, Guard, Outcome, RetryPolicy, Span};
+use semel_model::{Doubt, Fault, FaultKind, Guard, Looked, Outcome, RetryPolicy, SettledBy, Span};
 
 /// How long before the end of a destination's key window the last repeat may be sent: a request
 /// may be under way for as long as the longest timeout.
@@ -24,6 +29,12 @@ const KEY_WINDOW_MARGIN: Span = Span::from_const_secs(600);
 
 /// How long to rest where a destination has no room and does not say for how long.
 const ROOM_PAUSE: Span = Span::from_const_secs(1);
+
+/// How long to rest after the first probe that found nothing too early; each further rest is twice
+/// as long, up to [`PROBE_DOUBLINGS_MAX`] times.
+const PROBE_PAUSE: Span = Span::from_const_secs(5);
+
+const PROBE_DOUBLINGS_MAX: u32 = 4;
 
 /// What an attempt is judged by, besides its outcome.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +47,10 @@ pub struct Bench<'a> {
     pub held_back: u32,
     /// When the effect's first intent was written.
     pub since: Timestamp,
+    /// From when on nothing of the latest attempt can land any more.
+    pub landed_by: Timestamp,
+    /// The HTTP statuses with which the destination refuses only after it has looked up the key.
+    pub final_refusals: &'a [u16],
     /// Now.
     pub now: Timestamp,
     /// A fraction from 0 to 1, for the jitter.
@@ -77,9 +92,7 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
             at: now,
             licence: Licence::Repeat,
         },
-        Guard::Probe => Plan::Probe {
-            at: bench.probe_at(),
-        },
+        Guard::Probe => bench.probe(effect),
         Guard::Key | Guard::Review => Plan::Review,
     };
     doubted(bench.step, doubt, plan)
@@ -87,16 +100,18 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
 
 fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
     if effect.doubted() {
-        // An earlier attempt may have happened: this refusal says nothing about that one.
+        // An earlier attempt may have happened. Whoever refuses this one speaks for that one only
+        // where it looked.
         match (effect.guard(), fault.kind) {
             (Guard::Natural, FaultKind::Http(404 | 410)) if bench.deletes() => return None,
             // The first request with this key is still being worked on.
             (Guard::Key, FaultKind::Http(409)) => {
                 return Some(settle_doubt(bench, effect, fault.to_doubt()));
             }
-            // Inside the transaction the marker was looked for first: the earlier attempt had not
-            // committed. A destination that honours keys would have given its first answer.
-            (Guard::Transaction | Guard::Key, _) if fault.is_answer() => {}
+            // The marker was looked for first and was absent: no earlier attempt had committed.
+            (Guard::Transaction, _) if fault.looked == Looked::AtMarker => {}
+            // A destination that looked the key up would have given its first answer.
+            (Guard::Key, _) if bench.is_final(fault) => {}
             _ if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
                 let doubt = Doubt {
@@ -138,6 +153,9 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         },
         None => Plan::Review,
     };
+    if doubt.settled_by == SettledBy::Operator {
+        return doubted(bench.step, doubt, Plan::Review);
+    }
     let plan = match effect.guard() {
         Guard::Transaction if bench.step.commits_here() => Plan::Repeat {
             at: bench.now,
@@ -150,9 +168,7 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         },
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),
-        Guard::Probe => Plan::Probe {
-            at: bench.probe_at(),
-        },
+        Guard::Probe => bench.probe(effect),
         Guard::Review => Plan::Review,
     };
     doubted(bench.step, doubt, plan)
@@ -166,7 +182,21 @@ fn doubted(step: &Step, doubt: Doubt, plan: Plan) -> Event {
     }
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// What anything that is no effect is judged by: it may simply be made again.
+    pub fn of_read(step: &'a Step, since: Timestamp, now: Timestamp, chance: f64) -> Self {
+        Self {
+            step,
+            window: None,
+            held_back: 0,
+            since,
+            landed_by: now,
+            final_refusals: &[],
+            now,
+            chance,
+        }
+    }
+
     /// How long to rest before attempt number `attempt + 1`, where there may be one.
     pub fn delay(&self, attempt: u32, asked: Option<Span>) -> Option<Span> {
         let policy: RetryPolicy = self.step.retry;
@@ -203,23 +233,42 @@ impl Bench<'_> {
         span_between(self.since, at).as_millis() + margin < window.as_millis()
     }
 
-    /// Not before the request that is in doubt has had time to land.
-    fn probe_at(&self) -> Timestamp {
-        match &self.step.guard {
-            StepGuard::Probe(probe) => self.now + probe.after.to_duration(),
-            StepGuard::Read
-            | StepGuard::Transaction
-            | StepGuard::Key { .. }
-            | StepGuard::Natural
-            | StepGuard::Review
-            | StepGuard::Repeat { .. }
-            | StepGuard::Connection => self.now,
+    /// When the destination is asked, and from when on it is believed that there is nothing.
+    fn probe(&self, effect: &Effect<Pending>) -> Plan {
+        let StepGuard::Probe(probe) = &self.step.guard else {
+            return Plan::Review;
+        };
+        let at = self.now + probe.after.to_duration();
+        // The marker of a command lets it begin once, however often it is sent. Only after the last
+        // attempt must it be known that none is still under way.
+        let meets_marker = probe.ask == Ask::Marker && effect.attempt() < self.step.retry.attempts;
+        let absent_from = match probe.because.is_some() || meets_marker {
+            true => at,
+            false => self.landed_by.max(at),
+        };
+        Plan::Probe {
+            at,
+            absent_from: Some(absent_from),
         }
+    }
+
+    /// Whether the destination refused after it had looked up the key.
+    fn is_final(&self, fault: &Fault) -> bool {
+        fault
+            .http_status()
+            .is_some_and(|status| self.final_refusals.contains(&status))
     }
 
     fn deletes(&self) -> bool {
         matches!(&self.step.action, Action::Http(request) if request.method == Method::Delete)
     }
+}
+
+/// When a probe asks again that found nothing too early: later each time, and once more when that
+/// will be believed.
+pub fn next_probe(now: Timestamp, absences: u32, absent_from: Timestamp) -> Timestamp {
+    let pause = PROBE_PAUSE.as_millis() << absences.min(PROBE_DOUBLINGS_MAX);
+    absent_from.min(now + Span::from_millis(pause).to_duration())
 }
 
 /// The time from one instant to a later one; zero when it is not later.

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use semel_model::task::State;
-use semel_model::{Doubt, EffectId, Fault, FaultKind, RunId, Span};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
 use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::evidence::{self, Late};
@@ -253,6 +253,7 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
                 message: bounded(&message),
                 retryable,
                 retry_after,
+                looked: Looked::AtNothing,
             };
             (State::Failed, json!({ "fault": fault }))
         }

@@ -247,6 +247,11 @@ impl Turn {
         self.commit(PARKED).await
     }
 
+    /// Where the connections of the run's release lead.
+    pub(crate) fn linked(&self) -> Arc<Linked> {
+        self.inner.linked(&self.release)
+    }
+
     /// Where the run stands.
     pub(crate) fn state(&self) -> &RunState {
         &self.state
@@ -266,6 +271,7 @@ impl Turn {
             linked,
             run: &self.views.run,
             waits: &self.views.waits,
+            landing: self.inner.landing(),
             now: self.inner.clock.now(),
             chance: chance(),
             cancel: self.cancel,

@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::span::Span;
 
+/// The HTTP statuses with which a destination that honours keys is taken to refuse only after it
+/// has looked up the key: payment refused, precondition failed, content refused. Whatever stands
+/// before the keys (sign-in, gateways, rate limits, size limits) answers with others.
+pub const KEY_REFUSALS: &[u16] = &[402, 412, 422];
+
 /// A destination, as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +26,15 @@ pub struct Connection {
     /// Where the destination looks for the key.
     #[serde(default, skip_serializing_if = "KeyPlace::is_usual")]
     pub key_as: KeyPlace,
+    /// The HTTP statuses with which the destination refuses only after it has looked up the key, so
+    /// that such a refusal of a repeat also says that no earlier request was carried out. Absent:
+    /// [`KEY_REFUSALS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_refusals: Option<Vec<u16>>,
+    /// How long the destination may still work on a request after the exchange has ended. Absent: as
+    /// the server is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acts_within: Option<Span>,
     /// How much the destination may be asked.
     #[serde(default)]
     pub limits: Limits,
@@ -316,9 +330,17 @@ impl Connection {
             to: target,
             honours_keys: None,
             key_as: KeyPlace::default(),
+            final_refusals: None,
+            acts_within: None,
             limits: Limits::default(),
             timeout: None,
         }
+    }
+
+    /// The HTTP statuses with which it refuses only after it has looked up the key.
+    #[must_use]
+    pub fn final_refusals(&self) -> &[u16] {
+        self.final_refusals.as_deref().unwrap_or(KEY_REFUSALS)
     }
 
     /// The kind of destination, in one word.

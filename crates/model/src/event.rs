@@ -355,6 +355,9 @@ pub enum Plan {
     Probe {
         /// When.
         at: Timestamp,
+        /// From when on *absent* is believed: until then a request under way may still land.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        absent_from: Option<Timestamp>,
     },
     /// A person settles it.
     Review,
@@ -366,6 +369,14 @@ pub enum Plan {
 pub enum Seen {
     /// The destination answered, and the effect is not there.
     Absent,
+    /// The destination answered, and the effect is not there yet: a request under way may still
+    /// land.
+    AbsentSoFar {
+        /// From when on *absent* is believed.
+        absent_from: Timestamp,
+        /// When it asks again.
+        next_at: Timestamp,
+    },
     /// The probe itself failed.
     Unclear {
         /// Why.

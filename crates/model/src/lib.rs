@@ -43,7 +43,7 @@ pub use id::{
 };
 pub use key::Key;
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
-pub use outcome::{Doubt, Fault, FaultKind, Outcome, Receipt};
+pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use secret::SecretText;

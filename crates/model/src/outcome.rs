@@ -89,6 +89,27 @@ pub struct Fault {
     /// How long the destination asked us to stay away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
+    /// What the destination had looked at when it refused.
+    #[serde(default, skip_serializing_if = "Looked::is_at_nothing")]
+    pub looked: Looked,
+}
+
+/// What a destination had looked at when it refused: only whoever looked at the marker can speak
+/// for an earlier attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Looked {
+    /// Nothing, or nobody knows: the refusal is about this attempt alone.
+    #[default]
+    AtNothing,
+    /// The effect's marker, which was absent: no earlier attempt was committed.
+    AtMarker,
+}
+
+impl Looked {
+    fn is_at_nothing(&self) -> bool {
+        *self == Self::AtNothing
+    }
 }
 
 /// Why nobody can say whether something happened.
@@ -104,6 +125,26 @@ pub struct Doubt {
     /// How long the destination asked us to stay away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
+    /// Who settles it.
+    #[serde(default, skip_serializing_if = "SettledBy::is_guard")]
+    pub settled_by: SettledBy,
+}
+
+/// Who settles a doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettledBy {
+    /// The effect's guard.
+    #[default]
+    Guard,
+    /// An operator, whatever the guard: performing it again would end in the same doubt.
+    Operator,
+}
+
+impl SettledBy {
+    fn is_guard(&self) -> bool {
+        *self == Self::Guard
+    }
 }
 
 impl Fault {
@@ -115,6 +156,7 @@ impl Fault {
             message: message.into(),
             retryable: false,
             retry_after: None,
+            looked: Looked::AtNothing,
         }
     }
 
@@ -126,6 +168,7 @@ impl Fault {
             message: message.into(),
             retryable: true,
             retry_after: None,
+            looked: Looked::AtNothing,
         }
     }
 }
@@ -144,19 +187,12 @@ impl Fault {
         self.kind == FaultKind::HeldBack
     }
 
-    /// Whether it is what the destination answered, and not something that was found out before
-    /// anything was sent.
+    /// The same failure, found after the effect's marker was seen to be absent.
     #[must_use]
-    pub fn is_answer(&self) -> bool {
-        match self.kind {
-            FaultKind::Http(_) | FaultKind::Sql | FaultKind::Worker => true,
-            FaultKind::Other
-            | FaultKind::HeldBack
-            | FaultKind::Ours
-            | FaultKind::Untaken
-            | FaultKind::MarkerAbsent
-            | FaultKind::StillRunning
-            | FaultKind::Unfit => false,
+    pub fn after_marker(self) -> Self {
+        Self {
+            looked: Looked::AtMarker,
+            ..self
         }
     }
 
@@ -168,6 +204,24 @@ impl Fault {
             kind: self.kind,
             message: self.message.clone(),
             retry_after: self.retry_after,
+            settled_by: SettledBy::Guard,
+        }
+    }
+
+    /// The HTTP status that the destination refused with, where it did.
+    #[must_use]
+    pub fn http_status(&self) -> Option<u16> {
+        match self.kind {
+            FaultKind::Http(status) => Some(status),
+            FaultKind::Other
+            | FaultKind::HeldBack
+            | FaultKind::Ours
+            | FaultKind::Sql
+            | FaultKind::Worker
+            | FaultKind::Untaken
+            | FaultKind::MarkerAbsent
+            | FaultKind::StillRunning
+            | FaultKind::Unfit => None,
         }
     }
 }
@@ -180,6 +234,15 @@ impl Doubt {
             kind: FaultKind::Other,
             message: message.into(),
             retry_after: None,
+            settled_by: SettledBy::Guard,
+        }
+    }
+
+    /// A doubt of this kind that only an operator settles.
+    pub fn for_operator(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            settled_by: SettledBy::Operator,
+            ..Self::new(code, message)
         }
     }
 }

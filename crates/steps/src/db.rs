@@ -146,9 +146,13 @@ impl DbCaller {
                 }
                 Marked::Now => {
                     fault::point("db.marked", &key.to_string()).await;
-                    let result = statement::run(session.client(), request).await?;
-                    expect_rows(request, &result)?;
-                    marker::keep_result(session.client(), key, &result).await?;
+                    // The marker was absent and is held now, so what is refused from here on was
+                    // not done by an earlier attempt either.
+                    let result = statement::run(session.client(), request).await;
+                    let result = result.map_err(Fault::after_marker)?;
+                    expect_rows(request, &result).map_err(Fault::after_marker)?;
+                    let kept = marker::keep_result(session.client(), key, &result).await;
+                    kept.map_err(Fault::after_marker)?;
                     Ok((result, Some(session)))
                 }
             }
@@ -184,7 +188,10 @@ impl DbCaller {
         let patience = deadline.max(Instant::now() + COMMIT_PATIENCE_MIN);
         let committed = session.commit(patience).await;
         fault::point("db.committed", &key.to_string()).await;
-        committed
+        committed.map_err(|stop| match stop {
+            Stop::Failed(fault) => Stop::Failed(fault.after_marker()),
+            Stop::InDoubt(doubt) => Stop::InDoubt(doubt),
+        })
     }
 
     fn ask_gate(&self) -> Result<(), Fault> {

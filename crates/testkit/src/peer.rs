@@ -11,6 +11,9 @@
 //! /items?field=value  lists effects by a field of their body; `key` also matches the header
 //!
 //! /slow/MS/…          answers so much later
+//! /late/MS/…          closes at once, and acts so much later
+//! /drip/MS/…          acts, and answers byte by byte with so much between them
+//! /long-id/N/…        answers with an `id` of N characters that do not compress
 //! /hang/…             acts, and does not answer until let go
 //! /hold/…             does not act until let go
 //! /status/CODE/…      acts and answers CODE; with ?refuse it does not act
@@ -22,6 +25,7 @@
 
 mod control;
 mod handle;
+mod paced;
 mod respond;
 mod route;
 mod server;

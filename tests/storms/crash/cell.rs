@@ -184,7 +184,7 @@ impl Guard {
             Self::Natural => format!("{}\n    guard: natural", post("put").replace("post", "put")),
             Self::Probe => format!(
                 "{}\n    guard: probe\n    probe: {{ http: {{ get: 'PEER/items?id=${{{{ input.id }}}}' }}, \
-                 found: 'probe.json.items.size() > 0', after: 300ms }}",
+                 found: 'probe.json.items.size() > 0', after: 300ms, because: the peer acts at once or never }}",
                 post("plain")
             ),
             Self::Review => format!("{}\n    guard: review", post("plain")),

@@ -218,6 +218,12 @@ fn tell_done(step: &str, by: Witness, external_id: Option<&str>, status: Option<
 fn tell_probe(step: &str, seen: &Seen) -> String {
     match seen {
         Seen::Absent => format!("{step}: a probe found nothing"),
+        Seen::AbsentSoFar {
+            absent_from,
+            next_at,
+        } => format!(
+            "{step}: a probe found nothing; absent is believed from {absent_from}, asked again at {next_at}"
+        ),
         Seen::Unclear { fault, retry_at } => {
             let again = again(*retry_at);
             format!("{step}: the probe failed: {}{again}", fault.message)
@@ -269,7 +275,11 @@ const fn witnessed(by: Witness) -> &'static str {
 fn planned(plan: &Plan) -> String {
     match plan {
         Plan::Repeat { at, .. } => format!("repeated at {at}"),
-        Plan::Probe { at } => format!("a probe asks at {at}"),
+        Plan::Probe {
+            at,
+            absent_from: Some(from),
+        } if from > at => format!("a probe asks at {at}; absent is believed from {from}"),
+        Plan::Probe { at, .. } => format!("a probe asks at {at}"),
         Plan::Review => "a person settles it".to_owned(),
     }
 }

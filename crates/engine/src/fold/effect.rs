@@ -19,16 +19,30 @@ pub struct Standing {
     pub window: Option<Span>,
     /// When its first intent was written: the destination's key window counts from here.
     pub since: Timestamp,
+    /// When its latest intent was written: what it sent cannot land long after that.
+    pub intended_at: Timestamp,
     /// When the next attempt may be made, where it rests; never, when absent.
     pub retry_at: Option<Timestamp>,
     /// How its doubt is settled, where it is in doubt.
     pub plan: Option<Plan>,
-    /// How many probes were made since the doubt began.
+    /// How many probes failed since the doubt began.
     pub probes: u32,
+    /// How many probes found nothing since the doubt began, too early to be believed.
+    pub absences: u32,
     /// How many attempts the destination's limits held back: they do not count.
     pub held_back: u32,
     /// What allows the next attempt, where something does already.
     pub licence: Option<Licence>,
+}
+
+impl Standing {
+    /// From when on a probe that finds nothing is believed, where that was planned.
+    pub fn absent_from(&self) -> Option<Timestamp> {
+        match &self.plan {
+            Some(Plan::Probe { absent_from, .. }) => *absent_from,
+            Some(Plan::Repeat { .. } | Plan::Review) | None => None,
+        }
+    }
 }
 
 impl RunState {
@@ -43,6 +57,7 @@ impl RunState {
         match (std::mem::replace(&mut self.current, Current::Fresh), call) {
             (Current::Effect(mut standing), _) => {
                 standing.entry = again(standing.entry, licence);
+                standing.intended_at = at;
                 standing.retry_at = None;
                 standing.plan = None;
                 standing.licence = None;
@@ -55,9 +70,11 @@ impl RunState {
                     call: call.clone(),
                     window: None,
                     since: at,
+                    intended_at: at,
                     retry_at: None,
                     plan: None,
                     probes: 0,
+                    absences: 0,
                     held_back: 0,
                     licence: None,
                 }));
@@ -96,19 +113,32 @@ impl RunState {
         };
         standing.plan = Some(plan.clone());
         standing.probes = 0;
+        standing.absences = 0;
     }
 
     pub(super) fn probed(&mut self, seen: &Seen) {
         let Current::Effect(standing) = &mut self.current else {
             return;
         };
-        standing.probes += 1;
         match seen {
             Seen::Absent => standing.licence = Some(Licence::Absent),
+            Seen::AbsentSoFar {
+                absent_from,
+                next_at,
+            } => {
+                standing.absences += 1;
+                standing.plan = Some(Plan::Probe {
+                    at: *next_at,
+                    absent_from: Some(*absent_from),
+                });
+            }
             Seen::Unclear {
                 retry_at: Some(at), ..
             } => {
-                standing.plan = Some(Plan::Probe { at: *at });
+                standing.probes += 1;
+                let absent_from = standing.absent_from();
+                let at = *at;
+                standing.plan = Some(Plan::Probe { at, absent_from });
             }
             Seen::Unclear { retry_at: None, .. } => standing.plan = Some(Plan::Review),
         }

@@ -1,13 +1,16 @@
 //! What outcomes mean under guards, case by case.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use semel_flow::Step;
+use semel_model::connection::KEY_REFUSALS;
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId};
 use uuid::Uuid;
 
-use super::{Bench, settle};
+use super::{Bench, found_pending, next_probe, settle};
 
 fn step(action: &str) -> Step {
     let source = format!(
@@ -33,6 +36,8 @@ fn bench(step: &Step, held_back: u32) -> Bench<'_> {
         window: None,
         held_back,
         since: Timestamp::UNIX_EPOCH,
+        landed_by: Timestamp::UNIX_EPOCH + Duration::from_secs(120),
+        final_refusals: KEY_REFUSALS,
         now: Timestamp::UNIX_EPOCH,
         chance: 0.5,
     }
@@ -55,6 +60,10 @@ fn judged(step: &Step, effect: &Effect<Pending>, fault: Fault) -> Option<Event> 
 
 fn held_back() -> Fault {
     Fault::passing("destination-busy", "no room").of(FaultKind::HeldBack)
+}
+
+fn refused(status: u16) -> Fault {
+    Fault::permanent(format!("http-{status}"), "refused").of(FaultKind::Http(status))
 }
 
 fn is_left_to_a_person(event: Option<&Event>) -> bool {
@@ -81,14 +90,113 @@ fn after_a_doubt_what_was_found_out_here_says_nothing_about_it() {
 
 #[test]
 fn after_a_doubt_the_answer_of_a_destination_that_knows_is_final() {
-    let refused = Fault::permanent("http-422", "no such customer").of(FaultKind::Http(422));
-    let broken = Fault::permanent("sql-23505", "there is one already").of(FaultKind::Sql);
-
-    let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused);
-    assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
+    for status in [402, 412, 422] {
+        let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused(status));
+        assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
+    }
+    let broken = Fault::permanent("sql-23505", "there is one already")
+        .of(FaultKind::Sql)
+        .after_marker();
     let again = second(Guard::Transaction, Licence::Marker);
     let event = judged(&db(), &again, broken);
     assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
+}
+
+#[test]
+fn after_a_doubt_whoever_refuses_without_having_looked_says_nothing_about_it() {
+    for status in [400, 401, 403, 404, 405, 407, 410, 413, 421, 431, 451] {
+        let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused(status));
+        assert!(is_left_to_a_person(event.as_ref()), "{status}: {event:?}");
+    }
+    for code in ["28P01", "28000", "3D000", "0A000", "25006", "23505"] {
+        let fault = Fault::permanent(format!("sql-{code}"), "refused before the marker")
+            .of(FaultKind::Sql);
+        let again = second(Guard::Transaction, Licence::Marker);
+        let event = judged(&db(), &again, fault);
+        assert!(is_left_to_a_person(event.as_ref()), "{code}: {event:?}");
+    }
+}
+
+#[test]
+fn after_a_doubt_what_may_pass_is_sent_again_and_is_in_doubt_when_that_is_over() {
+    let busy = || Fault::passing("http-429", "slow down").of(FaultKind::Http(429));
+    let again = second(Guard::Key, Licence::Key);
+    let third = again.clone().retrying(busy()).again();
+
+    let event = judged(&keyed(), &again, busy());
+    let retries =
+        matches!(&event, Some(Event::Failed { retry_at: Some(_), fault, .. }) if fault.retryable);
+    assert!(retries, "{event:?}");
+    let event = judged(&keyed(), &third, busy());
+    assert!(is_left_to_a_person(event.as_ref()), "{event:?}");
+}
+
+#[test]
+fn a_connection_says_which_refusals_its_destination_stores_under_the_key() {
+    let step = keyed();
+    let own = Bench {
+        final_refusals: &[402],
+        ..bench(&step, 0)
+    };
+    let judged = |status: u16| {
+        let refused = Outcome::Failed(refused(status));
+        settle(own, &second(Guard::Key, Licence::Key), &refused)
+    };
+
+    let stored = judged(402);
+    assert!(matches!(stored, Some(Event::Failed { .. })), "{stored:?}");
+    let unknown = judged(422);
+    assert!(is_left_to_a_person(unknown.as_ref()), "{unknown:?}");
+}
+
+const PROBE: &str = "http: { post: \"https://a.example/\" }\n    guard: probe\n    probe: { http: { get: \"https://a.example/\" }, found: probe.json.size() > 0 MORE}";
+
+#[test]
+fn a_probe_asks_soon_and_is_believed_late_unless_the_author_says_why_not() {
+    let usual = step(&PROBE.replace("MORE", ""));
+    let signed = step(&PROBE.replace("MORE", ", after: 40s, because: it acts at once or never "));
+    let lost = Outcome::InDoubt(Doubt::new("no-answer", "nothing came back"));
+    let at = |secs| Timestamp::UNIX_EPOCH + Duration::from_secs(secs);
+    let plan = |at, absent_from| Plan::Probe {
+        at,
+        absent_from: Some(absent_from),
+    };
+
+    for (step, expected) in [
+        (&usual, plan(at(5), at(120))),
+        (&signed, plan(at(40), at(40))),
+    ] {
+        let effect = first(Guard::Probe);
+        let doubted = settle(bench(step, 0), &effect, &lost);
+        let found = Some(found_pending(bench(step, 0), &effect));
+        for event in [doubted, found] {
+            let Some(Event::Doubted { plan, .. }) = event else {
+                unreachable!("a doubt stays one: {event:?}");
+            };
+            assert_eq!(plan, expected);
+        }
+    }
+}
+
+#[test]
+fn a_probe_that_found_nothing_too_early_asks_later_each_time_and_once_in_the_end() {
+    let at = |secs| Timestamp::UNIX_EPOCH + Duration::from_secs(secs);
+
+    assert_eq!(next_probe(at(5), 0, at(120)), at(10));
+    assert_eq!(next_probe(at(10), 1, at(120)), at(20));
+    assert_eq!(next_probe(at(40), 3, at(120)), at(80));
+    assert_eq!(next_probe(at(80), 9, at(120)), at(120));
+    assert_eq!(next_probe(at(10), 9, at(1_000)), at(90));
+}
+
+#[test]
+fn what_only_an_operator_can_settle_is_not_repeated_whatever_the_guard() {
+    let unstorable = Outcome::InDoubt(Doubt::for_operator("answer-refused", "no JSON"));
+    let step = step("task: { queue: a, within: 1h }\n    guard: natural");
+
+    let event = settle(bench(&step, 0), &first(Guard::Natural), &unstorable);
+
+    assert!(is_left_to_a_person(event.as_ref()), "{event:?}");
 }
 
 #[test]

@@ -183,9 +183,15 @@ impl Notes {
             Event::Doubted { step, doubt, plan } => {
                 self.settle(effect::State::InDoubt);
                 let how = match plan {
-                    Plan::Repeat { .. } => "to be repeated",
-                    Plan::Probe { .. } => "to be probed",
-                    Plan::Review => "for a person",
+                    Plan::Repeat { .. } => "to be repeated".to_owned(),
+                    Plan::Probe {
+                        absent_from: Some(from),
+                        ..
+                    } => format!("to be probed; absent is believed from {from}"),
+                    Plan::Probe {
+                        absent_from: None, ..
+                    } => "to be probed".to_owned(),
+                    Plan::Review => "for a person".to_owned(),
                 };
                 self.change(flow, step, None, Some(format!("{} ({how})", doubt.message)));
             }

@@ -47,6 +47,7 @@ impl Opening {
             linked: &linked,
             run: &views.run,
             waits: &views.waits,
+            landing: inner.landing(),
             now: inner.clock.now(),
             chance: chance(),
             cancel: false,

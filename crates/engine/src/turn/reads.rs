@@ -5,7 +5,7 @@ use semel_flow::release::Ask;
 use semel_model::event::{Event, Seen};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
-use semel_model::{Fault, FaultKind, Outcome, Receipt};
+use semel_model::{Fault, FaultKind, Looked, Outcome, Receipt};
 use serde_json::{Value, json};
 
 use super::{Stop, Turn, unsure};
@@ -44,6 +44,7 @@ impl Turn {
                     message: doubt.message.clone(),
                     retryable: true,
                     retry_after: doubt.retry_after,
+                    looked: Looked::AtNothing,
                 };
                 self.read_failed(name, fault)
             }
@@ -64,14 +65,7 @@ impl Turn {
             | Current::Approving(_)
             | Current::Broken(_) => (0, now),
         };
-        let bench = settle::Bench {
-            step: self.step(),
-            window: None,
-            held_back: 0,
-            since,
-            now,
-            chance: chance(),
-        };
+        let bench = settle::Bench::of_read(self.step(), since, now, chance());
         let delay = match fault.is_held_back() {
             true => bench.wait_for_room(fault.retry_after),
             false => bench
@@ -103,6 +97,8 @@ impl Turn {
 
     pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
         self.commit_what_matters().await?;
+        // What it finds is true from here on: what lands while it asks may be missed.
+        let asked_at = self.inner.clock.now();
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
             (Some(probe), Current::Effect(standing)) if probe.ask == Ask::Marker => {
                 let key = standing.entry.id();
@@ -117,17 +113,36 @@ impl Turn {
             }
             _ => self.ask(call).await,
         };
-        let event = self.read_probe(outcome);
+        let event = self.read_probe(outcome, asked_at);
         self.observe(event);
         Ok(())
     }
 
-    fn read_probe(&self, outcome: Outcome) -> Event {
+    /// What it means that there is nothing: only a probe that asked late enough is believed.
+    fn seen_absent(&self, asked_at: Timestamp) -> Seen {
+        match &self.state.current {
+            Current::Effect(standing) => match standing.absent_from() {
+                Some(absent_from) if asked_at < absent_from => Seen::AbsentSoFar {
+                    absent_from,
+                    next_at: settle::next_probe(asked_at, standing.absences, absent_from),
+                },
+                Some(_) | None => Seen::Absent,
+            },
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Approving(_)
+            | Current::Broken(_) => Seen::Absent,
+        }
+    }
+
+    fn read_probe(&self, outcome: Outcome, asked_at: Timestamp) -> Event {
         let step = self.step();
         let name = step.id.to_string();
         let absent = Event::Probed {
             step: name.clone(),
-            seen: Seen::Absent,
+            seen: self.seen_absent(asked_at),
         };
         let Some(probe) = decide::probe_of(step) else {
             let fault = Fault::permanent("no-probe", "the step has no probe");
@@ -160,14 +175,7 @@ impl Turn {
         let retry_at = match &self.state.current {
             Current::Effect(standing) if fault.retryable => {
                 let now = self.inner.clock.now();
-                let bench = settle::Bench {
-                    step,
-                    window: None,
-                    held_back: 0,
-                    since: standing.since,
-                    now,
-                    chance: chance(),
-                };
+                let bench = settle::Bench::of_read(step, standing.since, now, chance());
                 // What still runs, and a destination without room, only take time.
                 let takes_time = fault.is_held_back() || fault.kind == FaultKind::StillRunning;
                 let delay = match takes_time {

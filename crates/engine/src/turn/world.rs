@@ -34,7 +34,6 @@ impl Turn {
         let Entry::Pending(effect) = standing.entry.clone() else {
             return Ok(());
         };
-        let (since, window, held_back) = (standing.since, standing.window, standing.held_back);
         match call {
             Call::Kv(operation) => return self.perform_kv(operation).await,
             Call::Emit(emission) => {
@@ -62,15 +61,20 @@ impl Turn {
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
-        let bench = settle::Bench {
-            step: self.step(),
-            window,
-            held_back,
-            since,
-            now: self.inner.clock.now(),
-            chance: chance(),
+        let linked = self.inner.linked(&self.release);
+        let settled = match &self.state.current {
+            Current::Effect(standing) => {
+                let bench = decide::bench(&self.sight(&linked), self.step(), standing);
+                settle::settle(bench, &effect, &outcome)
+            }
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Approving(_)
+            | Current::Broken(_) => unreachable!("nothing moved the run while it acted"),
         };
-        let event = match (settle::settle(bench, &effect, &outcome), &outcome) {
+        let event = match (settled, &outcome) {
             (Some(event), _) => event,
             (None, Outcome::Done(receipt)) => {
                 self.unrecorded = Some(Late {
@@ -212,14 +216,7 @@ impl Turn {
             return None;
         }
         let now = self.inner.clock.now();
-        let bench = settle::Bench {
-            step: self.step(),
-            window: None,
-            held_back: 0,
-            since: standing.since,
-            now,
-            chance: chance(),
-        };
+        let bench = settle::Bench::of_read(self.step(), standing.since, now, chance());
         let delay = bench.delay(standing.entry.attempt(), None)?;
         Some(now + delay.to_duration())
     }

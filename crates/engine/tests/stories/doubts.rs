@@ -145,7 +145,7 @@ async fn a_probe_finds_what_happened() -> Result<()> {
 
 #[tokio::test]
 async fn a_probe_that_finds_nothing_lets_it_be_performed() -> Result<()> {
-    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 100ms }\n";
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 100ms, because: it acts at once or never }\n";
     let world = world_with("plain", guard).await?;
     world
         .peer

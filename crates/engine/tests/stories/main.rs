@@ -9,6 +9,7 @@ mod doubts;
 mod effects;
 mod events;
 mod hostile;
+mod hostile_destinations;
 mod keys;
 mod leases;
 mod limits;

@@ -69,6 +69,11 @@ impl World {
         })
     }
 
+    /// The database.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Another engine on the same database.
     pub(crate) async fn start_another(&self) -> Result<Engine> {
         let cell = Cell::connect(&self.database.url(), CellOptions::default()).await?;

@@ -130,6 +130,8 @@ codes! {
     GuardUnhonoured "guard-unhonoured" Error;
     /// Retries that go on after the destination has forgotten the key.
     RetryPastWindow "retry-past-window" Warning;
+    /// A probe whose *absent* is believed while the request may still be under way.
+    ProbeEarly "probe-early" Warning;
     /// An effect that cannot be guarded before one that can.
     UnguardedEarly "unguarded-early" Warning;
     /// A call that moves money without anybody's approval.
@@ -167,6 +169,7 @@ const RULES: &[Code] = &[
     Code::RetryUnsafe,
     Code::GuardUnhonoured,
     Code::RetryPastWindow,
+    Code::ProbeEarly,
     Code::UnguardedEarly,
     Code::MoneyUnapproved,
     Code::UndoUnknown,

@@ -34,9 +34,14 @@ pub(super) static PROBE: Shape = Shape::new(
         field(
             "after",
             Takes::Span(0, DAY),
-            "Quiet time before asking, so that a request under way has landed.",
+            "Quiet time before the first question.",
         )
         .default("5s"),
+        field(
+            "because",
+            Takes::Text,
+            "Why nothing can arrive later than `after`: then a first answer of *absent* is believed.",
+        ),
     ],
 )
 .one_of(&OneOf {

@@ -139,6 +139,7 @@ fn probe(step: &Record, env: &Json) -> Option<Probe> {
             ask: Ask::Marker,
             result: None,
             after: MARKER_AFTER,
+            because: None,
         });
     };
     let found = probe.expr("found")?.expr.clone();
@@ -156,6 +157,10 @@ fn probe(step: &Record, env: &Json) -> Option<Probe> {
         ask,
         result: probe.expr("result").map(|placed| placed.expr.clone()),
         after: probe.span_of("after")?,
+        because: probe
+            .text("because")
+            .map(|because| because.trim().to_owned())
+            .filter(|because| !because.is_empty()),
     })
 }
 

@@ -98,8 +98,12 @@ pub struct Probe {
     /// The step's result where it happened, over `probe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Expr>,
-    /// Quiet time before asking, so that a request under way has landed.
+    /// Quiet time before the first question.
     pub after: Span,
+    /// Why nothing can land later than that, where the author says so: then *absent* is believed at
+    /// the first question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 /// What a probe asks. Always a read.

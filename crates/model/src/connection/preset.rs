@@ -1,7 +1,8 @@
 //! Presets: connections to providers that people use, but for what only their owner knows.
 //!
 //! A preset says what the provider's documentation says, and no more: a window for keys stands
-//! only where the provider promises one, and limits are the lowest that its plans have.
+//! only where the provider promises one, limits are the lowest that its plans have, and a refusal
+//! is final for an earlier attempt only where the provider says that it is stored under the key.
 
 use serde_json::{Map, Value};
 
@@ -136,7 +137,7 @@ pub const PRESETS: &[Preset] = &[
         needs: BEARER,
         takes: HTTP_URL,
         template: r#"{"to": {"http": {"base_url": "https://api.stripe.com"}},
-            "honours_keys": "24h", "limits": {"at_once": 16, "per_second": 20}}"#,
+            "honours_keys": "24h", "final_refusals": [402], "limits": {"at_once": 16, "per_second": 20}}"#,
     },
 ];
 
@@ -352,6 +353,20 @@ mod tests {
             honouring,
             BTreeSet::from([("stripe", Span::from_secs(86_400))])
         );
+    }
+
+    #[test]
+    fn a_refusal_is_final_only_where_the_provider_stores_it_under_the_key() {
+        for preset in PRESETS {
+            let connection = filled(preset).unwrap();
+
+            match preset.name {
+                // Stripe stores results once an endpoint begins to execute: of its refusals that is
+                // "request failed", and not what sign-in, validation or rate limits answer.
+                "stripe" => assert_eq!(connection.final_refusals(), [402]),
+                _ => assert_eq!(connection.final_refusals(), super::super::KEY_REFUSALS),
+            }
+        }
     }
 
     #[test]

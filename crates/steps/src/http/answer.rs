@@ -11,7 +11,9 @@ use reqwest::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER,
 };
 use reqwest::{Response, StatusCode};
-use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, Resource, Span, json};
+use semel_model::{
+    Doubt, Fault, FaultKind, Looked, Outcome, Receipt, Resource, SettledBy, Span, json,
+};
 use serde_json::{Map, Value};
 
 use super::unzip::{Unpacked, Unread};
@@ -101,12 +103,14 @@ impl Answer {
                 message: self.excerpt(),
                 retryable,
                 retry_after,
+                looked: Looked::AtNothing,
             }),
             Meaning::Unclear => Outcome::InDoubt(Doubt {
                 code,
                 kind,
                 message: self.excerpt(),
                 retry_after,
+                settled_by: SettledBy::Guard,
             }),
         }
     }
@@ -275,6 +279,8 @@ async fn read_some(mut bytes: Unpacked, room: Room<'_>) -> Body {
     Body::Cut(begun.into())
 }
 
+/// How long the destination asks us to stay away: in seconds, or until a time that counts from the
+/// answer's own `Date`. A time without a `Date` to count from says nothing.
 fn read_retry_after(headers: &HeaderMap) -> Option<Span> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let asked = text(RETRY_AFTER)?;

@@ -2,7 +2,7 @@
 
 use semel_model::connection::SlackTarget;
 use semel_model::request::{HttpRequest, Message};
-use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, SecretText};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, Outcome, SecretText};
 use serde_json::json;
 
 use super::{Signed, unfit};
@@ -73,6 +73,7 @@ pub(super) fn read(outcome: Outcome) -> Outcome {
             message: format!("Slack refuses the message: {error}"),
             retryable: PASSING.contains(&error),
             retry_after: None,
+            looked: Looked::AtNothing,
         }),
         (Some(false) | None, _) => {
             let message = "the answer does not say whether the message was posted";

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::paced::Paced;
 use super::respond::reply;
 use super::route::query_value;
 use super::server::Shared;
@@ -17,7 +17,7 @@ use super::wire::{Held, Rule};
 /// How many effects one page holds at most.
 pub(super) const EFFECTS_PAGE_MAX: usize = 10_000;
 
-pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
+pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Response<Paced> {
     let (head, body) = request.into_parts();
     let query = head.uri.query().unwrap_or_default();
     let body = body

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::paced::Paced;
 use super::route::{Mode, Route, pairs, query_value};
 use super::server::{Closed, Shared};
 use super::wire::Behaviour;
@@ -24,9 +25,12 @@ const KEY: &str = "idempotency-key";
 /// How many seconds a refused sender is told to wait.
 const RETRY_AFTER_S: &str = "1";
 
-type Reply = Response<Full<Bytes>>;
+type Reply = Response<Paced>;
 
-pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Reply, Closed> {
+pub(super) async fn answer(
+    request: Request<Incoming>,
+    shared: &'static Shared,
+) -> Result<Reply, Closed> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default().to_owned();
@@ -56,8 +60,23 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Resul
     if let Some(refusal) = refuse(shared, &call, route, behaviour, &query)? {
         return Ok(refusal);
     }
+    if !route.late.is_zero() {
+        let (method, mode, late) = (head.method, route.mode, route.late);
+        tokio::spawn(async move {
+            tokio::time::sleep(late).await;
+            act(shared, &method, mode, &call, &query);
+        });
+        return Err(Closed);
+    }
     let reply = act(shared, &head.method, route.mode, &call, &query);
-    let reply = replace_body(reply, &query);
+    let mut reply = replace_body(reply, &query);
+    if route.id_chars > 0 {
+        let id = long_id(&call.path, route.id_chars);
+        reply = self::reply(reply.status().as_u16(), &json!({ "id": id }));
+    }
+    if !route.drip.is_zero() {
+        reply = reply.map(|body| body.slowly(route.drip));
+    }
 
     if !route.slow.is_zero() {
         tokio::time::sleep(route.slow).await;
@@ -224,11 +243,23 @@ pub(super) fn reply(status: u16, value: &Value) -> Reply {
 }
 
 fn raw(status: u16, body: Bytes) -> Reply {
-    let mut reply = Response::new(Full::new(body));
+    let mut reply = Response::new(Paced::whole(body));
     *reply.status_mut() = code(status);
     let json = hyper::header::HeaderValue::from_static("application/json");
     reply.headers_mut().insert(CONTENT_TYPE, json);
     reply
+}
+
+/// Text of so many characters that looks random, and is the same for a path.
+fn long_id(path: &str, chars: usize) -> String {
+    let mut text = String::with_capacity(chars + 64);
+    let mut last = path.to_owned();
+    while text.len() < chars {
+        last = hex::encode(Sha256::digest(last.as_bytes()));
+        text.push_str(&last);
+    }
+    text.truncate(chars);
+    text
 }
 
 fn bare(status: u16) -> Reply {

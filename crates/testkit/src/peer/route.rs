@@ -18,6 +18,12 @@ pub(super) enum Mode {
 pub(super) struct Route {
     pub(super) mode: Mode,
     pub(super) slow: Duration,
+    /// How much later it acts, long after it closed the connection.
+    pub(super) late: Duration,
+    /// How much it waits between the pieces of its answer.
+    pub(super) drip: Duration,
+    /// How long the identity is that it answers with.
+    pub(super) id_chars: usize,
     pub(super) hang: bool,
     pub(super) hold: bool,
     pub(super) status: Option<u16>,
@@ -30,6 +36,9 @@ impl Route {
         let mut route = Self {
             mode: Mode::Plain,
             slow: Duration::ZERO,
+            late: Duration::ZERO,
+            drip: Duration::ZERO,
+            id_chars: 0,
             hang: false,
             hold: false,
             status: None,
@@ -39,6 +48,9 @@ impl Route {
         while let Some(segment) = segments.next() {
             match segment {
                 "slow" => route.slow = Duration::from_millis(number(segments.next()).into()),
+                "late" => route.late = Duration::from_millis(number(segments.next()).into()),
+                "drip" => route.drip = Duration::from_millis(number(segments.next()).into()),
+                "long-id" => route.id_chars = number(segments.next()) as usize,
                 "hang" => route.hang = true,
                 "hold" => route.hold = true,
                 "status" => route.status = u16::try_from(number(segments.next())).ok(),

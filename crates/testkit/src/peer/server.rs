@@ -7,8 +7,6 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,6 +16,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::paced::Paced;
 use super::world::World;
 use super::{control, respond};
 
@@ -91,7 +90,7 @@ pub(super) struct Closed;
 async fn answer(
     request: Request<Incoming>,
     shared: &'static Shared,
-) -> Result<Response<Full<Bytes>>, Closed> {
+) -> Result<Response<Paced>, Closed> {
     let work = tokio::spawn(async move {
         if request.uri().path().starts_with("/_/") {
             return Ok(control::answer(request, shared).await);

@@ -22,6 +22,9 @@ impl<'t> Check<'_, 't, '_> {
             if !unsafe_retry {
                 self.unstated(step, effect);
             }
+            if effect.guard == Guard::Probe {
+                self.probe_early(step);
+            }
             if effect.guard == Guard::Key {
                 self.unhonoured(index, step, effect);
                 self.past_window(index, step, base);
@@ -67,6 +70,36 @@ impl<'t> Check<'_, 't, '_> {
             &message,
             help,
         );
+    }
+
+    /// A probe that is believed while the request that it asks about may still be under way.
+    fn probe_early(&mut self, step: &StepInfo<'t>) {
+        let Some(probe) = step
+            .record
+            .map("probe")
+            .filter(|probe| probe.has("because"))
+        else {
+            return;
+        };
+        let body = step.action.and_then(|action| step.record.map(action));
+        let timeout = body.and_then(|body| body.span_of("timeout"));
+        let (Some(after), Some(timeout)) = (probe.span_of("after"), timeout) else {
+            return;
+        };
+        if after >= timeout {
+            return;
+        }
+        let message = format!(
+            "*absent* is believed after {after}, and the request may be under way for {timeout}"
+        );
+        let help = format!(
+            "write `after: {timeout}` or longer, or leave `because` out: then *absent* is believed only once nothing can arrive any more"
+        );
+        let span = match probe.has("after") {
+            true => probe.value_span("after"),
+            false => probe.name_span("because"),
+        };
+        self.add(Code::ProbeEarly, span, &message, &help);
     }
 
     /// A guard that rests on keys which the destination does not look at.

@@ -137,6 +137,14 @@ impl<'t> Check<'_, 't, '_> {
     }
 
     fn probe(&mut self, probe: &'t Record) {
+        if probe
+            .text("because")
+            .is_some_and(|because| because.trim().is_empty())
+        {
+            let help = "say why nothing can arrive later than `after`";
+            let span = probe.value_span("because");
+            self.add(Code::GuardIncomplete, span, "the reason is empty", help);
+        }
         for action in ["http", "db"] {
             let Some(body) = probe.map(action) else {
                 continue;

@@ -1,0 +1,70 @@
+//! Landing: how long after its intent a request may still arrive and be acted on.
+//!
+//! ```text
+//! intent ── lease ── timeout ── acts_within ─▶ landed
+//!           │        │          └ the destination works on after the exchange has ended
+//!           │        └ the exchange itself; the kernel gives up sending with it
+//!           └ a worker that was paused may still begin to send
+//! ```
+//!
+//! Before that time, neither a probe that finds nothing nor an operator may say that an effect did
+//! not happen. What a destination still does later is beyond what anybody here can know.
+
+use jiff::Timestamp;
+use semel_model::request::Call;
+use semel_model::{Connection, Span};
+
+use crate::fold::Standing;
+
+/// How long a request may take to land, apart from its own timeout.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Landing {
+    /// How long a paused worker may still begin to send.
+    pub lease: Span,
+    /// How long a destination may still act where its connection does not say.
+    pub acts_within: Span,
+}
+
+impl Landing {
+    /// From when on nothing of the latest attempt can land any more.
+    pub fn over(
+        &self,
+        standing: &Standing,
+        connection: Option<&Connection>,
+        now: Timestamp,
+    ) -> Timestamp {
+        // A task leaves when a worker claims it, which may be long after its intent.
+        let begun = match &standing.call {
+            Call::Task(_) => now,
+            Call::Http(_)
+            | Call::Kv(_)
+            | Call::Db(_)
+            | Call::Ssh(_)
+            | Call::Notify(_)
+            | Call::Llm(_)
+            | Call::Persist(_)
+            | Call::Emit(_)
+            | Call::Start(_) => standing.intended_at,
+        };
+        self.after(begun, &standing.call, connection)
+    }
+
+    /// From when on nothing of a call can land that began to leave at this time.
+    pub fn after(
+        &self,
+        begun: Timestamp,
+        call: &Call,
+        connection: Option<&Connection>,
+    ) -> Timestamp {
+        let acts_within = connection.and_then(|connection| connection.acts_within);
+        let span = [
+            self.lease,
+            call.timeout(),
+            acts_within.unwrap_or(self.acts_within),
+        ];
+        let millis = span.iter().map(|span| span.as_millis()).sum();
+        begun
+            .checked_add(Span::from_millis(millis).to_duration())
+            .unwrap_or(Timestamp::MAX)
+    }
+}
