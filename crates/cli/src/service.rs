@@ -75,7 +75,7 @@ impl Service {
         let drain = bound.mul_f64(DRAIN_SHARE);
         let drained = tokio::time::timeout(drain, self.server).await.is_ok();
         let rest = bound - drain;
-        let returned = tokio::time::timeout(rest, self.engine.shutdown())
+        let returned = tokio::time::timeout(rest, self.engine.shutdown_within(rest))
             .await
             .is_ok();
         if drained && returned {

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use semel_store::runs::{self, Standing};
 use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
-use semel_store::{Cell, ReadError, sessions};
+use semel_store::{Cell, ReadError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -40,10 +41,9 @@ use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
 use crate::stuck::Stuck;
 use crate::vault::{Linked, MasterKeys, Vault};
-use crate::{events, gates, recover, retain, schedule};
+use crate::{events, gates, recover, retain, schedule, spill};
 
-/// How long a stopping process lets its runs reach their next commit.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+mod stop;
 
 /// How often somebody who waits for a run's end looks at the record, where nobody will tell.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -81,6 +81,8 @@ pub struct Options {
     pub history: Span,
     /// Where large outputs are kept.
     pub resources: Arc<dyn ResourceStore>,
+    /// Where answers are kept that could not be recorded before the process stopped.
+    pub state_dir: Option<PathBuf>,
 }
 
 impl Options {
@@ -98,6 +100,7 @@ impl Options {
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
             resources: Arc::new(NoResources),
+            state_dir: None,
         }
     }
 }
@@ -147,6 +150,8 @@ pub struct Inner {
     /// Told when this process changed what is scheduled.
     pub(crate) scheduled: Notify,
     pub(crate) stop: CancellationToken,
+    /// Ends what outlasts the database's absence, when a stopping process can wait no longer.
+    pub(crate) giving_up: CancellationToken,
     pub(crate) turns: TaskTracker,
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
     pub(crate) single: tokio::sync::Mutex<Taker>,
@@ -187,6 +192,7 @@ impl Engine {
             emitted: Notify::new(),
             scheduled: Notify::new(),
             stop: CancellationToken::new(),
+            giving_up: CancellationToken::new(),
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
             tenure: RwLock::new(Arc::new(tenure)),
@@ -201,6 +207,10 @@ impl Engine {
             options,
             cell,
         });
+        if let Some(folder) = &inner.options.state_dir {
+            // Before any run is taken, so that what happened is not done again.
+            spill::hand_in(&inner.cell, folder, &inner.options.masters).await?;
+        }
         inner.start_duties();
         Ok(Self { inner })
     }
@@ -253,38 +263,6 @@ impl Engine {
                 Ok(Some(standing)) if over(&standing) => return Ok(Some(standing)),
                 Ok(_) | Err(_) => look = true,
             }
-        }
-    }
-
-    /// Stops taking runs, lets those it holds reach their next commit, and hands the rest back.
-    pub async fn shutdown(&self) {
-        let inner = &self.inner;
-        inner.stop.cancel();
-        inner.turns.close();
-        if tokio::time::timeout(DRAIN_PATIENCE, inner.turns.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                runs = inner.turns.len(),
-                "runs are still under way; their lease will expire"
-            );
-        }
-        if let Err(error) = inner.tally.flush().await {
-            tracing::warn!(%error, "the last counts of duplicates are lost");
-        }
-        if let Ok(mut duties) = inner.duties.lock() {
-            duties.drain(..).for_each(|duty| duty.abort());
-        }
-        if inner.turns.is_empty()
-            && let Err(error) = holdings::reconcile(inner).await
-        {
-            tracing::warn!(%error, "runs that nobody carries wait for the session's end");
-        }
-        if inner.turns.is_empty()
-            && let Err(error) = sessions::close(&inner.cell, inner.tenure().session).await
-        {
-            tracing::warn!(%error, "the session will expire by itself");
         }
     }
 }

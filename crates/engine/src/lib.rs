@@ -54,6 +54,7 @@ pub mod retain;
 pub mod schedule;
 mod secret;
 pub mod settle;
+mod spill;
 mod stuck;
 pub mod subscriptions;
 pub mod tasks;

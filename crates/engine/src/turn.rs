@@ -42,6 +42,7 @@ mod large;
 mod load;
 mod notes;
 mod opening;
+mod outlast;
 mod reads;
 mod stuck;
 mod tell;

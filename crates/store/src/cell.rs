@@ -36,6 +36,8 @@ pub struct CellOptions {
     /// How long a write may stay unanswered before its connection is given up and the write is
     /// submitted again. Safe, because every write is fenced.
     pub write_patience: Duration,
+    /// How long a write is submitted again before its caller is told that the database is away.
+    pub write_give_up: Duration,
 }
 
 impl Default for CellOptions {
@@ -43,6 +45,7 @@ impl Default for CellOptions {
         Self {
             accept_unsafe: false,
             write_patience: Duration::from_secs(10),
+            write_give_up: Duration::from_secs(30),
         }
     }
 }

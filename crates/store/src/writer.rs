@@ -31,9 +31,6 @@ const WAITING_MAX: usize = 8192;
 /// How many items may be passed over before nobody else is let in.
 const PASSED_OVER_MAX: usize = 4096;
 
-/// How long a batch is tried before its callers are told that the database is away.
-const TRY_FOR: Duration = Duration::from_secs(30);
-
 /// Why a caller has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
@@ -106,6 +103,7 @@ impl<B: Batch> Writer<B> {
             let desk = Desk {
                 link: Link::new(cell),
                 patience: cell.options().write_patience,
+                give_up: cell.options().write_give_up,
                 batch: batch(),
             };
             tokio::spawn(desk.serve(receiver));
@@ -131,6 +129,8 @@ impl<B: Batch> Writer<B> {
 struct Desk<B: Batch> {
     link: Link,
     patience: Duration,
+    /// How long a batch is tried before its callers are told that the database is away.
+    give_up: Duration,
     batch: B,
 }
 
@@ -266,7 +266,7 @@ impl<B: Batch> Desk<B> {
                     "no answer in time".to_owned()
                 }
             };
-            if begun.elapsed() > TRY_FOR {
+            if begun.elapsed() > self.give_up {
                 return Err(WriteError::Unavailable(message));
             }
             tracing::warn!(

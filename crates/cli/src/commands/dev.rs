@@ -108,6 +108,7 @@ async fn start(
     let mut options = Options::new(keep_secret(folder)?);
     options.public_url.clone_from(&url);
     options.resources = resources::in_folder(&folder.path().join("resources"))?;
+    options.state_dir = Some(folder.path().join("state"));
     options.allow_private = OPEN.iter().filter_map(|range| range.parse().ok()).collect();
     let limits = super::serve::limits(ctx, None)?;
     let service = Service::start(cell, options, limits, listener).await?;

@@ -65,13 +65,18 @@ pub(crate) struct Arguments {
     /// How many runs to hold at once [default: 1024].
     #[arg(long, value_name = "COUNT")]
     capacity: Option<String>,
-    /// How long after a lost lease *did not happen* is refused [default: 60s].
+    /// How long a destination may still act after an exchange has ended, where its connection does
+    /// not say: so long *did not happen* is not believed [default: 60s].
     #[arg(long, value_name = "SPAN")]
     settle_margin: Option<String>,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
     resources: Option<String>,
+    /// A folder for the answers of effects that could not be recorded before the server stopped
+    /// [env: SEMEL_STATE_DIR].
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
     /// How many deliveries a second each hook takes; 0 is no limit [default: 50].
     #[arg(long, value_name = "COUNT")]
     hook_rate: Option<String>,
@@ -162,6 +167,8 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
         options.settle_margin = margin;
     }
+    let folder = arguments.state_dir.as_deref();
+    options.state_dir = read(ctx, Key::StateDir, folder)?;
     Ok(())
 }
 

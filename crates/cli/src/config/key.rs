@@ -31,6 +31,8 @@ pub(crate) enum Key {
     SettleMargin,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,
+    /// Where answers are kept that could not be recorded before the server stopped.
+    StateDir,
     /// The address of the bucket's store, where it is not Amazon's.
     S3Endpoint,
     /// The bucket's region.
@@ -47,7 +49,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -62,6 +64,7 @@ impl Key {
         Self::Capacity,
         Self::SettleMargin,
         Self::Resources,
+        Self::StateDir,
         Self::S3Endpoint,
         Self::S3Region,
         Self::S3Access,
@@ -87,6 +90,7 @@ impl Key {
             Self::Capacity => "serve.capacity",
             Self::SettleMargin => "serve.settle_margin",
             Self::Resources => "serve.resources",
+            Self::StateDir => "serve.state_dir",
             Self::S3Endpoint => "serve.s3_endpoint",
             Self::S3Region => "serve.s3_region",
             Self::S3Access => "serve.s3_access_key",
@@ -113,6 +117,7 @@ impl Key {
             Self::Capacity => "SEMEL_CAPACITY",
             Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
             Self::Resources => "SEMEL_RESOURCES",
+            Self::StateDir => "SEMEL_STATE_DIR",
             Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
             Self::S3Region => "SEMEL_S3_REGION",
             Self::S3Access => "SEMEL_S3_ACCESS_KEY",
@@ -139,6 +144,7 @@ impl Key {
             | Self::Capacity
             | Self::SettleMargin
             | Self::Resources
+            | Self::StateDir
             | Self::S3Endpoint
             | Self::S3Region
             | Self::S3Access
@@ -164,6 +170,7 @@ impl Key {
             | Self::Secret
             | Self::SecretFile
             | Self::Resources
+            | Self::StateDir
             | Self::S3Endpoint
             | Self::S3Region
             | Self::S3Access
@@ -191,6 +198,7 @@ impl Key {
             | Self::Capacity
             | Self::SettleMargin
             | Self::Resources
+            | Self::StateDir
             | Self::S3Endpoint
             | Self::S3Region
             | Self::HookRate

@@ -3,7 +3,6 @@
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_steps::fault;
-use semel_store::evidence;
 use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue;
 use semel_store::runs::Standing;
@@ -37,7 +36,7 @@ impl Turn {
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         fault::point(before, &self.key.text()).await;
-        let written = self.inner.record.write(transition).await;
+        let written = self.submit(transition).await;
         fault::point(after, &self.key.text()).await;
         match written {
             Ok(Written::Committed { cancel, made }) => {
@@ -149,21 +148,11 @@ impl Turn {
             }
             Stop::Unsure(reason) => {
                 tracing::info!(run.id = %self.run, key = %self.key, reason, "a run is handed back");
+                // Before the run is freed: whoever takes it next finds the answer.
+                self.hand_in_evidence().await;
             }
             Stop::Refused(words) => self.refused(&words).await,
         }
-    }
-
-    /// What the destination answered is known here and nowhere else.
-    pub(super) async fn hand_in_evidence(&mut self) {
-        let Some(late) = self.unrecorded.take() else {
-            return;
-        };
-        if let Err(error) = evidence::hand_in(&self.inner.cell, self.run, self.epoch, &late).await {
-            tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
-                "a late answer could not be handed in");
-        }
-        self.inner.wake.notify_one();
     }
 
     fn identity(&self) -> notes::Identity {

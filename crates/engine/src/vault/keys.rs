@@ -1,6 +1,7 @@
 //! Whether the master keys at hand open what is in the database.
 
 use semel_store::{Cell, ReadError, secrets};
+use zeroize::Zeroizing;
 
 use super::{MasterKeys, key_owner};
 
@@ -33,5 +34,15 @@ impl MasterKeys {
             }
         }
         Ok(report)
+    }
+
+    /// Seals a text that belongs to `owner`, for this installation.
+    pub(crate) fn seal(&self, owner: &[u8], text: &[u8]) -> Vec<u8> {
+        self.current().seal(owner, text)
+    }
+
+    /// Opens what this installation sealed for `owner`; nothing for anything else.
+    pub(crate) fn open(&self, owner: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        self.0.iter().find_map(|key| key.open(owner, sealed))
     }
 }

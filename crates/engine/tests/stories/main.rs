@@ -15,6 +15,7 @@ mod leases;
 mod limits;
 mod locks;
 mod order;
+mod outages;
 mod overlap;
 mod parts;
 mod questions;

@@ -1,5 +1,7 @@
 //! An engine on a database of its own, beside a peer in a process of its own.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +40,41 @@ impl World {
     /// A world whose engine keeps large outputs in a folder.
     pub(crate) async fn start_with_outputs() -> Result<Self> {
         Self::start_with(Some(tempfile::tempdir()?), None).await
+    }
+
+    /// A world whose engine reaches its database through a proxy, and is quick to say that it is
+    /// away. A state folder is there where one is named.
+    pub(crate) async fn start_behind_proxy(
+        lease: Span,
+        state_dir: Option<PathBuf>,
+    ) -> Result<(Self, Proxy)> {
+        let world = Self::start().await?;
+        world.engine.shutdown().await;
+        let proxy = Proxy::start(world.database.server().address()).await?;
+        let options = Options {
+            lease,
+            state_dir,
+            ..world.options.clone()
+        };
+        let engine = world.start_at(proxy.address(), &options).await?;
+        let world = Self {
+            engine,
+            options,
+            ..world
+        };
+        Ok((world, proxy))
+    }
+
+    /// An engine that reaches the database at another address.
+    async fn start_at(&self, address: SocketAddr, options: &Options) -> Result<Engine> {
+        let url = Server::url_at(address, self.database.name());
+        let patience = CellOptions {
+            write_patience: Duration::from_secs(1),
+            write_give_up: Duration::from_secs(1),
+            ..CellOptions::default()
+        };
+        let cell = Cell::connect(&url, patience).await?;
+        Ok(Engine::start(cell, options.clone()).await?)
     }
 
     async fn start_with(outputs: Option<tempfile::TempDir>, room: Option<usize>) -> Result<Self> {

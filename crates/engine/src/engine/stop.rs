@@ -1,0 +1,62 @@
+//! How a process stops.
+//!
+//! ```text
+//! take nothing more ─▶ runs reach their next commit ─▶ outcomes that cannot be recorded go to disk
+//! ```
+
+use std::time::Duration;
+
+use semel_store::sessions;
+
+use super::Engine;
+use crate::holdings;
+
+/// How long a stopping process takes where nobody says.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How much of that time its runs may take to reach their next commit. The rest is for keeping on
+/// disk what could not be recorded.
+const COMMIT_SHARE: f64 = 0.8;
+
+impl Engine {
+    /// Stops taking runs, lets those it holds reach their next commit, and hands the rest back.
+    pub async fn shutdown(&self) {
+        self.shutdown_within(STOP_PATIENCE).await;
+    }
+
+    /// Stops as [`Engine::shutdown`] does, within this time.
+    pub async fn shutdown_within(&self, bound: Duration) {
+        let inner = &self.inner;
+        inner.stop.cancel();
+        inner.turns.close();
+        let commits = bound.mul_f64(COMMIT_SHARE);
+        let mut drained = tokio::time::timeout(commits, inner.turns.wait()).await;
+        if drained.is_err() {
+            inner.giving_up.cancel();
+            let rest = (bound - commits).mul_f64(COMMIT_SHARE);
+            drained = tokio::time::timeout(rest, inner.turns.wait()).await;
+        }
+        if drained.is_err() {
+            tracing::warn!(
+                runs = inner.turns.len(),
+                "runs are still under way; their lease will expire"
+            );
+        }
+        if let Err(error) = inner.tally.flush().await {
+            tracing::warn!(%error, "the last counts of duplicates are lost");
+        }
+        if let Ok(mut duties) = inner.duties.lock() {
+            duties.drain(..).for_each(|duty| duty.abort());
+        }
+        if inner.turns.is_empty()
+            && let Err(error) = holdings::reconcile(inner).await
+        {
+            tracing::warn!(%error, "runs that nobody carries wait for the session's end");
+        }
+        if inner.turns.is_empty()
+            && let Err(error) = sessions::close(&inner.cell, inner.tenure().session).await
+        {
+            tracing::warn!(%error, "the session will expire by itself");
+        }
+    }
+}

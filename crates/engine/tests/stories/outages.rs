@@ -1,0 +1,80 @@
+//! Outages of the database: what a destination answered meanwhile is not lost.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use semel_model::Span;
+use semel_model::run::State;
+use semel_testkit::proxy::Cut;
+
+use crate::world::{World, soon};
+
+const HELD: &str = "steps:\n  - id: pay\n    http: { post: PEER/hang/plain/pay, json: { id: '${{ input.id }}' }, timeout: 60s }\n    guard: review\n";
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The database goes while the destination works, and stays away for longer than the writer tries.
+async fn answer_during_an_outage(lease: Span) -> Result<()> {
+    let (world, proxy) = World::start_behind_proxy(lease, None).await?;
+    world.publish(HELD).await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    world.peer.until_held(1, PATIENCE).await?;
+
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    world.peer.let_go().await?;
+    // More than the writer's patience, several times over.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    proxy.resume();
+
+    let end = soon(async || {
+        let stands = world.engine.await_end(run, Duration::from_secs(1)).await;
+        let stands = stands.ok().flatten();
+        Ok(stands.filter(|stands| stands.state == State::Succeeded))
+    });
+    let end = end.await.context("the run succeeds")?;
+    ensure!(end.state == State::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/hang/plain/pay").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_came_while_the_database_was_away_is_recorded_when_it_is_back() -> Result<()>
+{
+    answer_during_an_outage(Span::from_secs(60)).await
+}
+
+#[tokio::test]
+async fn an_answer_whose_lease_is_over_when_the_database_is_back_is_recorded_all_the_same()
+-> Result<()> {
+    answer_during_an_outage(Span::from_secs(2)).await
+}
+
+#[tokio::test]
+async fn a_process_that_stops_while_the_database_is_away_leaves_its_answers_on_disk() -> Result<()>
+{
+    let state = tempfile::tempdir()?;
+    let folder = state.path().join("state");
+    let lease = Span::from_secs(2);
+    let (world, proxy) = World::start_behind_proxy(lease, Some(folder.clone())).await?;
+    world.publish(HELD).await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    world.peer.until_held(1, PATIENCE).await?;
+
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    world.peer.let_go().await?;
+    let bound = Duration::from_secs(4);
+    tokio::time::timeout(bound * 2, world.engine.shutdown_within(bound))
+        .await
+        .ok();
+    let left = std::fs::read_dir(&folder)?.count();
+    let next = world.start_another().await?;
+    let end = next.await_end(run, PATIENCE).await?.context("the run")?;
+
+    assert_eq!(left, 1, "one answer, one file");
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/hang/plain/pay").await?.effects, 1);
+    assert_eq!(std::fs::read_dir(&folder)?.count(), 0, "it is done with");
+    Ok(())
+}
