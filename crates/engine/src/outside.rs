@@ -69,7 +69,8 @@ impl Inner {
     /// Looks at what came for a run that was just taken.
     pub(crate) async fn look_outside(&self, state: &RunState) -> Result<Outside, ReadError> {
         Ok(match hears(state) {
-            Hears::Nothing => Outside::Nothing,
+            // Late answers are loaded with the run.
+            Hears::Nothing | Hears::Evidence(..) => Outside::Nothing,
             Hears::Task(task) => {
                 let seen = tasks::look(&self.cell, task).await?;
                 seen.map_or(Outside::Nothing, Outside::Task)
@@ -87,6 +88,7 @@ pub(crate) fn hears(state: &RunState) -> Hears {
     match &state.current {
         Current::Effect(standing) => match (&standing.entry, &standing.call) {
             (Entry::Pending(effect), Call::Task(_)) => Hears::Task(effect.id()),
+            (Entry::InDoubt(effect), _) => Hears::Evidence(state.run, effect.id()),
             _ => Hears::Nothing,
         },
         Current::Approving(approving) => Hears::Approval(approving.wait),

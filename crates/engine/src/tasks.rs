@@ -27,6 +27,9 @@ const MESSAGE_CHARS_MAX: usize = 2_000;
 /// The longest word for the kind of a failure.
 const CODE_CHARS_MAX: usize = 64;
 
+/// The code of a doubt about a task that is done and whose answer cannot be stored.
+pub const ANSWER_REFUSED: &str = "answer-refused";
+
 /// What a worker says of a task.
 #[derive(Clone, Debug)]
 pub enum TaskAnswer {
@@ -46,6 +49,11 @@ pub enum TaskAnswer {
     /// The worker cannot say whether it happened.
     InDoubt {
         /// What it saw.
+        message: String,
+    },
+    /// It is done, and its result cannot be stored: doing it again would end the same way.
+    Unstorable {
+        /// Why.
         message: String,
     },
 }
@@ -189,6 +197,7 @@ impl Engine {
                 state: stands,
                 answered_token,
                 answer,
+                token: latest,
                 ..
             } => {
                 let same = answer.as_ref() == Some(&body);
@@ -203,7 +212,9 @@ impl Engine {
                     }),
                     (State::Withdrawn, false, _) => Err(TaskError::Withdrawn),
                     (State::Open | State::Held | State::Failed | State::Lost, false, _) => {
-                        let kept = self.hand_in(run, task, token, &body).await?;
+                        // A token that nobody was given is no worker's.
+                        let given = (1..=latest).contains(&token);
+                        let kept = given && self.hand_in(run, task, token, &body).await?;
                         Err(TaskError::NotHeld {
                             state: stands,
                             kept,
@@ -259,6 +270,11 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
         }
         TaskAnswer::InDoubt { message } => {
             let doubt = Doubt::new("worker-unsure", bounded(&message));
+            (State::Lost, json!({ "doubt": doubt }))
+        }
+        TaskAnswer::Unstorable { message } => {
+            let message = format!("it is done, and its answer cannot be stored: {message}");
+            let doubt = Doubt::for_operator(ANSWER_REFUSED, bounded(&message));
             (State::Lost, json!({ "doubt": doubt }))
         }
     })

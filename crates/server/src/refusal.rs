@@ -68,7 +68,6 @@ impl Refusal {
     }
 
     /// What is said.
-    #[cfg(test)]
     pub(crate) fn problem(&self) -> &Problem {
         &self.0
     }

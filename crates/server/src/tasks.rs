@@ -13,7 +13,7 @@ use semel_api::types::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, Page, RenewTask,
     RenewedTask, Task, TaskFilter,
 };
-use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_engine::tasks::{ANSWER_REFUSED, TaskAnswer, TaskError};
 use semel_model::{EffectId, Span};
 use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
 use serde_json::Value;
@@ -93,8 +93,30 @@ pub(crate) async fn complete(
     task: Named,
     payload: Payload,
 ) -> Answered {
-    let (CompleteTask { token, result }, _) = payload.read()?;
-    answer(app, caller, task, token, TaskAnswer::Done(result)).await
+    let refusal = match payload.read::<CompleteTask>() {
+        Ok((CompleteTask { token, result }, _)) => {
+            return answer(app, caller, task, token, TaskAnswer::Done(result)).await;
+        }
+        Err(refusal) => refusal,
+    };
+    // The worker says that it is done, with something that cannot be stored. Left alone it would
+    // count as lost, and the work would be given to another who ends the same way.
+    if let Some(token) = token_of(&payload) {
+        let message = refusal.problem().detail.clone();
+        let word = TaskAnswer::Unstorable { message };
+        answer(app, caller, task, token, word).await?;
+    }
+    Err(refusal)
+}
+
+/// The token in a body of which nothing else can be taken in.
+fn token_of(payload: &Payload) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Token {
+        token: i64,
+    }
+    let read: Token = serde_json::from_slice(&payload.0).ok()?;
+    Some(read.token)
 }
 
 /// `POST /v1/tasks/{task}/fail`.
@@ -105,11 +127,14 @@ pub(crate) async fn fail(
     payload: Payload,
 ) -> Answered {
     let (said, _) = payload.read::<FailTask>()?;
-    let word = match said.in_doubt {
-        true => TaskAnswer::InDoubt {
+    let word = match (said.in_doubt, said.code.as_deref()) {
+        (true, Some(ANSWER_REFUSED)) => TaskAnswer::Unstorable {
             message: said.message,
         },
-        false => TaskAnswer::Failed {
+        (true, _) => TaskAnswer::InDoubt {
+            message: said.message,
+        },
+        (false, _) => TaskAnswer::Failed {
             code: said.code.unwrap_or_else(|| "failed".to_owned()),
             message: said.message,
             retryable: said.retryable,

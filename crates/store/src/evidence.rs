@@ -35,7 +35,16 @@ pub(crate) const HEAR: &str = "
      WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
        AND q.stage = 'parked'";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR];
+/// Wakes a run that sleeps on while there is a late answer to its effect in doubt: the run and the
+/// effect, in this order.
+pub(crate) const HEAR_OF_ONE: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment())
+     WHERE q.run_id = ($1::uuid[])[1] AND q.holder IS NULL
+       AND EXISTS (SELECT 1 FROM evidence e
+                    WHERE e.run_id = ($1::uuid[])[1] AND e.effect_id = ($1::uuid[])[2])";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR, HEAR_OF_ONE];
 
 /// A late answer.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! Whom a sleeping run listens to, besides its own time.
 
-use semel_model::{EffectId, WaitId};
+use semel_model::{EffectId, RunId, WaitId};
 use uuid::Uuid;
 
-use crate::{approvals, tasks};
+use crate::{approvals, evidence, tasks};
 
 /// Who may have answered while the run was in a worker's hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Hears {
     Task(EffectId),
     /// Somebody who decides its approval.
     Approval(WaitId),
+    /// A lost worker that learned what became of the run's effect in doubt.
+    Evidence(RunId, EffectId),
 }
 
 impl Hears {
@@ -23,6 +25,10 @@ impl Hears {
             Self::Nothing => None,
             Self::Task(task) => Some((tasks::HEAR, vec![*task.as_uuid()])),
             Self::Approval(wait) => Some((approvals::HEAR, vec![*wait.as_uuid()])),
+            Self::Evidence(run, effect) => {
+                let ids = vec![*run.as_uuid(), *effect.as_uuid()];
+                Some((evidence::HEAR_OF_ONE, ids))
+            }
         }
     }
 }

@@ -100,7 +100,9 @@ pub struct CompleteTask {
 pub struct FailTask {
     /// The token of the claim.
     pub token: i64,
-    /// A stable word for the kind of failure; `failed` where nothing is said.
+    /// A stable word for the kind of failure; `failed` where nothing is said. With `in_doubt`,
+    /// `answer-refused` says that the work is done and its result cannot be sent: an operator
+    /// settles it, and nobody does it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// What happened, for people.

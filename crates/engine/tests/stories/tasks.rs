@@ -320,3 +320,26 @@ async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
     assert_eq!(Some(claimed[0].lease_until), claimed[0].until);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_token_that_nobody_was_given_is_no_evidence() -> Result<()> {
+    let world = world_with("guard: review").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    lose(&world).await?;
+    end(&world, accepted.run).await?;
+
+    for token in [0, -1, task.token + 1, i64::MAX] {
+        let invented = tasks::Claimed {
+            token,
+            ..task.clone()
+        };
+        let refused = answer(&world, &invented, done(json!("made up"))).await;
+        let kept = matches!(refused, Err(TaskError::NotHeld { kept: false, .. }));
+        assert!(kept, "{token}: {refused:?}");
+    }
+    let stands = end(&world, accepted.run).await?;
+
+    assert_eq!(stands.state, State::InDoubt, "nothing was believed");
+    Ok(())
+}

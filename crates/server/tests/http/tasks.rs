@@ -1,10 +1,11 @@
 //! Tasks over HTTP: whoever claims one answers once, under the token of the claim.
 
 use anyhow::{Context, Result};
+use hyper::Method;
 use semel_api::types::{
     ClaimTasks, ClaimedTask, CompleteTask, FailTask, RenewTask, Standing, StartRun, TaskFilter,
 };
-use semel_api::{Client, Code};
+use semel_api::{Client, Code, Problem};
 use semel_model::{RunId, Span, task};
 use serde_json::json;
 
@@ -140,5 +141,44 @@ async fn tasks_of_another_namespace_are_not_there() -> Result<()> {
     assert_eq!(refused(renewed)?, Code::TaskNotFound);
     assert_eq!(listed.items[0].state, task::State::Held);
     assert_eq!(listed.items[0].worker.as_deref(), Some("test"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_stored_is_settled_at_once_with_the_reason() -> Result<()> {
+    let world = World::start().await?;
+    let run = open(&world).await?;
+    let task = take(&world.client).await?;
+    let bearer = format!("Bearer {}", world.token);
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let path = format!("/v1/tasks/{}/complete", task.task);
+    let body = format!(r#"{{"token":{},"result":9007199254740993}}"#, task.token);
+
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let said = world
+            .bare
+            .send(Method::POST, &path, &headers, body.clone().into())
+            .await?;
+        answers.push((said.status.as_u16(), said.json::<Problem>()?.code));
+    }
+    let patience = Span::from_secs(PATIENCE_SECS);
+    let end = world.client.await_run(run, patience).await?;
+    let nobody = world.client.claim_tasks(&claim(0), "claim-2").await?;
+
+    let refusal = (400, "body-not-json".to_owned());
+    assert_eq!(answers, [refusal.clone(), refusal]);
+    assert_eq!(
+        end.state,
+        Standing::InDoubt,
+        "the worker says that it is done"
+    );
+    let fault = end.fault.context("the reason")?;
+    assert_eq!(fault["code"], json!("answer-refused"));
+    assert!(fault["message"].to_string().contains("2^53"), "{fault}");
+    assert!(nobody.tasks.is_empty(), "nobody does it again");
     Ok(())
 }

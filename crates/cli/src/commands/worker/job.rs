@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_api::types::{ClaimedTask, CompleteTask, FailTask, RenewTask};
-use semel_api::{Client, ClientError};
+use semel_api::{Client, ClientError, Code};
 use semel_model::Span;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -27,6 +27,9 @@ const SAID_BYTES_MAX: usize = 1_000;
 
 /// The exit code that says that another attempt may help: `EX_TEMPFAIL` of sysexits.h.
 const TRY_AGAIN: i32 = 75;
+
+/// What a worker says of work that is done and whose result cannot be sent.
+const ANSWER_REFUSED: &str = "answer-refused";
 
 /// One task and all that is needed to carry it out.
 pub(super) struct Job {
@@ -116,7 +119,7 @@ impl Job {
             (Some(0), Some(result)) => Word::Done(read_result(&result)),
             (Some(0), None) => {
                 let message = format!("its output has more than {RESULT_BYTES_MAX} bytes");
-                self.unsure(message)
+                self.unstorable(message)
             }
             (Some(code), _) => {
                 let message = match said.trim() {
@@ -154,6 +157,18 @@ impl Job {
         })
     }
 
+    /// The command is done, and what it wrote cannot be its result.
+    fn unstorable(&self, message: String) -> Word {
+        Word::Failed(FailTask {
+            token: self.task.token,
+            code: Some(ANSWER_REFUSED.to_owned()),
+            message,
+            retryable: false,
+            retry_after: None,
+            in_doubt: true,
+        })
+    }
+
     /// Renews the lease for as long as the command runs. Where it is another's by now, the command
     /// goes on all the same: that it was done is worth knowing.
     async fn stay_in_touch(&self) {
@@ -181,7 +196,7 @@ impl Job {
     }
 
     /// Tells the server, however long that takes: only this worker knows.
-    async fn tell(&self, word: Word) -> End {
+    async fn tell(&self, mut word: Word) -> End {
         let mut rest = REST.0;
         loop {
             let (told, end) = match &word {
@@ -205,7 +220,18 @@ impl Job {
             match told {
                 Ok(_) => return end,
                 Err(error) if passes(&error) => self.report.away(&error, rest),
-                Err(ClientError::Problem(problem)) => return End::Left(problem.detail),
+                Err(ClientError::Problem(problem)) => match (&word, problem.code()) {
+                    // The server has put it on record.
+                    (Word::Done(_), Some(Code::BodyNotJson | Code::BodyInvalid)) => {
+                        return End::InDoubt(problem.detail);
+                    }
+                    // The server did not read it: nobody but this worker can say what it was.
+                    (Word::Done(_), Some(Code::BodyTooLarge)) => {
+                        word = self.unstorable(problem.detail);
+                        continue;
+                    }
+                    (Word::Done(_) | Word::Failed(_), _) => return End::Left(problem.detail),
+                },
                 Err(error) => return End::Left(chain(&error)),
             }
             tokio::time::sleep(rest).await;
