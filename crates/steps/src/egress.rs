@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ipnet::IpNet;
 use semel_model::Fault;
@@ -27,11 +27,15 @@ mod special;
 
 pub use lookup::{Lookup, System};
 
+/// How many addresses of its own an engine keeps closed.
+const OWN_MAX: usize = 256;
+
 /// Which addresses Semel may speak to. By default: public ones.
 #[derive(Clone)]
 pub struct Egress {
     allowed: Vec<IpNet>,
-    own: Vec<SocketAddr>,
+    /// Clones share them: what is closed later is closed for all.
+    own: Arc<RwLock<Vec<SocketAddr>>>,
     hosts: Option<Vec<String>>,
     proxy: Option<Url>,
     lookup: Arc<dyn Lookup>,
@@ -60,7 +64,7 @@ impl Egress {
     pub fn new(allowed: Vec<IpNet>) -> Self {
         Self {
             allowed,
-            own: Vec::new(),
+            own: Arc::default(),
             hosts: None,
             proxy: None,
             lookup: Arc::new(System::default()),
@@ -77,9 +81,23 @@ impl Egress {
     /// Closes the engine's own addresses: its database and its listener. A listener on all
     /// interfaces (`0.0.0.0`, `::`) is closed as loopback and as the unspecified address.
     #[must_use]
-    pub fn without(mut self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
-        self.own.extend(own);
+    pub fn without(self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
+        self.close(own);
         self
+    }
+
+    /// Closes further addresses of the engine's own, here and in every clone: after a failover its
+    /// database is elsewhere.
+    pub fn close(&self, own: impl IntoIterator<Item = SocketAddr>) {
+        let mut closed = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        for address in own {
+            if !closed.contains(&address) {
+                closed.push(address);
+            }
+        }
+        // Of a name that leads somewhere else each time, the latest count.
+        let surplus = closed.len().saturating_sub(OWN_MAX);
+        closed.drain(..surplus);
     }
 
     /// Only these hosts, and what stands below those that begin with `*.`.
@@ -181,9 +199,10 @@ impl Egress {
             own if own.is_loopback() => own == ip || ip.is_unspecified(),
             own => own == ip,
         };
-        let own = self.own.iter().filter(|own| own.port() == address.port());
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let mut own = own.iter().filter(|own| own.port() == address.port());
         let by_name = |net: &IpNet| net.prefix_len() == net.max_prefix_len() && net.addr() == ip;
-        own.into_iter().any(is_here) && !self.allowed.iter().any(by_name)
+        own.any(is_here) && !self.allowed.iter().any(by_name)
     }
 }
 

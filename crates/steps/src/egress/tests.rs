@@ -153,3 +153,17 @@ async fn a_list_of_hosts_admits_those_and_no_other() {
         assert!(egress.resolve(host, 443).await.is_err(), "{host}");
     }
 }
+
+#[test]
+fn an_address_that_becomes_our_own_is_closed_in_every_clone() {
+    let egress = Egress::open().without(["10.0.0.1:5432".parse().unwrap()]);
+    let clone = egress.clone();
+    let moved: SocketAddr = "10.0.0.2:5432".parse().unwrap();
+    let before = clone.admits(moved);
+
+    egress.close([moved]);
+
+    assert!(before);
+    assert!(!clone.admits(moved));
+    assert!(!clone.admits("10.0.0.1:5432".parse().unwrap()));
+}
