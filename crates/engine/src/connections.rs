@@ -119,7 +119,7 @@ impl Engine {
         &self,
         namespace_id: i32,
     ) -> Result<Vec<ConnectionRow>, ReadError> {
-        connections::list(self.cell(), namespace_id).await
+        connections::list(&self.cell().for_people(), namespace_id).await
     }
 
     /// Keeps a secret as its next version, and says which that is. The version before it goes on

@@ -155,6 +155,9 @@ pub struct Inner {
     pub(crate) turns: TaskTracker,
     /// Takes single runs for people's commands; the lock makes commands of a process wait in line.
     pub(crate) single: tokio::sync::Mutex<Taker>,
+    /// Held by whoever locks a schedule for a person: one at a time, because the lock and the work
+    /// under it need a connection each.
+    pub(crate) by_hand: tokio::sync::Mutex<()>,
     tenure: RwLock<Arc<Tenure>>,
     pub(crate) ends: Arc<Ends>,
     /// What the session holds by this process's doing.
@@ -195,6 +198,7 @@ impl Engine {
             giving_up: CancellationToken::new(),
             turns: TaskTracker::new(),
             single: tokio::sync::Mutex::new(Taker::new(&cell)),
+            by_hand: tokio::sync::Mutex::default(),
             tenure: RwLock::new(Arc::new(tenure)),
             ends: Arc::default(),
             holdings: Arc::default(),
@@ -247,10 +251,12 @@ impl Engine {
         let mut watch = self.inner.ends.watch(run);
         let over = |standing: &Standing| standing.state != State::Active;
         let mut look = !watch.is_carried();
+        // Whoever waits is a request: it must not take a connection from the engine's work.
+        let cell = self.inner.cell.for_people();
         loop {
             let now = Instant::now();
             if look || now >= deadline {
-                let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
+                let standing = runs::list_standings(&cell, &[run]).await?.pop();
                 if now >= deadline || standing.as_ref().is_some_and(over) {
                     return Ok(standing);
                 }

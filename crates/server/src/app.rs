@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Verified;
 use crate::edge::Edge;
 use crate::meters::Meters;
+use crate::pulse::Pulse;
 use crate::serve::ServerOptions;
 
 /// What every request can reach; cheap to clone.
@@ -26,13 +27,17 @@ pub(crate) struct Shared {
     pub(crate) edge: Edge,
     /// What is measured here.
     pub(crate) meters: Meters,
+    /// What is known of the database without asking.
+    pub(crate) pulse: Pulse,
+    /// The database as requests read from it.
+    pub(crate) people: Cell,
     /// Tells whoever waits for long that the server goes down.
     pub(crate) shutdown: CancellationToken,
 }
 
 impl Shared {
-    /// Where reads go.
+    /// Where requests read: a pool of their own, which can change nothing.
     pub(crate) fn cell(&self) -> &Cell {
-        self.engine.cell()
+        &self.people
     }
 }

@@ -117,7 +117,7 @@ async fn keep<F>(
 where
     F: Future<Output = Result<Reply, Refusal>>,
 {
-    let cell = app.cell();
+    let cell = app.engine.cell();
     let hold = Span::from_secs(HOLD_SECS);
     match commands::begin(cell, id, namespace_id, fingerprint, hold).await? {
         Begin::First => {}

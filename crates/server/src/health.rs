@@ -1,17 +1,11 @@
 //! `/healthz` and `/readyz`: whether the process lives, and whether it can take deliveries.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::http::StatusCode;
-use semel_store::flows;
 use serde::Serialize;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
-
-/// How long the database may take to show that it is there.
-const DATABASE_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
 struct Alive {
@@ -30,9 +24,9 @@ pub(crate) async fn alive() -> Answered {
     answer::ok(&Alive { alive: true })
 }
 
-/// The database answers and the worker session lives.
+/// The database answered when it was looked at last, and the worker session lives.
 pub(crate) async fn ready(State(app): State<App>) -> Answered {
-    let database = database_answers(&app).await;
+    let database = app.pulse.database_answers();
     let session = app.engine.is_leading_a_live_session();
     let ready = database && session;
     let status = match ready {
@@ -45,9 +39,4 @@ pub(crate) async fn ready(State(app): State<App>) -> Answered {
         session,
     };
     answer::json(status, &body)
-}
-
-async fn database_answers(app: &App) -> bool {
-    let asked = tokio::time::timeout(DATABASE_PATIENCE, flows::version(app.cell())).await;
-    matches!(asked, Ok(Ok(_)))
 }

@@ -29,6 +29,7 @@ mod intake;
 mod keys;
 mod meters;
 mod parts;
+mod pulse;
 mod query;
 mod refusal;
 mod resources;
@@ -44,4 +45,4 @@ mod waits;
 
 pub mod token;
 
-pub use serve::{ServeError, ServerOptions, serve};
+pub use serve::{ServeError, ServerOptions, serve, serve_with_admin};

@@ -1,6 +1,8 @@
 //! `/metrics`: what the server, the engine and the queue count, for Prometheus.
-
-use std::time::Duration;
+//!
+//! On the public listener it needs a token, because it tells how busy an installation is and what
+//! its flows are called; on the admin listener it needs none. Either way it asks the database
+//! nothing.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -12,13 +14,11 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use semel_engine::metrics::{Counter, Metrics};
-use semel_store::{ReadError, effects, queue};
 
+use crate::access::Watcher;
 use crate::app::App;
+use crate::pulse::Counted;
 use crate::refusal::Refusal;
-
-/// How long the database may take to count.
-const COUNT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Upper bounds of the hooks' histogram, in seconds.
 const HOOK_BUCKETS: [f64; 14] = [
@@ -39,17 +39,18 @@ impl Meters {
     }
 }
 
-/// What only the database can count.
-struct Counted {
-    held: i64,
-    due: i64,
-    doubts: i64,
+/// `GET /metrics` on the public listener, for whoever has a token.
+pub(crate) async fn show(_watcher: Watcher, State(app): State<App>) -> Result<Response, Refusal> {
+    tell(&app)
 }
 
-/// `GET /metrics`.
-pub(crate) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
-    let counted = tokio::time::timeout(COUNT_PATIENCE, count(&app)).await;
-    let counted = counted.ok().and_then(Result::ok);
+/// `GET /metrics` on the admin listener.
+pub(crate) async fn show_freely(State(app): State<App>) -> Result<Response, Refusal> {
+    tell(&app)
+}
+
+fn tell(app: &App) -> Result<Response, Refusal> {
+    let counted = app.pulse.counted();
     let mut registry = Registry::with_prefix("semel");
     registry.register(
         "hook_seconds",
@@ -58,7 +59,11 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
     );
     register_engine(&mut registry, app.engine.metrics());
     register_unproven(&mut registry, app.engine.count_unproven());
-    register_counted(&mut registry, counted.as_ref());
+    register_counted(
+        &mut registry,
+        app.pulse.database_answers(),
+        counted.as_ref(),
+    );
     let mut text = String::new();
     if encode(&mut text, &registry).is_err() {
         return Err(Refusal::internal("metrics that cannot be written"));
@@ -78,26 +83,34 @@ fn register_unproven(registry: &mut Registry, counts: Vec<(String, String, u64)>
     registry.register("unproven", help, family);
 }
 
-async fn count(app: &App) -> Result<Counted, ReadError> {
-    let (held, due) = queue::depth(app.cell()).await?;
-    let doubts = effects::count_doubts(app.cell()).await?;
-    Ok(Counted { held, due, doubts })
-}
-
 /// A database that does not answer leaves its numbers out: none is better than a wrong one.
-fn register_counted(registry: &mut Registry, counted: Option<&Counted>) {
+fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Counted>) {
     let mut gauge = |name: &str, help: &str, value: i64| {
         registry.register(name, help, ConstGauge::new(value));
     };
     gauge(
         "database_up",
-        "Whether the database answered the count",
-        i64::from(counted.is_some()),
+        "Whether the database answers",
+        i64::from(there),
     );
     if let Some(counted) = counted {
-        gauge("runs_held", "Runs that workers hold", counted.held);
-        gauge("runs_due", "Runs that wait for a worker", counted.due);
-        gauge("effects_in_doubt", "Effects in doubt now", counted.doubts);
+        let depth = &counted.depth;
+        gauge("runs_held", "Runs that workers hold", depth.held);
+        gauge(
+            "runs_due",
+            "Runs that wait for a worker, 10000 at most",
+            depth.due,
+        );
+        gauge(
+            "effects_in_doubt",
+            "Effects in doubt now, 10000 at most",
+            counted.doubts,
+        );
+        registry.register(
+            "runs_due_oldest_seconds",
+            "For how long the first of the runs that wait has been due",
+            ConstGauge::new(depth.oldest_secs),
+        );
     }
 }
 
@@ -241,7 +254,7 @@ mod tests {
     fn a_database_that_is_away_leaves_no_numbers_of_its_own() {
         let mut registry = Registry::with_prefix("semel");
         register_engine(&mut registry, &Metrics::default());
-        register_counted(&mut registry, None);
+        register_counted(&mut registry, false, None);
 
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

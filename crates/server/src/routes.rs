@@ -36,6 +36,17 @@ pub(crate) fn build(app: App) -> Router {
         .with_state(app)
 }
 
+/// The routes of the admin listener, which only operators can reach.
+pub(crate) fn build_admin(app: App) -> Router {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(meters::show_freely))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
 fn api() -> Router<App> {
     Router::new()
         .route("/whoami", get(access::whoami))

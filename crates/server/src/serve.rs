@@ -29,10 +29,14 @@ use crate::access::Verified;
 use crate::app::Shared;
 use crate::edge::{Edge, Peer};
 use crate::meters::Meters;
+use crate::pulse::Pulse;
 use crate::routes;
 
 /// How long accepting rests when the system has no more descriptors to give.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// How many connections the admin listener serves at once.
+const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -91,28 +95,65 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let address = listener.local_addr().map_err(ServeError::Listener)?;
+    serve_with_admin(listener, None, engine, options, shutdown).await
+}
+
+/// Serves, and has health and metrics without a token on a listener that only operators can reach.
+pub async fn serve_with_admin(
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    engine: Engine,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    listener.local_addr().map_err(ServeError::Listener)?;
     let app = Arc::new(Shared {
+        people: engine.cell().for_people(),
         engine,
         options: options.clone(),
         verified: Verified::default(),
         edge: Edge::new(options.hook_rate),
         meters: Meters::new(),
+        pulse: Pulse::default(),
         shutdown: shutdown.clone(),
     });
+    app.pulse.look(app.engine.cell(), true).await;
+    let looking = {
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        async move { app.pulse.keep_looking(app.engine.cell(), &shutdown).await }
+    };
+    let admin_router = routes::build_admin(app.clone());
+    let watching = async {
+        if let Some(admin) = admin {
+            let max = ADMIN_CONNECTIONS_MAX;
+            attend_all(admin, admin_router, &options, max, &shutdown).await;
+        }
+    };
+    let max = options.connections_max;
+    let serving = attend_all(listener, routes::build(app), &options, max, &shutdown);
+    tokio::join!(serving, watching, looking);
+    Ok(())
+}
+
+/// Serves one listener until `shutdown`, then lets requests finish.
+async fn attend_all(
+    listener: TcpListener,
+    router: Router,
+    options: &ServerOptions,
+    connections_max: usize,
+    shutdown: &CancellationToken,
+) {
     let server = Server {
-        router: routes::build(app),
-        connections: protocol(&options),
+        router,
+        connections: protocol(options),
         graceful: GracefulShutdown::new(),
     };
-    tracing::info!(%address, "listening");
-    let places = Arc::new(Semaphore::new(options.connections_max));
-    while let Some((stream, peer, place)) = next(&listener, &places, &shutdown).await {
+    let places = Arc::new(Semaphore::new(connections_max));
+    while let Some((stream, peer, place)) = next(&listener, &places, shutdown).await {
         server.attend(stream, peer, place);
     }
     drop(listener);
     server.drain(options.drain_patience).await;
-    Ok(())
 }
 
 struct Server {

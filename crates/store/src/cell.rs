@@ -1,11 +1,15 @@
 //! One PostgreSQL: how to reach it, and what it must promise before it is used.
+//!
+//! A process has a fixed number of connections to it ([`CONNECTIONS_MAX`]), each with an owner: every
+//! lane of a writer, each taker, the renewal of the session, recovery, a pool for the engine's other
+//! work, and a pool for requests. Nobody waits for a connection without a limit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::Pool;
 use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt;
-use tokio::task::AbortHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -13,20 +17,35 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::link::{Trouble, trouble};
 use crate::writer::describe;
 
-/// How many connections serve reads, besides the writers' own.
-const READ_CONNECTIONS_MAX: usize = 8;
+mod dial;
+mod lane;
+mod reader;
 
-/// Settings of the sessions that write. Hash and merge joins are off because every hot statement
-/// joins an array of identities to a primary key: the plan must stay the same whether the table
-/// has ten rows or ten million, and rows must be locked in the array's order.
-pub(crate) const WRITER_SESSION: &str = "
-    SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off;
-    SET jit = off; SET statement_timeout = '15s'; SET lock_timeout = '5s';
-    SET idle_in_transaction_session_timeout = '2s';
-    SET plan_cache_mode = force_generic_plan";
+pub(crate) use dial::{Dialer, STANDBY, UNSAFE, WRITER_SESSION, Wire};
+pub(crate) use lane::Lane;
+pub use reader::Reader;
 
-const READER_SESSION: &str = "
-    SET jit = off; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '10s'";
+use dial::Session;
+
+/// How many connections serve the engine's work, besides those with a single owner.
+const ENGINE_CONNECTIONS_MAX: usize = 8;
+
+/// How many connections serve requests that read.
+const PEOPLE_CONNECTIONS_MAX: usize = 4;
+
+/// How many connections have a single owner: ten lanes of writers, two takers, the tally of
+/// duplicates, renewal and recovery.
+const OWNED_CONNECTIONS_MAX: usize = 15;
+
+/// The most connections that one server holds.
+pub const CONNECTIONS_MAX: usize =
+    ENGINE_CONNECTIONS_MAX + PEOPLE_CONNECTIONS_MAX + OWNED_CONNECTIONS_MAX;
+
+/// How long the engine's work waits for a connection of its pool.
+const ENGINE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long a request waits for a connection before its sender is told to come again.
+const PEOPLE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What an operator may choose about a cell.
 #[derive(Clone, Debug)]
@@ -53,23 +72,19 @@ impl Default for CellOptions {
 /// One PostgreSQL that owns slots.
 #[derive(Clone)]
 pub struct Cell {
-    config: Config,
-    tls: MakeRustlsConnect,
-    pool: Pool,
+    dialer: Dialer,
+    shared: Arc<Shared>,
+    /// Whether reads go through the pool that serves requests.
+    for_people: bool,
     options: CellOptions,
 }
 
-/// A connection and the task that moves its bytes. Dropping it closes the socket at once, even
-/// when the server never answers.
-pub(crate) struct Wire {
-    pub(crate) client: Client,
-    pump: AbortHandle,
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.pump.abort();
-    }
+/// The connections that clones of a cell share.
+struct Shared {
+    engine: Pool,
+    people: Pool,
+    renewal: Lane,
+    recovery: Lane,
 }
 
 /// Why a cell cannot be used.
@@ -113,6 +128,9 @@ pub enum ReadError {
     /// The statement failed.
     #[error("the database refused a statement")]
     Database(#[from] tokio_postgres::Error),
+    /// The statement took longer than its duty may take.
+    #[error("the database did not answer in time")]
+    Slow,
 }
 
 impl ReadError {
@@ -121,7 +139,7 @@ impl ReadError {
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Database(error) if trouble(error) == Trouble::Refused => Some(describe(error)),
-            Self::Database(_) | Self::Unreachable(_) => None,
+            Self::Database(_) | Self::Unreachable(_) | Self::Slow => None,
         }
     }
 }
@@ -134,21 +152,51 @@ impl Cell {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = ClientConfig::with_platform_verifier().map_err(ConnectError::Tls)?;
         let tls = MakeRustlsConnect::new(tls);
-        let pool = read_pool(&config, &tls);
-        let cell = Self {
+        let dialer = Dialer {
             config,
             tls,
-            pool,
+            accept_unsafe: options.accept_unsafe,
+        };
+        let cell = Self {
+            shared: Arc::new(Shared::new(&dialer)),
+            for_people: false,
+            dialer,
             options,
         };
-        let wire = cell.open().await.map_err(ConnectError::Unreachable)?;
+        let wire = cell.dialer.open().await;
+        let wire = wire.map_err(ConnectError::Unreachable)?;
         cell.assert_durable(&wire.client).await?;
         Ok(cell)
     }
 
-    /// A connection for reads, returned to the pool when dropped.
-    pub async fn reader(&self) -> Result<Object, ReadError> {
-        self.pool.get().await.map_err(ReadError::Unreachable)
+    /// The same cell for requests: its reads have a pool of their own, can change nothing, and are
+    /// cancelled when the request is dropped.
+    #[must_use]
+    pub fn for_people(&self) -> Self {
+        Self {
+            for_people: true,
+            ..self.clone()
+        }
+    }
+
+    /// A pooled connection, returned when dropped.
+    pub async fn reader(&self) -> Result<Reader, ReadError> {
+        let (pool, cancels_by) = match self.for_people {
+            true => (&self.shared.people, Some(self.dialer.tls.clone())),
+            false => (&self.shared.engine, None),
+        };
+        let object = pool.get().await.map_err(ReadError::Unreachable)?;
+        Ok(Reader::new(object, cancels_by))
+    }
+
+    /// The connection that renews the session, and does nothing else.
+    pub(crate) fn renewal(&self) -> &Lane {
+        &self.shared.renewal
+    }
+
+    /// The connection that frees the runs of lost sessions and hands in what came too late.
+    pub(crate) fn recovery(&self) -> &Lane {
+        &self.shared.recovery
     }
 
     /// What the operator chose.
@@ -156,24 +204,8 @@ impl Cell {
         &self.options
     }
 
-    /// A connection of its own for a writer.
-    pub(crate) async fn open_writer(&self) -> Result<Wire, tokio_postgres::Error> {
-        let wire = self.open().await?;
-        wire.client.batch_execute(WRITER_SESSION).await?;
-        Ok(wire)
-    }
-
-    pub(crate) async fn open(&self) -> Result<Wire, tokio_postgres::Error> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
-        let pump = tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a database connection ended");
-            }
-        });
-        Ok(Wire {
-            client,
-            pump: pump.abort_handle(),
-        })
+    pub(crate) fn dialer(&self) -> &Dialer {
+        &self.dialer
     }
 
     async fn assert_durable(&self, client: &Client) -> Result<(), ConnectError> {
@@ -220,15 +252,28 @@ impl Cell {
 impl Cell {
     /// Where the database listens, by name and port; a socket has neither.
     pub fn hosts(&self) -> Vec<(String, u16)> {
-        let ports = self.config.get_ports();
+        let config = &self.dialer.config;
+        let ports = config.get_ports();
         let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        let hosts = self.config.get_hosts().iter().enumerate();
+        let hosts = config.get_hosts().iter().enumerate();
         hosts
             .filter_map(|(index, host)| match host {
                 Host::Tcp(name) => Some((name.clone(), port(index))),
                 Host::Unix(_) => None,
             })
             .collect()
+    }
+}
+
+impl Shared {
+    fn new(dialer: &Dialer) -> Self {
+        let pool = |session, size, wait| reader::pool(dialer, session, size, wait);
+        Self {
+            engine: pool(Session::Engine, ENGINE_CONNECTIONS_MAX, ENGINE_WAIT_MAX),
+            people: pool(Session::People, PEOPLE_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
+            renewal: Lane::new(dialer),
+            recovery: Lane::new(dialer),
+        }
     }
 }
 
@@ -254,28 +299,5 @@ fn distant(host: &Host) -> Option<String> {
             Ok(address) if address.is_loopback() => None,
             Ok(_) | Err(_) => Some(name.clone()),
         },
-    }
-}
-
-fn read_pool(config: &Config, tls: &MakeRustlsConnect) -> Pool {
-    // Verified recycling notices dead sockets and sessions that were left in a transaction.
-    let recycling = ManagerConfig {
-        recycling_method: RecyclingMethod::Verified,
-    };
-    let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
-    let build = Pool::builder(manager)
-        .max_size(READ_CONNECTIONS_MAX)
-        .post_create(deadpool_postgres::Hook::async_fn(|client, _| {
-            Box::pin(async move {
-                client
-                    .batch_execute(READER_SESSION)
-                    .await
-                    .map_err(deadpool_postgres::HookError::Backend)
-            })
-        }))
-        .build();
-    match build {
-        Ok(pool) => pool,
-        Err(error) => unreachable!("a pool without timeouts needs no runtime: {error}"),
     }
 }

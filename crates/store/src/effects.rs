@@ -83,7 +83,9 @@ const DOUBTS: &str = "
      ORDER BY e.intended_at
      LIMIT $2";
 
-const COUNT_DOUBTS: &str = "SELECT count(*) FROM effects WHERE state = 'in_doubt'";
+/// Up to a limit: this is asked for every few seconds.
+const COUNT_DOUBTS: &str = "
+    SELECT count(*) FROM (SELECT 1 FROM effects WHERE state = 'in_doubt' LIMIT $1) AS doubts";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LIST,
@@ -282,12 +284,15 @@ pub async fn list_doubts(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// How many effects are in doubt, in all namespaces.
+/// The most effects in doubt that are counted.
+pub const DOUBTS_MAX: i64 = 10_000;
+
+/// How many effects are in doubt, in all namespaces, [`DOUBTS_MAX`] at most.
 pub async fn count_doubts(cell: &Cell) -> Result<i64, ReadError> {
     Ok(cell
         .reader()
         .await?
-        .query_one(COUNT_DOUBTS, &[])
+        .query_one(COUNT_DOUBTS, &[&DOUBTS_MAX])
         .await?
         .get(0))
 }

@@ -3,11 +3,13 @@
 //! Nothing fences them, because they change nothing by themselves: the next holder of the run may
 //! read them to turn doubt into done.
 
+use std::time::Duration;
+
 use semel_model::{EffectId, RunId, json};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
-use tokio_postgres::types::Json;
+use tokio_postgres::types::{Json, ToSql};
 
 use crate::cell::{Cell, ReadError};
 
@@ -46,6 +48,9 @@ pub(crate) const HEAR_OF_ONE: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR, HEAR_OF_ONE];
 
+/// How long one try to hand in an answer may take.
+const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A late answer.
 #[derive(Clone, Debug)]
 pub struct Late {
@@ -59,19 +64,16 @@ pub struct Late {
 
 /// Hands in a late answer, and wakes the run if it is parked.
 pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result<(), ReadError> {
-    cell.reader()
-        .await?
-        .execute(
-            HAND_IN,
-            &[
-                run.as_uuid(),
-                late.effect.as_uuid(),
-                &late.attempt,
-                &epoch,
-                &Json(&late.response),
-            ],
-        )
-        .await?;
+    let response = Json(&late.response);
+    let values: [&(dyn ToSql + Sync); 5] = [
+        run.as_uuid(),
+        late.effect.as_uuid(),
+        &late.attempt,
+        &epoch,
+        &response,
+    ];
+    let lane = cell.recovery();
+    lane.execute(HAND_IN, &values, HAND_IN_PATIENCE).await?;
     Ok(())
 }
 

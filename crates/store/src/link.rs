@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Statement};
 
-use crate::cell::{Cell, Wire};
+use crate::cell::{Cell, Dialer, STANDBY, UNSAFE, Wire};
 
 /// The first pause before something is tried again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -20,7 +20,7 @@ pub(crate) const COMMITS_ALONE: &str = "/* commits alone: record */";
 
 /// A connection of a writer's own.
 pub struct Link {
-    cell: Cell,
+    dialer: Dialer,
     wire: Option<Wire>,
     prepared: HashMap<&'static str, Statement>,
     pause: Duration,
@@ -33,6 +33,9 @@ pub(crate) enum Trouble {
     Fenced,
     /// The connection broke or the server went away: whether it was written is not known.
     Unknown,
+    /// The server answers but must not be written to: a standby, or one that may lose what it
+    /// acknowledges. Nothing was written; another server may answer the next connection.
+    Unfit,
     /// The server asks to try again (deadlock, lock or statement timeout); nothing was written.
     Again,
     /// The values are refused; trying again would not help.
@@ -42,8 +45,12 @@ pub(crate) enum Trouble {
 impl Link {
     /// A link that connects when it is first used.
     pub fn new(cell: &Cell) -> Self {
+        Self::over(cell.dialer())
+    }
+
+    pub(crate) fn over(dialer: &Dialer) -> Self {
         Self {
-            cell: cell.clone(),
+            dialer: dialer.clone(),
             wire: None,
             prepared: HashMap::new(),
             pause: PAUSE_MIN,
@@ -58,7 +65,7 @@ impl Link {
             .is_none_or(|wire| wire.client.is_closed())
         {
             self.prepared.clear();
-            self.wire = Some(self.cell.open_writer().await?);
+            self.wire = Some(self.dialer.open_writer().await?);
             self.pause = PAUSE_MIN;
         }
         match &self.wire {
@@ -122,8 +129,15 @@ pub(crate) const FENCED: &str = "SM001";
 /// Reads an error as what it means for the write.
 pub(crate) fn trouble(error: &Error) -> Trouble {
     match error.code() {
+        None if is_local(error) => Trouble::Refused,
         None => Trouble::Unknown,
         Some(code) if code.code() == FENCED => Trouble::Fenced,
+        Some(code)
+            if [STANDBY, UNSAFE].contains(&code.code())
+                || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
+        {
+            Trouble::Unfit
+        }
         Some(code)
             if [
                 SqlState::T_R_DEADLOCK_DETECTED,
@@ -150,3 +164,10 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
 const PASSING: [&str; 12] = [
     "57", "08", "53", "25", "58", "40", "0A", "26", "28", "3D", "3F", "42",
 ];
+/// Whether a statement could not even be put into a message, so that nothing was sent: no other
+/// connection would take it either.
+fn is_local(error: &Error) -> bool {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::InvalidInput)
+}

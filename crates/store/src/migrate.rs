@@ -115,7 +115,7 @@ pub enum MigrateError {
 
 /// Brings the schema up to date. Gives the names of what was applied now.
 pub async fn migrate(cell: &Cell) -> Result<Vec<&'static str>, MigrateError> {
-    let wire = cell.open().await?;
+    let wire = cell.dialer().open().await?;
     let client = &wire.client;
     // Polled, not waited for: a session that waits for a lock would hold back CREATE INDEX
     // CONCURRENTLY in the session that has it.
@@ -137,7 +137,7 @@ pub async fn migrate(cell: &Cell) -> Result<Vec<&'static str>, MigrateError> {
 
 /// What has not been applied yet.
 pub async fn list_pending(cell: &Cell) -> Result<Vec<&'static str>, MigrateError> {
-    let wire = cell.open().await?;
+    let wire = cell.dialer().open().await?;
     let there = wire
         .client
         .query_one("SELECT to_regclass('migrations') IS NOT NULL", &[])

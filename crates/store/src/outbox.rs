@@ -1,6 +1,6 @@
 //! The `outbox` table: events that committed with their run and are not spread yet.
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::request::Emission;
 use semel_model::{EffectId, RunId};
@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, Reader};
 use crate::journal::Transition;
 
 /// A write that is submitted twice emits once: the identity is the effect's.
@@ -90,7 +90,7 @@ impl<'a> Rows<'a> {
 
 /// A connection for spreading events.
 pub struct Spreading {
-    client: Object,
+    client: Reader,
 }
 
 /// Events that nobody else spreads until they are removed or this is dropped.

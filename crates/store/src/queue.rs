@@ -4,24 +4,27 @@
 //! the end of the index that is read, so they cost nothing.
 
 mod call;
+mod depth;
+mod load;
 mod lost;
 mod returned;
 mod stuck;
 
 pub use call::{ask_cancel, give_head_start, summon, wake};
+pub use depth::{DEPTH_MAX, Depth, depth};
+pub use load::TAKE_BYTES_MAX;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{Cause, Held, list_held_besides, return_runs};
 pub use stuck::{defer, quarantine};
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::try_join;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId, SessionId};
+use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
@@ -93,12 +96,6 @@ const SLEEP_ON: &str = "/* commits alone: sleep on */
                          ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
 
-const DEPTH: &str = "
-    SELECT count(*) FILTER (WHERE holder IS NOT NULL),
-           count(*) FILTER (WHERE holder IS NULL AND due_at <= moment())
-      FROM queue
-     WHERE holder IS NOT NULL OR due_at <= moment()";
-
 pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
     TAKE_EARLY,
@@ -112,12 +109,13 @@ pub(crate) const STATEMENTS: &[&str] = &[
     lost::RECOVER_STRAYS,
     returned::RETURN,
     returned::HELD_BESIDES,
+    load::PUT_BACK,
     SLEEP_ON,
     call::CANCEL,
     call::WAKE,
     call::SUMMON,
     call::HEAD_START,
-    DEPTH,
+    depth::DEPTH,
 ];
 
 /// The most runs of one take.
@@ -168,6 +166,9 @@ pub struct Catch {
 /// The connection that a process takes runs through.
 pub struct Taker {
     link: Link,
+    /// How many runs the next take asks for at most: as many as fitted into memory lately.
+    fits: usize,
+    bytes_max: usize,
 }
 
 impl Taker {
@@ -175,7 +176,15 @@ impl Taker {
     pub fn new(cell: &Cell) -> Self {
         Self {
             link: Link::new(cell),
+            fits: TAKE_MAX,
+            bytes_max: TAKE_BYTES_MAX,
         }
+    }
+
+    /// Loads at most so many bytes of journals at a time, beyond the last run's.
+    #[must_use]
+    pub fn with_bytes_max(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     /// Takes up to `limit` runs that are due, and loads them. Their takes are counted where
@@ -186,7 +195,8 @@ impl Taker {
         limit: usize,
         counts: bool,
     ) -> Result<Catch, Error> {
-        let limit = limit.min(TAKE_MAX) as i64;
+        let limit = limit.min(self.fits) as i64;
+        let bytes_max = self.bytes_max;
         let charge = i16::from(counts);
         let ready = self.prepared().await?;
         let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &charge];
@@ -197,7 +207,14 @@ impl Taker {
         .await?;
         let next_due = due.get::<_, Option<f64>>(0);
         let next_due = next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0)));
-        let (taken, now) = load(ready, &rows).await?;
+        let (taken, now, left) = load::load(ready, &rows, bytes_max).await?;
+        if !left.is_empty() {
+            load::put_back(ready, session, &left, charge).await?;
+        }
+        self.fits = match left.is_empty() {
+            true => (self.fits * 2).min(TAKE_MAX),
+            false => taken.len().max(1),
+        };
         Ok(Catch {
             taken,
             now,
@@ -212,7 +229,8 @@ impl Taker {
         limit: usize,
         secs: f64,
     ) -> Result<Vec<Taken>, Error> {
-        let limit = limit.min(TAKE_MAX) as i64;
+        let limit = limit.min(self.fits) as i64;
+        let bytes_max = self.bytes_max;
         self.prepared().await?;
         let ready = self.link.prepare(&[TAKE_EARLY]).await?;
         let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &secs];
@@ -220,7 +238,11 @@ impl Taker {
             .client
             .query(ready.statement(TAKE_EARLY), &values)
             .await?;
-        Ok(load(ready, &rows).await?.0)
+        let (taken, _, left) = load::load(ready, &rows, bytes_max).await?;
+        if !left.is_empty() {
+            load::put_back(ready, session, &left, 1).await?;
+        }
+        Ok(taken)
     }
 
     /// Takes one run that nobody holds, due or not, for a person's command.
@@ -237,7 +259,7 @@ impl Taker {
                 &[session.as_uuid(), run.as_uuid()],
             )
             .await?;
-        let (mut taken, now) = load(ready, &rows).await?;
+        let (mut taken, now, _) = load::load(ready, &rows, usize::MAX).await?;
         Ok(taken.pop().map(|taken| (taken, now)))
     }
 
@@ -257,87 +279,12 @@ impl Taker {
             journal::LOAD,
             waits::LOAD,
             evidence::LOAD,
+            load::PUT_BACK,
         ];
         self.link.prepare(&texts).await
     }
 }
 
-/// Reads what belongs to runs that were just taken.
-async fn load(ready: Ready<'_>, rows: &[Row]) -> Result<(Vec<Taken>, Timestamp), Error> {
-    let now = ready.client.query_one(ready.statement(clock::READ), &[]);
-    if rows.is_empty() {
-        return Ok((Vec::new(), now.await?.get(0)));
-    }
-    let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    let born: Vec<Date> = rows.iter().map(|row| row.get(5)).collect();
-    let lows: Vec<Uuid> = ids
-        .iter()
-        .map(|id| RunId::from_uuid(*id).owned_range().0)
-        .collect();
-    let highs: Vec<Uuid> = ids
-        .iter()
-        .map(|id| RunId::from_uuid(*id).owned_range().1)
-        .collect();
-    let client = ready.client;
-    let (now, about, lines, (answers, late)) = try_join4(
-        now,
-        client.query(ready.statement(ABOUT), &[&ids]),
-        client.query(ready.statement(journal::LOAD), &[&ids, &born]),
-        try_join(
-            client.query(ready.statement(waits::LOAD), &[&ids, &lows, &highs]),
-            client.query(ready.statement(evidence::LOAD), &[&ids]),
-        ),
-    )
-    .await?;
-
-    let mut taken: HashMap<Uuid, Taken> = HashMap::with_capacity(rows.len());
-    let about: HashMap<Uuid, &Row> = about.iter().map(|row| (row.get(0), row)).collect();
-    for row in rows {
-        let id: Uuid = row.get(0);
-        // A run's row outlives its queue entry, so this is always found.
-        if let Some(about) = about.get(&id) {
-            taken.insert(id, read_taken(row, about));
-        }
-    }
-    for row in &lines {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.journal.push(journal::read_line(row));
-        }
-    }
-    for row in &answers {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.answers.push(waits::read_answer(row));
-        }
-    }
-    for row in &late {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.evidence.push(evidence::read_late(row));
-        }
-    }
-    Ok((taken.into_values().collect(), now.get(0)))
-}
-
-fn read_taken(row: &Row, about: &Row) -> Taken {
-    let key: &[u8] = about.get(3);
-    let Ok(key) = Key::new(key) else {
-        unreachable!("a run's key was a key when it came")
-    };
-    Taken {
-        run: RunId::from_uuid(row.get(0)),
-        epoch: row.get(1),
-        seq: row.get(2),
-        takes: row.get(3),
-        cancel: row.get(4),
-        born: row.get(5),
-        quarantined: about.get(4),
-        namespace_id: about.get(1),
-        release_id: about.get(2),
-        key,
-        journal: Vec::new(),
-        answers: Vec::new(),
-        evidence: Vec::new(),
-    }
-}
 
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.
 pub async fn sleep_on(
@@ -370,8 +317,4 @@ pub async fn sleep_on(
     Ok(slept)
 }
 
-/// How many runs are held, and how many are due and wait for a worker.
-pub async fn depth(cell: &Cell) -> Result<(i64, i64), ReadError> {
-    let row = cell.reader().await?.query_one(DEPTH, &[]).await?;
-    Ok((row.get(0), row.get(1)))
 }

@@ -13,12 +13,12 @@ mod ticks;
 
 pub use ticks::{find_fired, forget, list_latest, list_ticks};
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, Reader};
 use rows::{Rows, read_schedule};
 
 /// The clock, and when the next schedule is due: all that it costs while none is.
@@ -268,7 +268,7 @@ pub async fn pause(cell: &Cell, id: ScheduleId, by: &str) -> Result<bool, ReadEr
 
 /// A connection on which schedules can be taken.
 pub struct Taking {
-    client: Object,
+    client: Reader,
 }
 
 /// Schedules that nobody else decides until this is decided or dropped.

@@ -1,7 +1,10 @@
 //! The `sessions` table: which workers are alive, judged by the database's clock alone.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use semel_model::{SessionId, Span};
+use tokio_postgres::types::ToSql;
 
 use crate::cell::{Cell, ReadError};
 
@@ -26,6 +29,18 @@ const SWEEP: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, CLOSE, SWEEP];
 
+/// How long a try to begin a session may take.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The least that a try to renew may take: a new connection has to fit in.
+const RENEW_PATIENCE_MIN: Duration = Duration::from_millis(500);
+
+/// How long one try to renew may take. Renewal begins when a third of the lease is over, and the
+/// process stops sending after two: two tries fit in between.
+fn try_for(lease: Span) -> Duration {
+    (lease.to_duration() / 6).max(RENEW_PATIENCE_MIN)
+}
+
 /// Begins a session.
 pub async fn open(
     cell: &Cell,
@@ -34,26 +49,21 @@ pub async fn open(
     lease: Span,
 ) -> Result<(), ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
-    cell.reader()
-        .await?
-        .execute(OPEN, &[session.as_uuid(), &process, &secs])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &process, &secs];
+    cell.renewal().execute(OPEN, &values, OPEN_PATIENCE).await?;
     Ok(())
 }
 
-/// Renews a session; nothing when it has expired and its runs may be another's.
+/// Renews a session, on the connection that does nothing else; nothing when it has expired and its runs may be another's.
 pub async fn renew(
     cell: &Cell,
     session: SessionId,
     lease: Span,
 ) -> Result<Option<Timestamp>, ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
-    let row = cell
-        .reader()
-        .await?
-        .query_opt(RENEW, &[session.as_uuid(), &secs])
-        .await?;
-    Ok(row.map(|row| row.get(0)))
+    let values: [&(dyn ToSql + Sync); 2] = [session.as_uuid(), &secs];
+    let rows = cell.renewal().query(RENEW, &values, try_for(lease)).await?;
+    Ok(rows.first().map(|row| row.get(0)))
 }
 
 /// Ends a session whose runs have been returned.

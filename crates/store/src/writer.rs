@@ -260,6 +260,10 @@ impl<B: Batch> Desk<B> {
                         self.link.give_up();
                         describe(&error)
                     }
+                    Trouble::Unfit => {
+                        self.link.give_up();
+                        format!("waiting for a primary: {}", describe(&error))
+                    }
                 },
                 Err(_) => {
                     self.link.give_up();

@@ -121,7 +121,7 @@ impl Engine {
             release.namespace_id == namespace_id && release.flow.trigger.schedule.is_some()
         });
         releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
-        let rows = schedules::list(self.cell(), Some(namespace_id)).await?;
+        let rows = schedules::list(&self.cell().for_people(), Some(namespace_id)).await?;
         let rows: HashMap<ScheduleId, Schedule> =
             rows.into_iter().map(|row| (row.id, row)).collect();
         let id = |release: &Release| ScheduleId::derive(&release.namespace, &release.flow.name);
@@ -223,6 +223,7 @@ impl Engine {
 
     /// Decides a paused schedule up to now and lets it go on.
     async fn try_resume(&self, live: &Live, id: ScheduleId) -> Result<Resumed, ReadError> {
+        let _alone = self.inner.by_hand.lock().await;
         let mut taking = schedules::start_taking(self.cell()).await?;
         let batch = taking.lock(id).await?;
         let Some(schedule) = batch.schedules.first() else {

@@ -136,7 +136,7 @@ async fn prove(source: &str) -> Result<()> {
     let retired = world.send(&make(1, 12, now)).await?;
     assert_eq!(retired.status, 401, "{source}");
 
-    let metrics = world.bare.get("/metrics").await?.text();
+    let metrics = world.metrics().await?.text();
     let counted = metrics.lines().find(|line| line.contains(r#"flow="hook""#));
     let counted = counted.with_context(|| metrics.clone())?;
     assert!(

@@ -3,12 +3,18 @@
 use anyhow::Result;
 use hyper::Method;
 use semel_api::Problem;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
-use crate::world::World;
+use crate::world::{World, soon};
+
+const ORDERS: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
+    steps:\n  - id: note\n    kv: { add: orders }\n";
 
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_refused() -> Result<()> {
     let world = World::start().await?;
+    world.publish("orders", ORDERS).await?;
     let body = vec![b' '; 1024 * 1024 + 1];
 
     let answer = world.bare.post("/hooks/main/orders", body).await?;
@@ -64,7 +70,7 @@ async fn a_server_says_that_it_lives_is_ready_and_what_it_counted() -> Result<()
 
     let alive = world.bare.get("/healthz").await?;
     let ready = world.client.is_ready().await?;
-    let metrics = world.bare.get("/metrics").await?;
+    let metrics = world.metrics().await?;
 
     assert_eq!(alive.status, 200);
     assert!(ready);
@@ -79,4 +85,90 @@ async fn a_server_says_that_it_lives_is_ready_and_what_it_counted() -> Result<()
             .contains("semel_hook_seconds_bucket{le=\"0.0005\"}")
     );
     Ok(())
+}
+
+#[tokio::test]
+async fn metrics_are_for_whoever_has_a_token() -> Result<()> {
+    let world = World::start().await?;
+
+    let stranger = world.bare.get("/metrics").await?;
+    let known = world.metrics().await?;
+
+    assert_eq!(stranger.status, 401);
+    assert_eq!(known.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_admin_listener_needs_no_token_and_serves_nothing_else() -> Result<()> {
+    let (world, admin) = World::start_with_admin().await?;
+
+    let metrics = admin.get("/metrics").await?;
+    let ready = admin.get("/readyz").await?;
+    let api = admin.get("/v1/runs").await?;
+    let hook = admin.post("/hooks/main/orders", "{}").await?;
+    drop(world);
+
+    assert_eq!((metrics.status.as_u16(), ready.status.as_u16()), (200, 200));
+    assert!(metrics.text().contains("semel_database_up 1"));
+    assert_eq!((api.status.as_u16(), hook.status.as_u16()), (404, 404));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stranger_on_metrics_costs_the_database_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let statements = async || -> Result<i64> {
+        let client = world.database.connect().await?;
+        let read = "SELECT xact_commit + xact_rollback FROM pg_stat_database
+                     WHERE datname = current_database()";
+        Ok(client.query_one(read, &[]).await?.get(0))
+    };
+    let begun = std::time::Instant::now();
+    let before = statements().await?;
+
+    for _ in 0..500 {
+        world.bare.get("/metrics").await?;
+        world.bare.get("/readyz").await?;
+    }
+    let asked = statements().await? - before;
+
+    // What the server does by itself in the meantime, generously.
+    let own = 100 + 100 * i64::try_from(begun.elapsed().as_secs())?;
+    assert!(asked < own, "{asked} transactions for 1000 requests");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_ends_its_statement_and_its_connection() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.database.connect().await?;
+    client
+        .batch_execute("BEGIN; LOCK TABLE refusals, duplicates IN ACCESS EXCLUSIVE MODE")
+        .await?;
+    let watcher = world.database.connect().await?;
+    let waiting = "SELECT pid FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'
+                      AND query LIKE '%FROM duplicates d%'";
+
+    let mut stream = TcpStream::connect(world.address).await?;
+    let request = format!(
+        "GET /v1/duplicates HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
+        world.token
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let pid: i32 = soon(async || {
+        let rows = watcher.query(waiting, &[]).await?;
+        Ok(rows.first().map(|row| row.get(0)))
+    })
+    .await?;
+    drop(stream);
+
+    // Left to itself, the statement would give up after a second and leave its connection in the pool.
+    soon(async || {
+        let there = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
+        let rows = watcher.query(there, &[&pid]).await?;
+        Ok(rows.is_empty().then_some(()))
+    })
+    .await
 }

@@ -58,7 +58,7 @@ async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
     let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
     assert_eq!((replay.verdict.as_str(), replay.count), ("quarantined", 2));
     assert_eq!(replay.payload.as_ref().unwrap()["issue"], 1);
-    let metrics = world.bare.get("/metrics").await?.text();
+    let metrics = world.metrics().await?.text();
     assert!(metrics.contains("semel_replays_total 2"), "{metrics}");
     Ok(())
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use hyper::Method;
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, Place, Secret, Shelf};
 use semel_model::{FlowName, RunId, Span};
-use semel_server::{ServerOptions, serve, token};
+use semel_server::{ServerOptions, serve_with_admin, token};
 use semel_store::{Cell, CellOptions, migrate, tokens};
 use semel_testkit::{Database, Proxy, Server};
 use tokio::net::TcpListener;
@@ -54,7 +55,27 @@ impl World {
         Ok((Self::start_on(database, &url, options).await?, proxy))
     }
 
+    /// A server with an admin listener, and a client of that.
+    pub(crate) async fn start_with_admin() -> Result<(Self, semel_testkit::Client)> {
+        let database = new_database().await?;
+        let url = database.url();
+        let admin = TcpListener::bind("127.0.0.1:0").await?;
+        let address = admin.local_addr()?;
+        let options = ServerOptions::default();
+        let world = Self::start_listening(database, &url, options, Some(admin)).await?;
+        Ok((world, semel_testkit::Client::new(address, 8)))
+    }
+
     async fn start_on(database: Database, url: &str, options: ServerOptions) -> Result<Self> {
+        Self::start_listening(database, url, options, None).await
+    }
+
+    async fn start_listening(
+        database: Database,
+        url: &str,
+        options: ServerOptions,
+        admin: Option<TcpListener>,
+    ) -> Result<Self> {
         let cell = Cell::connect(url, CellOptions::default()).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
@@ -68,7 +89,8 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let down = CancellationToken::new();
-        tokio::spawn(serve(listener, engine.clone(), options, down.clone()));
+        let serving = serve_with_admin(listener, admin, engine.clone(), options, down.clone());
+        tokio::spawn(serving);
         Ok(Self {
             engine,
             client: Client::new(&format!("http://{address}"), &token)?,
@@ -79,6 +101,14 @@ impl World {
             database,
             _outputs: outputs,
         })
+    }
+
+    /// What the server counts, asked for with the token.
+    pub(crate) async fn metrics(&self) -> Result<semel_testkit::client::Answer> {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("authorization", bearer.as_str())];
+        let answer = self.bare.send(Method::GET, "/metrics", &headers, "".into());
+        Ok(answer.await?)
     }
 
     /// A client of another namespace.

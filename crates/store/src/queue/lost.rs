@@ -1,5 +1,7 @@
 //! Runs that a lost process holds.
 
+use std::time::Duration;
+
 use crate::cell::{Cell, ReadError};
 
 /// The session is locked before it is judged and marked lost in the same commit: a renewal that
@@ -39,16 +41,18 @@ pub(super) const RECOVER_STRAYS: &str = "/* commits alone: recover strays */
 /// The most runs that one pass takes back from the dead.
 pub const RECOVER_MAX: i64 = 1000;
 
+/// How long a pass may take.
+const RECOVER_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Frees runs whose session has expired; they are due at once.
 pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
-    Ok(cell
-        .reader()
-        .await?
-        .execute(RECOVER, &[&RECOVER_MAX])
-        .await?)
+    let lane = cell.recovery();
+    lane.execute(RECOVER, &[&RECOVER_MAX], RECOVER_PATIENCE)
+        .await
 }
 
 /// Frees runs whose session is not even on record any more.
 pub async fn recover_strays(cell: &Cell) -> Result<u64, ReadError> {
-    Ok(cell.reader().await?.execute(RECOVER_STRAYS, &[]).await?)
+    let lane = cell.recovery();
+    lane.execute(RECOVER_STRAYS, &[], RECOVER_PATIENCE).await
 }

@@ -9,7 +9,10 @@
 //! quarantined at the limit instead of going round at full speed. Only a process that stops takes
 //! its own take back, once for an epoch.
 
+use std::time::Duration;
+
 use semel_model::{ClaimId, RunId, SessionId};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
@@ -32,6 +35,9 @@ pub(super) const HELD_BESIDES: &str = "
       JOIN runs r ON r.id = q.run_id
      WHERE q.holder = $1 AND q.run_id <> ALL ($2::uuid[])
      LIMIT $3";
+
+/// How long one try to return runs may take.
+const RETURN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most runs that one look finds.
 const FOUND_MAX: i64 = 1_000;
@@ -77,11 +83,10 @@ pub async fn return_runs(
 ) -> Result<u64, ReadError> {
     let runs: Vec<Uuid> = leases.iter().map(|(run, _)| *run.as_uuid()).collect();
     let epochs: Vec<i64> = leases.iter().map(|(_, epoch)| *epoch).collect();
-    let client = cell.reader().await?;
     let cause = cause.as_str();
-    Ok(client
-        .execute(RETURN, &[&runs, &epochs, session.as_uuid(), &cause])
-        .await?)
+    let values: [&(dyn ToSql + Sync); 4] = [&runs, &epochs, session.as_uuid(), &cause];
+    let lane = cell.recovery();
+    lane.execute(RETURN, &values, RETURN_PATIENCE).await
 }
 
 /// Lists runs that a session holds, but for those that are known to be carried.

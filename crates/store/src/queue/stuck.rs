@@ -8,7 +8,8 @@ use semel_model::{RunId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
-use super::{Taken, Taker, load};
+use super::load::load;
+use super::{Taken, Taker};
 use crate::cell::{Cell, ReadError};
 
 /// The oldest that are due are looked through, and no more: whoever is behind them comes forward
@@ -74,7 +75,7 @@ impl Taker {
         if rows.is_empty() {
             return Ok(None);
         }
-        Ok(load(ready, &rows).await?.0.pop())
+        Ok(load(ready, &rows, usize::MAX).await?.0.pop())
     }
 }
 

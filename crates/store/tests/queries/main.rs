@@ -1,6 +1,7 @@
 //! Each public function of the store, and the schema itself, on a real PostgreSQL.
 
 mod accept;
+mod connections;
 mod outgoing;
 mod plans;
 mod queue;

@@ -27,8 +27,41 @@ async fn a_run_that_was_accepted_for_a_session_that_is_gone_is_due_again() -> Re
     retain::sweep(&world.cell).await?;
     let after = queue::depth(&world.cell).await?;
 
-    assert_eq!(before, (2, 0), "both are held, none is due");
-    assert_eq!(after, (1, 1), "one is held, one is due");
+    assert_eq!(
+        (before.held, before.due),
+        (2, 0),
+        "both are held, none is due"
+    );
+    assert_eq!((after.held, after.due), (1, 1), "one is held, one is due");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_take_loads_no_more_than_fits_and_puts_the_rest_back() -> Result<()> {
+    let world = World::start().await?;
+    let session = SessionId::generate();
+    sessions::open(&world.cell, session, "test", Span::from_secs(60)).await?;
+    let accepting = start_accepting(&world.cell);
+    let large = format!("\"{}\"", "x".repeat(100_000));
+    for number in 0..20 {
+        let key = format!("large-{number}");
+        accepting.write(delivery(&key, &large, None)?).await?;
+    }
+    let mut taker = queue::Taker::new(&world.cell).with_bytes_max(250_000);
+
+    let first = taker.take(session, 20).await?.taken;
+    let after = queue::depth(&world.cell).await?;
+    let second = taker.take(session, 20).await?.taken;
+
+    assert_eq!(first.len(), 3, "two fit, and the third goes beyond");
+    assert!(first.iter().all(|taken| taken.journal.len() == 1));
+    assert!(first.iter().all(|taken| taken.takes == 1));
+    assert_eq!(
+        (after.held, after.due),
+        (3, 17),
+        "the rest is due as before"
+    );
+    assert_eq!(second.len(), 3, "it asks for as many as fitted");
     Ok(())
 }
 

@@ -1,16 +1,18 @@
 //! A migrated database, and deliveries to put into it.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, TriggerKind};
 use semel_store::claims::Delivery;
 use semel_store::{Cell, CellOptions, migrate};
-use semel_testkit::Database;
+use semel_testkit::{Connection, Database};
 use uuid::Uuid;
 
 /// A cell of its own.
 pub(crate) struct World {
     pub(crate) cell: Cell,
-    _database: Database,
+    database: Database,
 }
 
 impl World {
@@ -22,10 +24,53 @@ impl World {
         })
         .await?;
         let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
-        Ok(Self {
-            cell,
-            _database: database,
-        })
+        Ok(Self { cell, database })
+    }
+
+    /// A connection that has nothing to do with the cell's.
+    pub(crate) async fn connect(&self) -> Result<Connection> {
+        self.database.connect().await
+    }
+
+    /// Changes a setting for sessions that begin from now on, and ends those that are there.
+    pub(crate) async fn set_for_new_sessions(&self, name: &str, value: &str) -> Result<()> {
+        // The one that asks may itself be read-only by default.
+        let client = self.connect().await?;
+        let database = self.database.name();
+        client
+            .batch_execute("SET default_transaction_read_only = off")
+            .await?;
+        client
+            .batch_execute(&format!(
+                r#"ALTER DATABASE "{database}" SET {name} = {value}"#
+            ))
+            .await?;
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                       WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        client.query(others, &[]).await?;
+        Ok(())
+    }
+
+    /// How many connections of the cell there are.
+    pub(crate) async fn count_connections(&self) -> Result<i64> {
+        let client = self.connect().await?;
+        let count = "SELECT count(*) FROM pg_stat_activity
+                      WHERE datname = current_database() AND application_name = 'semel'";
+        Ok(client.query_one(count, &[]).await?.get(0))
+    }
+
+    /// Waits until a statement waits for a lock.
+    pub(crate) async fn until_waiting_for_a_lock(&self) -> Result<()> {
+        let client = self.connect().await?;
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        for _ in 0..500 {
+            if client.query_one(waiting, &[]).await?.get::<_, i64>(0) > 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::bail!("nothing waits for a lock")
     }
 
     /// Ends a run, as its last transition would.

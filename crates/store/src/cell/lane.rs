@@ -1,0 +1,77 @@
+//! Lanes: one connection each, for duties that must not wait behind anybody else's statements.
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::{Dialer, ReadError};
+use crate::link::{Link, Trouble, trouble};
+
+/// A connection for one duty. Its statements have a time limit of their own; whatever exceeds it
+/// costs the connection, and the next statement makes another.
+pub(crate) struct Lane {
+    link: Mutex<Link>,
+}
+
+impl Lane {
+    pub(super) fn new(dialer: &Dialer) -> Self {
+        Self {
+            link: Mutex::new(Link::over(dialer)),
+        }
+    }
+
+    /// Asks for rows, within `patience`.
+    pub(crate) async fn query(
+        &self,
+        text: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+        patience: Duration,
+    ) -> Result<Vec<Row>, ReadError> {
+        let mut link = self.link.lock().await;
+        let asked = async {
+            let ready = link.prepare(&[text]).await?;
+            ready.client.query(ready.statement(text), values).await
+        };
+        let answer = tokio::time::timeout(patience, asked).await;
+        judge(&mut link, answer)
+    }
+
+    /// Carries a statement out, within `patience`, and says how many rows it touched.
+    pub(crate) async fn execute(
+        &self,
+        text: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+        patience: Duration,
+    ) -> Result<u64, ReadError> {
+        let mut link = self.link.lock().await;
+        let asked = async {
+            let ready = link.prepare(&[text]).await?;
+            ready.client.execute(ready.statement(text), values).await
+        };
+        let answer = tokio::time::timeout(patience, asked).await;
+        judge(&mut link, answer)
+    }
+}
+
+/// Gives the connection up unless it is known to be well.
+fn judge<T>(
+    link: &mut Link,
+    answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
+) -> Result<T, ReadError> {
+    match answer {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            match trouble(&error) {
+                Trouble::Unknown | Trouble::Unfit => link.give_up(),
+                Trouble::Fenced | Trouble::Again | Trouble::Refused => {}
+            }
+            Err(ReadError::Database(error))
+        }
+        Err(_) => {
+            link.give_up();
+            Err(ReadError::Slow)
+        }
+    }
+}
