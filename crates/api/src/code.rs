@@ -225,6 +225,9 @@ codes! {
     /// The database does not answer.
     DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
         "Repeat the request with the same key after the time in Retry-After.";
+    /// The server has no memory left for a request.
+    Overloaded "overloaded" 503 "The server has no room for the request now"
+        "Repeat the request with the same key after the time in Retry-After.";
     /// The resource store does not answer.
     ResourcesUnavailable "resources-unavailable" 503 "The resource store does not answer"
         "Repeat the request; if it stays, check `serve.resources` of the server.";

@@ -35,6 +35,7 @@ use crate::landing::Landing;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
 use crate::llm::Asking;
+use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
 use crate::outside::Desks;
 use crate::recent::Recent;
@@ -63,6 +64,8 @@ pub struct Options {
     pub lease: Span,
     /// How many runs the process holds at once.
     pub capacity: usize,
+    /// How much memory the runs that it holds may take, about.
+    pub memory: Budget,
     /// Where callbacks reach this installation.
     pub public_url: String,
     /// What callback addresses are derived from.
@@ -92,6 +95,7 @@ impl Options {
             process: format!("pid {}", std::process::id()),
             lease: Span::from_secs(30),
             capacity: 1024,
+            memory: Budget::quarter_of(memory::limit_bytes()),
             public_url: "http://127.0.0.1:7171".to_owned(),
             masters: MasterKeys::derive(&secret),
             allow_private: Vec::new(),

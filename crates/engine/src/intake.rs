@@ -24,6 +24,7 @@ use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
 use crate::finish::Finish;
 use crate::lease;
+use crate::memory;
 use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
 
 mod authentic;
@@ -212,6 +213,12 @@ impl Engine {
             true => None,
             false => inner.room.clone().try_acquire_owned().ok(),
         };
+        // A run that does not fit into memory now waits in the queue.
+        let weight = memory::parsed_bytes(inbound.text.as_bytes());
+        let portion = permit
+            .as_ref()
+            .and_then(|_| inner.options.memory.try_take(weight));
+        let permit = permit.filter(|_| portion.is_some());
         let first = first_event(&inbound)?;
         let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
         let events = first_row(&first, &[]).map_err(unfit)?;
@@ -272,6 +279,7 @@ impl Engine {
                             born: met.accepted_at.to_zoned(TimeZone::UTC).date(),
                             accepted_at: met.accepted_at,
                             begun,
+                            portion,
                         };
                         let turn = Turn::begin(inner.clone(), release, tenure, permit, fresh);
                         // In a box: what is spawned is moved about.

@@ -19,6 +19,7 @@
 //! - [`schedule`] gives every instant that a schedule names its run, or says why not.
 //! - [`key_audit`] reads what traffic says about keys.
 //! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
+//! - [`memory`] bounds by bytes what is read and held.
 //! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
 
 pub mod approvals;
@@ -44,6 +45,7 @@ pub mod lease;
 mod lineage;
 mod listeners;
 pub mod llm;
+pub mod memory;
 pub mod metrics;
 mod outside;
 mod recent;
@@ -69,6 +71,7 @@ pub use connections::{By, ConnectionError, Kept};
 pub use doubts::{SettleError, Settlement};
 pub use engine::{Engine, Options, Secret, StartError};
 pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, Stale, Start};
+pub use memory::Budget;
 pub use resources::Resources;
 pub use resume::ResumeError;
 pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};

@@ -31,6 +31,7 @@ use crate::fold::{Current, RunState};
 use crate::gates::Gate;
 use crate::holdings::Holding;
 use crate::lease::Tenure;
+use crate::memory::Portion;
 use crate::outside::Outside;
 use crate::vault::Linked;
 use fan::Fanned;
@@ -67,6 +68,8 @@ pub struct Turn {
     release: Arc<Release>,
     tenure: Arc<Tenure>,
     _permit: OwnedSemaphorePermit,
+    /// The memory that it takes.
+    _portion: Option<Portion>,
     carried: Carried,
     /// Keeps the run from being returned as one that nobody carries.
     _holding: Holding,

@@ -1,10 +1,21 @@
-//! Bodies: read within a size and a time, then as JSON of a shape.
+//! Bodies: read within a size, a time and a share of the memory, then as JSON of a shape.
+//!
+//! Memory is taken as bytes arrive, not as they are announced: whoever announces a megabyte and sends
+//! a byte holds little. When there is none left, a request waits for a moment and is then told to
+//! come again.
 
+use std::time::Duration;
+
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use semel_api::Code;
+use semel_engine::Budget;
+use semel_engine::memory::{Portion, parsed_bytes};
+use semel_model::Span;
 use semel_model::json::parse_strict;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,25 +23,143 @@ use serde_json::Value;
 use crate::app::App;
 use crate::refusal::Refusal;
 
-/// A whole body.
-pub(crate) struct Payload(pub(crate) Bytes);
+/// The least that bodies may take, whatever the machine is.
+const BUDGET_BYTES_MIN: usize = 64 << 20;
+
+/// The most that bodies may take, however large the machine is.
+const BUDGET_BYTES_MAX: usize = 1 << 30;
+
+/// How much memory is taken at a time.
+const STEP_BYTES: usize = 16 * 1024;
+
+/// How long a request waits for memory.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
+
+/// After how many seconds a request that found no memory may come again.
+const OVERLOADED_REST_SECS: u64 = 2;
+
+/// How much of the memory bodies may take.
+#[derive(Clone, Debug)]
+pub struct BodyBudget {
+    /// For bodies while they arrive and are answered.
+    arriving: Budget,
+    /// For what they become when they are parsed.
+    parsed: Budget,
+}
+
+impl BodyBudget {
+    /// A quarter of the memory that the process may use, within sensible bounds.
+    pub fn quarter_of(memory_bytes: u64) -> Self {
+        let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
+        Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
+    }
+
+    /// So many bytes, half of them for bodies as they come and half for what they become.
+    pub fn of_bytes(bytes: usize) -> Self {
+        Self {
+            arriving: Budget::of_bytes(bytes / 2),
+            parsed: Budget::of_bytes(bytes / 2),
+        }
+    }
+}
+
+/// A whole body, and the memory that it takes.
+pub(crate) struct Payload(pub(crate) Bytes, Vec<Portion>);
 
 impl FromRequest<App> for Payload {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let (head, body) = request.into_parts();
+        Self::receive(&head.headers, body, app).await
+    }
+}
+
+impl Payload {
+    /// Reads a body.
+    pub(crate) async fn receive(
+        headers: &HeaderMap,
+        body: Body,
+        app: &App,
+    ) -> Result<Self, Refusal> {
         let most = app.options.body_bytes_max;
         // A sender that says how much will come is refused before it sends it.
-        if announced(&request).is_some_and(|bytes| bytes > most as u64) {
+        if announced(headers).is_some_and(|bytes| bytes > most as u64) {
             return Err(too_large(most));
         }
-        let body = Limited::new(request.into_body(), most);
-        match tokio::time::timeout(app.options.body_patience, body.collect()).await {
-            Ok(Ok(body)) => Ok(Self(body.to_bytes())),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
-            Ok(Err(_)) | Err(_) => Err(Refusal::plain(Code::BodyIncomplete)),
-        }
+        let budget = &app.options.body_budget;
+        let arriving = arrive(body, most, &budget.arriving);
+        let arrived = tokio::time::timeout(app.options.body_patience, arriving).await;
+        let (bytes, mut portions) = match arrived {
+            Ok(arrived) => arrived?,
+            Err(_) => return Err(Refusal::plain(Code::BodyIncomplete)),
+        };
+        let weight = parsed_bytes(&bytes).saturating_sub(bytes.len());
+        let parsed = budget.parsed.take_within(weight, MEMORY_PATIENCE).await;
+        portions.push(parsed.ok_or_else(overloaded)?);
+        Ok(Self(bytes, portions))
     }
+
+    /// A body that takes no share of the memory.
+    #[cfg(test)]
+    pub(crate) fn of(bytes: &'static [u8]) -> Self {
+        Self(Bytes::from_static(bytes), Vec::new())
+    }
+
+    /// Its bytes, and the memory that is to be given back with them.
+    pub(crate) fn into_parts(self) -> (Bytes, Vec<Portion>) {
+        (self.0, self.1)
+    }
+}
+
+/// Reads pieces until the end, and takes memory for them as they come.
+async fn arrive(
+    mut body: Body,
+    most: usize,
+    budget: &Budget,
+) -> Result<(Bytes, Vec<Portion>), Refusal> {
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut portions: Vec<Portion> = Vec::new();
+    let (mut length, mut held) = (0_usize, 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::plain(Code::BodyIncomplete))?;
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        length = length.saturating_add(piece.len());
+        if length > most {
+            return Err(too_large(most));
+        }
+        if length > held {
+            let more = (length - held).next_multiple_of(STEP_BYTES);
+            let portion = budget.take_within(more, MEMORY_PATIENCE).await;
+            let portion = portion.ok_or_else(overloaded)?;
+            held += more;
+            match portions.first_mut() {
+                Some(first) => first.join(portion),
+                None => portions.push(portion),
+            }
+        }
+        pieces.push(piece);
+    }
+    Ok((join(pieces, length), portions))
+}
+
+/// A body in one piece stays the piece that it is, so that whoever wipes it wipes all of it.
+fn join(mut pieces: Vec<Bytes>, length: usize) -> Bytes {
+    if pieces.len() <= 1 {
+        return pieces.pop().unwrap_or_default();
+    }
+    let mut whole = BytesMut::with_capacity(length);
+    for piece in pieces {
+        whole.extend_from_slice(&piece);
+    }
+    whole.freeze()
+}
+
+/// There is no memory for it now.
+fn overloaded() -> Refusal {
+    Refusal::plain(Code::Overloaded).retry_in(Span::from_secs(OVERLOADED_REST_SECS))
 }
 
 impl Payload {
@@ -40,6 +169,10 @@ impl Payload {
         let text: &[u8] = if self.0.is_empty() { b"{}" } else { &self.0 };
         let value = parse_strict(text)
             .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
+        if let Some(name) = find_zero(&value) {
+            let message = format!("`{name}` holds the character zero, which cannot be stored");
+            return Err(Refusal::new(Code::BodyInvalid, message));
+        }
         match T::deserialize(&value) {
             Ok(read) => Ok((read, value)),
             Err(error) => Err(Refusal::new(Code::BodyInvalid, error.to_string())),
@@ -47,8 +180,31 @@ impl Payload {
     }
 }
 
-fn announced(request: &Request) -> Option<u64> {
-    let value = request.headers().get(CONTENT_LENGTH)?;
+/// Members that hold any value, and are kept as JSON or made fit to be stored where they are.
+const FREE: [&str; 5] = ["input", "result", "payload", "external_id", "message"];
+
+/// The member of a command that holds the character zero where a name or a sentence belongs.
+fn find_zero(value: &Value) -> Option<&str> {
+    let members = value.as_object()?.iter();
+    let mut found =
+        members.filter(|(name, value)| !FREE.contains(&name.as_str()) && has_zero(value));
+    found.next().map(|(name, _)| name.as_str())
+}
+
+fn has_zero(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_zero),
+        Value::Object(members) => {
+            let has = |(name, value): (&String, &Value)| name.contains('\0') || has_zero(value);
+            members.iter().any(has)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(CONTENT_LENGTH)?;
     value.to_str().ok()?.parse().ok()
 }
 
@@ -61,13 +217,13 @@ fn too_large(most: usize) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use semel_api::types::Cancel;
+    use semel_api::types::{Cancel, CompleteWait};
 
     use super::*;
 
     #[test]
     fn a_member_that_nobody_knows_is_refused() {
-        let payload = Payload(Bytes::from_static(b"{\"reason\":\"r\",\"raeson\":1}"));
+        let payload = Payload::of(b"{\"reason\":\"r\",\"raeson\":1}");
 
         let refusal = payload.read::<Cancel>().unwrap_err();
 
@@ -76,8 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_is_refused_in_a_sentence_and_taken_in_a_value() {
+        let reason = Payload::of(b"{\"reason\":\"a\\u0000b\"}");
+        let value = Payload::of(b"{\"payload\":{\"a\":\"\\u0000\"}}");
+
+        let refusal = reason.read::<Cancel>().unwrap_err();
+
+        assert_eq!(refusal.problem().code(), Some(Code::BodyInvalid));
+        assert!(refusal.problem().detail.contains("`reason`"));
+        assert!(value.read::<CompleteWait>().is_ok());
+    }
+
+    #[test]
     fn a_member_that_stands_twice_is_refused() {
-        let payload = Payload(Bytes::from_static(b"{\"reason\":\"a\",\"reason\":\"b\"}"));
+        let payload = Payload::of(b"{\"reason\":\"a\",\"reason\":\"b\"}");
 
         let refusal = payload.read::<Cancel>().unwrap_err();
 

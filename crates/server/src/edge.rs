@@ -3,11 +3,14 @@
 //! Two things are counted. Genuine deliveries, by hook, so that one source cannot take what all of
 //! them share. And deliveries that prove nothing, by hook and by the address they come from, so
 //! that guessing makes no noise. Both are judged after the signature: a genuine delivery is never
-//! turned away for what strangers send.
+//! turned away for what strangers send. A hook that took all that it may is said to be full before
+//! another body is read.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
@@ -32,6 +35,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// What was let in lately.
 pub(crate) struct Edge {
     hooks: Option<DefaultKeyedRateLimiter<String>>,
+    /// Until when hooks take nothing, because they took all that they may.
+    exhausted: Mutex<HashMap<String, Instant>>,
     unproven_by_hook: DefaultKeyedRateLimiter<String>,
     unproven_by_source: DefaultKeyedRateLimiter<IpAddr>,
     clock: DefaultClock,
@@ -47,6 +52,7 @@ impl Edge {
         };
         Self {
             hooks: hook_rate.map(|rate| RateLimiter::keyed(quota(rate))),
+            exhausted: Mutex::default(),
             unproven_by_hook: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_HOOK)),
             unproven_by_source: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_SOURCE)),
             clock: DefaultClock::default(),
@@ -61,8 +67,34 @@ impl Edge {
         };
         match hooks.check_key(&hook.to_owned()) {
             Ok(()) => Ok(()),
-            Err(until) => Err(too_many(until.wait_time_from(self.clock.now()))),
+            Err(until) => {
+                let wait = until.wait_time_from(self.clock.now());
+                let until = Instant::now() + wait;
+                self.exhausted().insert(hook.to_owned(), until);
+                Err(too_many(wait))
+            }
         }
+    }
+
+    /// Whether a hook takes anything now, asked before a body is read. It uses up nothing: only a
+    /// delivery that proves where it comes from does.
+    pub(crate) fn admits_some(&self, hook: &str) -> Result<(), Refusal> {
+        let mut exhausted = self.exhausted();
+        let now = Instant::now();
+        match exhausted.get(hook) {
+            Some(until) if *until > now => Err(too_many(*until - now)),
+            Some(_) => {
+                exhausted.remove(hook);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn exhausted(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.exhausted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The answer to a delivery that proves nothing. Past the limits it is told to stay away.
@@ -106,7 +138,7 @@ fn too_many(wait: Duration) -> Refusal {
 }
 
 /// One sender's addresses as one: whoever has an IPv6 address has the 2^64 beside it.
-fn neighbourhood(address: IpAddr) -> IpAddr {
+pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

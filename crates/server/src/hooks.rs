@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use semel_api::Code;
 use semel_engine::{Arrival, Intake, IntakeError};
@@ -37,17 +37,25 @@ pub(crate) async fn receive(
     Path((namespace, path)): Path<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
-    payload: Payload,
+    request: Request,
 ) -> Answered {
-    let began = Instant::now();
+    // Nothing is read for a hook that is not there, or that takes nothing at the moment.
+    if !app.engine.has_hook(&namespace, &path) {
+        return Err(IntakeError::UnknownHook.into());
+    }
     let hook = format!("{namespace}/{path}");
+    app.edge.admits_some(&hook)?;
+    let (body, _memory) = Payload::receive(&headers, request.into_body(), &app)
+        .await?
+        .into_parts();
+    let began = Instant::now();
     let arrival = Arrival {
         namespace,
         path,
         target: uri
             .path_and_query()
             .map_or_else(String::new, ToString::to_string),
-        body: payload.0.into(),
+        body: body.into(),
         headers: read_headers(&headers),
         query: read_query(&uri)?,
     };

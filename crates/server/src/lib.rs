@@ -18,6 +18,7 @@ mod body;
 mod callbacks;
 mod commands;
 mod connections;
+mod crowd;
 mod cursor;
 mod duplicates;
 mod edge;
@@ -45,4 +46,5 @@ mod waits;
 
 pub mod token;
 
+pub use body::BodyBudget;
 pub use serve::{ServeError, ServerOptions, serve, serve_with_admin};

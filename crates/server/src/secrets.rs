@@ -46,7 +46,7 @@ impl FromRequest<App> for Sent {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let Payload(body) = Payload::from_request(request, app).await?;
+        let (body, _memory) = Payload::from_request(request, app).await?.into_parts();
         let read = serde_json::from_slice(&body);
         wipe(body);
         read.map(Self).map_err(|_| {

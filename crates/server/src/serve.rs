@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use semel_engine::Engine;
+use semel_engine::{Engine, memory};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ use tower::ServiceExt;
 
 use crate::access::Verified;
 use crate::app::Shared;
+use crate::body::BodyBudget;
+use crate::crowd::{Crowd, Member};
 use crate::edge::{Edge, Peer};
 use crate::meters::Meters;
 use crate::pulse::Pulse;
@@ -59,6 +61,10 @@ pub struct ServerOptions {
     pub wait_max: Duration,
     /// How many connections are served at once; further ones wait to be accepted.
     pub connections_max: usize,
+    /// How many of them one address may have, this machine aside; zero is no limit.
+    pub connections_per_source: usize,
+    /// How much memory bodies may take.
+    pub body_budget: BodyBudget,
     /// How long requests may take to finish once the server goes down.
     pub drain_patience: Duration,
 }
@@ -74,6 +80,8 @@ impl Default for ServerOptions {
             accept_patience: Duration::from_secs(8),
             wait_max: Duration::from_secs(60),
             connections_max: 8192,
+            connections_per_source: 2048,
+            body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
             drain_patience: Duration::from_secs(15),
         }
     }
@@ -149,8 +157,12 @@ async fn attend_all(
         graceful: GracefulShutdown::new(),
     };
     let places = Arc::new(Semaphore::new(connections_max));
+    let crowd = Crowd::new(options.connections_per_source);
     while let Some((stream, peer, place)) = next(&listener, &places, shutdown).await {
-        server.attend(stream, peer, place);
+        match crowd.join(peer) {
+            Some(member) => server.attend(stream, peer, (place, member)),
+            None => tracing::debug!(%peer, "an address has too many connections"),
+        }
     }
     drop(listener);
     server.drain(options.drain_patience).await;
@@ -218,7 +230,7 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 
 impl Server {
     /// Serves one connection in a task of its own, for as long as it lasts.
-    fn attend(&self, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
+    fn attend(&self, stream: TcpStream, peer: SocketAddr, place: (OwnedSemaphorePermit, Member)) {
         let router = self.router.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));

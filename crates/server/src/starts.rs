@@ -155,8 +155,6 @@ fn agree_on_key(headers: &HeaderMap, field: Option<&str>) -> Result<Option<Key>,
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn keyed(key: &'static str) -> HeaderMap {
@@ -181,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_input_stays_the_text_that_it_came_as() {
-        let payload = Payload(Bytes::from_static(b"{\"input\": {\"a\":1,\"a\":2} }"));
+        let payload = Payload::of(b"{\"input\": {\"a\":1,\"a\":2} }");
 
         let asked = read_asked(&payload).unwrap();
 

@@ -33,6 +33,7 @@ mod flight;
 mod mistaken;
 pub(crate) mod statement;
 mod transition;
+mod weight;
 
 use columns::{Columns, Moves};
 use flight::Frame;
@@ -104,6 +105,10 @@ impl Batch for Record {
 
     fn subject(item: &Transition) -> u128 {
         item.run.as_uuid().as_u128()
+    }
+
+    fn bytes(item: &Transition) -> usize {
+        item.bytes()
     }
 
     fn admits(&self, gathered: &[Transition], next: &Transition) -> bool {

@@ -25,6 +25,14 @@ use crate::link::{Link, Trouble, trouble};
 /// The most items of one batch.
 pub const BATCH_ITEMS_MAX: usize = 512;
 
+/// The most bytes of one batch, beyond its first item: what a batch costs in memory, several times
+/// over, and what one statement carries.
+pub const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// The most bytes of one item. PostgreSQL takes messages of a gigabyte; an item that comes near that
+/// is refused here, because a message that cannot be sent looks like a connection that broke.
+pub const ITEM_BYTES_MAX: usize = 128 << 20;
+
 /// How many callers may wait at one writer before the next must wait to be let in.
 const WAITING_MAX: usize = 8192;
 
@@ -64,6 +72,11 @@ pub trait Batch: Send + 'static {
         u128::from(Self::slot(item).number())
     }
 
+    /// About how many bytes an item puts into the statement.
+    fn bytes(_item: &Self::Item) -> usize {
+        0
+    }
+
     /// Whether an item may join the batch; one that may not is passed over until the next.
     fn admits(&self, _gathered: &[Self::Item], _next: &Self::Item) -> bool {
         true
@@ -84,6 +97,7 @@ pub struct Writer<B: Batch> {
 
 struct Waiting<B: Batch> {
     item: B::Item,
+    bytes: usize,
     answer: oneshot::Sender<Result<B::Answer, WriteError>>,
 }
 
@@ -116,10 +130,19 @@ impl<B: Batch> Writer<B> {
 
     /// Hands an item in and waits for the commit that carries it.
     pub async fn write(&self, item: B::Item) -> Result<B::Answer, WriteError> {
+        let bytes = B::bytes(&item);
+        if bytes > ITEM_BYTES_MAX {
+            let reason = format!("{bytes} bytes are more than one write may have");
+            return Err(WriteError::Refused(reason));
+        }
         let lane = usize::from(B::slot(&item).number()) % B::LANES;
         let (answer, answered) = oneshot::channel();
         self.lanes[lane]
-            .send(Waiting { item, answer })
+            .send(Waiting {
+                item,
+                bytes,
+                answer,
+            })
             .await
             .map_err(|_| WriteError::Stopped)?;
         answered.await.map_err(|_| WriteError::Stopped)?
@@ -142,6 +165,7 @@ struct Gathering<B: Batch> {
     answers: Vec<Answer<B>>,
     passed_over: VecDeque<Waiting<B>>,
     subjects: HashSet<u128>,
+    bytes: usize,
 }
 
 impl<B: Batch> Gathering<B> {
@@ -153,6 +177,7 @@ impl<B: Batch> Gathering<B> {
             answers: Vec::new(),
             passed_over: VecDeque::new(),
             subjects: HashSet::new(),
+            bytes: 0,
         };
         while let Some(next) = waiting.pop_front() {
             gathering.offer(batch, next);
@@ -162,7 +187,9 @@ impl<B: Batch> Gathering<B> {
 
     /// Whether another item may be looked at.
     fn has_room(&self) -> bool {
-        self.items.len() < BATCH_ITEMS_MAX && self.passed_over.len() < PASSED_OVER_MAX
+        self.items.len() < BATCH_ITEMS_MAX
+            && self.bytes < BATCH_BYTES_MAX
+            && self.passed_over.len() < PASSED_OVER_MAX
     }
 
     /// Takes an item into the batch, or passes it over.
@@ -170,9 +197,11 @@ impl<B: Batch> Gathering<B> {
         let subject = B::subject(&next.item);
         let joins = self.items.is_empty()
             || (self.items.len() < BATCH_ITEMS_MAX
+                && self.bytes.saturating_add(next.bytes) <= BATCH_BYTES_MAX
                 && !self.subjects.contains(&subject)
                 && batch.admits(&self.items, &next.item));
         if joins {
+            self.bytes = self.bytes.saturating_add(next.bytes);
             self.items.push(next.item);
             self.answers.push(next.answer);
         } else {

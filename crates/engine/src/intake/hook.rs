@@ -49,6 +49,11 @@ pub struct Authentic {
 }
 
 impl Engine {
+    /// Whether there is such a hook, so that nothing is read for one that there is not.
+    pub fn has_hook(&self, namespace: &str, path: &str) -> bool {
+        self.inner.catalogue.find_hook(namespace, path).is_some()
+    }
+
     /// Finds the hook of a request, and judges whether it comes from whom the hook trusts.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Where a turn begins: with a run that was just accepted, or with one that was taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId};
+use semel_store::journal::Line;
 use semel_store::queue::Taken;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -17,6 +19,7 @@ use crate::engine::Inner;
 use crate::fold::RunState;
 use crate::lease::Tenure;
 use crate::lineage::{self, Unread};
+use crate::memory::{self, Portion};
 use crate::outside::Outside;
 
 impl Turn {
@@ -34,6 +37,7 @@ impl Turn {
             born,
             accepted_at,
             begun,
+            portion,
         } = fresh;
         let (state, notes, opening, views) = match begun {
             Begun::With(opening) => {
@@ -57,6 +61,7 @@ impl Turn {
             release,
             tenure,
             _permit: permit,
+            _portion: portion,
             run,
             key,
             born,
@@ -93,6 +98,10 @@ impl Turn {
         let release = inner.catalogue.get(taken.release_id).await?;
         let release = release.ok_or_else(|| Unread::Newer("its release".to_owned()))?;
         let accepted_at = taken.journal.first().map(|line| line.at);
+        // Not without an end: what gives memory back may wait for this very run.
+        let weight = weigh(&taken.journal);
+        let budget = &inner.options.memory;
+        let portion = budget.take_within(weight, PORTION_PATIENCE).await;
         let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
         let fresh = Fresh {
             run: taken.run,
@@ -101,6 +110,7 @@ impl Turn {
             accepted_at: accepted_at
                 .ok_or_else(|| Unread::Damaged("it has no journal".to_owned()))?,
             begun: Begun::At(Box::new(state)),
+            portion,
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
         turn.epoch = taken.epoch;
@@ -126,6 +136,17 @@ impl Turn {
     }
 }
 
+/// How long a run that was taken waits for memory before it goes on without.
+const PORTION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much memory a run takes whose journal this is.
+fn weigh(journal: &[Line]) -> usize {
+    let lines = journal.iter();
+    lines
+        .map(|line| memory::parsed_bytes(line.events.as_bytes()))
+        .sum()
+}
+
 /// A run that has just begun, or was folded from its journal.
 pub(crate) struct Fresh {
     pub(crate) run: RunId,
@@ -133,6 +154,8 @@ pub(crate) struct Fresh {
     pub(crate) born: Date,
     pub(crate) accepted_at: Timestamp,
     pub(crate) begun: Begun,
+    /// The memory that it takes.
+    pub(crate) portion: Option<Portion>,
 }
 
 /// Where a turn begins.

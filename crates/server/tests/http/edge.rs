@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_api::Problem;
-use semel_server::ServerOptions;
+use semel_server::{BodyBudget, ServerOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -76,6 +76,7 @@ async fn a_head_or_a_body_that_does_not_come_is_not_waited_for() -> Result<()> {
         ..ServerOptions::default()
     })
     .await?;
+    world.publish("hook", OPEN).await?;
     let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\n";
     let announced = format!("{head}content-length: 100\r\n\r\n{{");
 
@@ -88,6 +89,73 @@ async fn a_head_or_a_body_that_does_not_come_is_not_waited_for() -> Result<()> {
     );
     assert!(slow_body.starts_with("HTTP/1.1 408"), "{slow_body}");
     assert!(slow_body.contains("body-incomplete"), "{slow_body}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_read_for_a_hook_that_is_not_there() -> Result<()> {
+    let world = World::start().await?;
+    let head = "POST /hooks/main/nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+
+    // The body never comes, and is not waited for.
+    let answer = read_answer(&world, head).await?;
+
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.contains("hook-not-found"), "{answer}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hook_that_is_full_says_so_before_a_body_is_read() -> Result<()> {
+    let world = World::start_with(ServerOptions {
+        hook_rate: NonZeroU32::new(1),
+        ..ServerOptions::default()
+    })
+    .await?;
+    world.publish("hook", OPEN).await?;
+    let mut statuses = Vec::new();
+    for n in 0..3 {
+        let body = format!(r#"{{"id":"{n}"}}"#);
+        let answer = world.bare.post("/hooks/main/hook", body).await?;
+        statuses.push(answer.status.as_u16());
+    }
+
+    let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+    let answer = read_answer(&world, head).await?;
+
+    assert_eq!(statuses, [202, 202, 429]);
+    assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_fit_into_memory_are_told_to_come_again() -> Result<()> {
+    let world = World::start_with(ServerOptions {
+        body_budget: BodyBudget::of_bytes(200_000),
+        ..ServerOptions::default()
+    })
+    .await?;
+    world.publish("hook", OPEN).await?;
+    // Holds most of what there is for bodies, and does not end.
+    let mut stream = TcpStream::connect(world.address).await?;
+    let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![b' '; 90_000]).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    let large = format!(r#"{{"id":"{}"}}"#, "x".repeat(30_000));
+    let refused = world.bare.post("/hooks/main/hook", large.clone()).await?;
+    drop(stream);
+    let accepted = crate::world::soon(async || {
+        let answer = world.bare.post("/hooks/main/hook", r#"{"id":"2"}"#).await?;
+        Ok((answer.status == 202).then_some(answer))
+    })
+    .await?;
+
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.json::<Problem>()?.code, "overloaded");
+    assert_eq!(refused.header("retry-after"), Some("2"));
+    assert_eq!(accepted.status, 202);
     Ok(())
 }
 

@@ -146,6 +146,11 @@ impl Batch for Accept {
         item.claim.slot()
     }
 
+    fn bytes(item: &Delivery) -> usize {
+        let first_move = item.first_move.as_ref().map(|it| it.events.len());
+        item.key.as_bytes().len() + first_move.unwrap_or(item.events.len())
+    }
+
     async fn write(
         &mut self,
         link: &mut Link,

@@ -7,6 +7,7 @@ use futures_util::future::try_join_all;
 use semel_model::{RunId, Span, Verdict};
 use semel_store::claims::{self, Delivery};
 use semel_store::runs;
+use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -197,5 +198,49 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
     );
     assert_eq!(second.verdict, Verdict::New);
     assert!(!resumed, "the second run has the key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_is_bounded_by_bytes() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let large = format!("\"{}\"", "x".repeat(1 << 20));
+
+    let mut writing = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let (accept, delivery) = (
+            accept.clone(),
+            delivery(&format!("key-{number}"), &large, None)?,
+        );
+        writing.spawn(async move { accept.write(delivery).await });
+    }
+    while let Some(written) = writing.join_next().await {
+        written??;
+    }
+
+    let client = world.connect().await?;
+    let most = "SELECT max(count) FROM (SELECT count(*) FROM journal GROUP BY at) AS batches";
+    let most: i64 = client.query_one(most, &[]).await?.get(0);
+    assert!(most <= 8, "{most} megabytes in one statement");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_no_message_can_hold_is_refused_at_once() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let mut monster = delivery("monster", "{}", None)?;
+    monster.events = " ".repeat(ITEM_BYTES_MAX + 1);
+
+    let begun = std::time::Instant::now();
+    let refused = accept.write(monster).await;
+    let took = begun.elapsed();
+
+    assert!(
+        matches!(refused, Err(WriteError::Refused(_))),
+        "{refused:?}"
+    );
+    assert!(took.as_secs() < 5, "it was tried for {took:?}");
     Ok(())
 }

@@ -1,0 +1,161 @@
+//! Memory: how much there is, and who may use how much of it.
+//!
+//! What comes from outside is bounded by bytes as well as by number. A [`Budget`] is a share of the
+//! memory that the process may use; whoever reads, parses or holds something takes as much from it as
+//! that costs, and gives it back with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The unit of a budget, in bytes.
+const UNIT: usize = 1024;
+
+/// The least that a budget has, whatever the machine is: one delivery of the largest size must fit.
+const BUDGET_BYTES_MIN: usize = 64 << 20;
+
+/// The most that a budget has by default, however large the machine is.
+const BUDGET_BYTES_MAX: usize = 1 << 30;
+
+/// What a parsed JSON value costs beyond its text, for each of its nodes.
+const NODE_BYTES: usize = 64;
+
+/// A share of the memory. Clones share one.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    units: Arc<Semaphore>,
+    most: u32,
+}
+
+/// A part of a budget that somebody uses. Dropping it gives it back.
+#[derive(Debug)]
+pub struct Portion {
+    permit: OwnedSemaphorePermit,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn of_bytes(bytes: usize) -> Self {
+        let most = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        Self {
+            units: Arc::new(Semaphore::new(most as usize)),
+            most,
+        }
+    }
+
+    /// A quarter of the memory that the process may use, within sensible bounds.
+    pub fn quarter_of(memory_bytes: u64) -> Self {
+        let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
+        Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
+    }
+
+    /// Takes so many bytes out, once they are there. What is more than all of it takes all of it.
+    pub async fn take(&self, bytes: usize) -> Option<Portion> {
+        let units = self.units.clone().acquire_many_owned(self.units(bytes));
+        units.await.ok().map(|permit| Portion { permit })
+    }
+
+    /// Takes so many bytes out, if they are there now.
+    pub fn try_take(&self, bytes: usize) -> Option<Portion> {
+        let units = self.units.clone();
+        let permit = units.try_acquire_many_owned(self.units(bytes)).ok()?;
+        Some(Portion { permit })
+    }
+
+    /// Takes so many bytes out once they are there, or goes on without after `patience`: for what
+    /// holds memory already, and would hold up whoever is to give some back.
+    pub async fn take_within(&self, bytes: usize, patience: Duration) -> Option<Portion> {
+        let taken = tokio::time::timeout(patience, self.take(bytes)).await;
+        taken.ok().flatten()
+    }
+
+    fn units(&self, bytes: usize) -> u32 {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        units.min(self.most)
+    }
+}
+
+impl Portion {
+    /// Joins another portion of the same budget to this one.
+    pub fn join(&mut self, other: Self) {
+        self.permit.merge(other.permit);
+    }
+}
+
+/// About how much memory a JSON text takes once it is parsed, its own bytes included. An upper
+/// bound: a megabyte of empty arrays becomes far more than a megabyte.
+pub fn parsed_bytes(text: &[u8]) -> usize {
+    let nodes = text
+        .iter()
+        .filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':'))
+        .count();
+    text.len() * 2 + (nodes + 1) * NODE_BYTES
+}
+
+/// How much memory this process may use: the limit of its cgroup, or what the machine has.
+pub fn limit_bytes() -> u64 {
+    let cgroup = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ]
+    .into_iter()
+    .find_map(|file| {
+        std::fs::read_to_string(file)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    });
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| read_total(&text));
+    let limits = [cgroup, machine].into_iter().flatten();
+    limits.min().unwrap_or(1 << 30)
+}
+
+fn read_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_taken_is_missing_until_it_is_given_back() {
+        let budget = Budget::of_bytes(10 * UNIT);
+        let mut most = budget.try_take(9 * UNIT).unwrap();
+
+        let too_much = budget.try_take(2 * UNIT);
+        most.join(budget.take(UNIT).await.unwrap());
+        let nothing = budget.take_within(1, Duration::from_millis(1)).await;
+        drop(most);
+        let all = budget.try_take(usize::MAX);
+
+        assert!(too_much.is_none() && nothing.is_none());
+        assert!(all.is_some(), "what is more than all takes all");
+    }
+
+    #[test]
+    fn a_text_of_many_small_values_is_heavier_than_it_looks() {
+        let arrays = format!("[{}]", "[],".repeat(1000));
+
+        let value: serde_json::Value = serde_json::from_str(&arrays.replace("],]", "]]")).unwrap();
+        let nodes = value.as_array().unwrap().len();
+
+        assert!(parsed_bytes(arrays.as_bytes()) > nodes * size_of::<serde_json::Value>() * 2);
+        assert!(parsed_bytes(b"{\"id\":1}") < 1024);
+    }
+
+    #[test]
+    fn the_memory_of_a_machine_is_read() {
+        assert_eq!(
+            read_total("MemTotal:       1024 kB\nMemFree: 1 kB\n"),
+            Some(1 << 20)
+        );
+        assert!(limit_bytes() > 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! The crowd: how many connections each address holds.
+//!
+//! One address must not hold all places. This machine itself is not counted: a proxy that stands here
+//! brings everybody's requests. A proxy elsewhere brings them as well, which is why the limit is high
+//! and a setting.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::edge::neighbourhood;
+
+/// Who is connected.
+#[derive(Clone, Debug)]
+pub(crate) struct Crowd {
+    most: usize,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// One connection's place in the crowd. Dropping it leaves.
+#[derive(Debug)]
+pub(crate) struct Member {
+    address: Option<IpAddr>,
+    crowd: Crowd,
+}
+
+impl Crowd {
+    /// A crowd with so many connections of one address at most; zero is no limit.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            counts: Arc::default(),
+        }
+    }
+
+    /// Lets a connection in; nothing where its address has too many.
+    pub(crate) fn join(&self, peer: SocketAddr) -> Option<Member> {
+        let ip = peer.ip().to_canonical();
+        let crowd = self.clone();
+        if self.most == 0 || ip.is_loopback() {
+            let address = None;
+            return Some(Member { address, crowd });
+        }
+        let address = neighbourhood(ip);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        let address = Some(address);
+        Some(Member { address, crowd })
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let Some(address) = self.address else { return };
+        let counts = self.crowd.counts.lock();
+        let mut counts = counts.unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str) -> SocketAddr {
+        SocketAddr::new(address.parse().unwrap(), 1)
+    }
+
+    #[test]
+    fn one_address_cannot_hold_every_place() {
+        let crowd = Crowd::new(2);
+
+        let (one, two) = (crowd.join(peer("192.0.2.1")), crowd.join(peer("192.0.2.1")));
+        let three = crowd.join(peer("192.0.2.1"));
+        let other = crowd.join(peer("192.0.2.2"));
+        drop(one);
+        let again = crowd.join(peer("192.0.2.1"));
+
+        assert!(two.is_some() && other.is_some() && again.is_some());
+        assert!(three.is_none());
+    }
+
+    #[test]
+    fn this_machine_is_not_counted_and_zero_is_no_limit() {
+        let (crowd, boundless) = (Crowd::new(1), Crowd::new(0));
+
+        let local: Vec<_> = (0..9).map(|_| crowd.join(peer("127.0.0.1"))).collect();
+        let far: Vec<_> = (0..9).map(|_| boundless.join(peer("192.0.2.1"))).collect();
+
+        assert!(local.iter().chain(&far).all(Option::is_some));
+    }
+}
