@@ -23,6 +23,22 @@ impl Counter {
     }
 }
 
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Sets the number.
+    pub fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// What the engine did since the process started.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -82,4 +98,6 @@ pub struct Metrics {
     pub deliveries_made: Counter,
     /// Deliveries of events that are not tried again.
     pub deliveries_given_up: Counter,
+    /// Partitions of this month and the next that could not be made yet.
+    pub partitions_missing: Gauge,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, llm_answers, outgoing, retain, schedules};
+use semel_store::{ReadError, llm_answers, outgoing, partitions, retain, schedules};
 use tokio::time::Instant;
 
 use crate::engine::Inner;
@@ -21,6 +21,7 @@ const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(6 * 3_600);
 pub async fn keep_forgetting(inner: Arc<Inner>) {
     let mut looked_through = None::<Instant>;
     loop {
+        keep_partitions(&inner).await;
         if let Err(error) = forget(&inner).await {
             tracing::warn!(%error, "could not forget what is over");
         }
@@ -37,9 +38,25 @@ pub async fn keep_forgetting(inner: Arc<Inner>) {
     }
 }
 
+/// Makes the partitions of the coming months. Whatever is in the way is tried again later, and holds
+/// up nothing else.
+async fn keep_partitions(inner: &Inner) {
+    match partitions::keep_up(&inner.cell).await {
+        Ok(upkeep) => {
+            inner.metrics.partitions_missing.set(upkeep.urgent.into());
+            if upkeep.urgent > 0 {
+                tracing::warn!(
+                    missing = upkeep.urgent,
+                    "this month or the next has no partition yet: something holds a lock on journal or effects"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(%error, "partitions could not be looked at"),
+    }
+}
+
 /// Forgets everything that is over now.
 pub async fn forget(inner: &Inner) -> Result<(), ReadError> {
-    retain::make_partitions(&inner.cell).await?;
     retain::sweep(&inner.cell).await?;
     llm_answers::forget(&inner.cell).await?;
     while outgoing::forget(&inner.cell).await? > 0 {

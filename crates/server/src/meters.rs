@@ -244,6 +244,12 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
     for (name, help, counter) in counters {
         registry.register(name, help, ConstCounter::new(counter.get()));
     }
+    let missing = i64::try_from(metrics.partitions_missing.get()).unwrap_or(i64::MAX);
+    registry.register(
+        "partitions_missing",
+        "Partitions of this month and the next that could not be made yet",
+        ConstGauge::new(missing),
+    );
 }
 
 #[cfg(test)]

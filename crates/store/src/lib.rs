@@ -40,6 +40,7 @@ mod locks;
 pub mod migrate;
 pub mod outbox;
 pub mod outgoing;
+pub mod partitions;
 pub mod parts;
 pub mod queue;
 pub mod refusals;
@@ -91,6 +92,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("outgoing", outgoing::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),
         ("listeners", listeners::STATEMENTS),
+        ("partitions", partitions::STATEMENTS),
         ("parts", parts::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refusals", refusals::STATEMENTS),

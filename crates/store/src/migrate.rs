@@ -131,7 +131,7 @@ pub async fn migrate(cell: &Cell) -> Result<Vec<&'static str>, MigrateError> {
         .execute("SELECT pg_advisory_unlock($1)", &[&LOCK])
         .await?;
     let applied = applied?;
-    crate::retain::make_partitions(cell).await?;
+    crate::partitions::keep_up(cell).await?;
     Ok(applied)
 }
 

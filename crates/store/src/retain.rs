@@ -5,7 +5,6 @@
 //! moves on instead. Claims are told when their run is accepted and are looked at once that is over,
 //! so the commit that ends a run writes nothing for it.
 
-use jiff::civil::Date;
 use semel_model::Span;
 
 use crate::cell::{Cell, ReadError};
@@ -56,11 +55,7 @@ const ENTRIES: &str = "
            (SELECT slot, namespace_id, entry FROM kv WHERE expires_at < moment()
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
-const MONTH: &str = "SELECT date_trunc('month', moment() AT TIME ZONE 'UTC')::date";
-
-const HAS_PARTITION: &str = "SELECT to_regclass($1) IS NOT NULL";
-
-pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES, MONTH, HAS_PARTITION];
+pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];
 
 /// The most rows that one transaction removes.
 pub const FORGET_MAX: i64 = 5_000;
@@ -90,28 +85,4 @@ pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let sessions = crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
     let strays = crate::queue::recover_strays(cell).await?;
     Ok(commands + entries + bodies + gates + versions + sessions + strays)
-}
-
-/// Makes the partitions of this month and the next two, so that no row waits for one.
-pub async fn make_partitions(cell: &Cell) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
-    let mut month: Date = client.query_one(MONTH, &[]).await?.get(0);
-    for _ in 0..3 {
-        let next = month.saturating_add(jiff::Span::new().months(1));
-        for (table, storage) in [("journal", ""), ("effects", " WITH (fillfactor = 70)")] {
-            let name = format!("{table}_{}", month.strftime("%Y_%m"));
-            if client.query_one(HAS_PARTITION, &[&name]).await?.get(0) {
-                continue;
-            }
-            // Names and dates are ours: nothing of a user's enters into this text.
-            let text = format!(
-                "CREATE TABLE IF NOT EXISTS {name} PARTITION OF {table}
-                 FOR VALUES FROM ('{month}') TO ('{next}'){storage};
-                 COMMENT ON TABLE {name} IS 'Rows of runs that were accepted in this month.'"
-            );
-            client.batch_execute(&text).await?;
-        }
-        month = next;
-    }
-    Ok(())
 }

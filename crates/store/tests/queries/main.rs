@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod outgoing;
+mod partitions;
 mod plans;
 mod queue;
 mod retain;

@@ -1,0 +1,158 @@
+//! Partitions of `journal` and `effects`: made ahead of their month, and never in anybody's way.
+//!
+//! A table that is attached needs a strong lock on the default partition for a moment. Whoever waits
+//! for a strong lock holds up everybody who comes after, so nobody waits for long: behind a dump or
+//! another reader the try is given up within [`LOCK_MS`] and made again later. There are two months
+//! of time, and rows without a partition of their own go to the default one meanwhile.
+//!
+//! Rows that went there (the database's clock was ahead for a while, or a dump ran for a month) are
+//! moved into the new partition in the same transaction, under a lock that keeps writers away.
+
+use jiff::civil::Date;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::cell::{Cell, ReadError, Reader};
+
+/// The current month, and which partitions of it and the next two are there.
+const MISSING: &str = "
+    SELECT t.name, m.month::date, (m.month + interval '1 month')::date,
+           t.name || to_char(m.month, '_YYYY_MM'),
+           m.month < date_trunc('month', p.now) + interval '2 months'
+      FROM (SELECT moment() AT TIME ZONE 'UTC' AS now) AS p,
+           unnest(ARRAY['journal', 'effects']) AS t (name),
+           generate_series(date_trunc('month', p.now), date_trunc('month', p.now) + interval '2 months',
+                           interval '1 month') AS m (month)
+     WHERE NOT EXISTS (
+               SELECT 1
+                 FROM pg_inherits i
+                WHERE i.inhparent = t.name::regclass
+                  AND i.inhrelid = to_regclass(t.name || to_char(m.month, '_YYYY_MM')))
+     ORDER BY m.month, t.name";
+
+/// One server makes partitions at a time; the others have nothing to wait for.
+const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[MISSING, ALONE];
+
+/// The lock of [`ALONE`]: the letters SEMEL and a number of ours.
+const LOCK: i64 = 0x53_45_4d_45_4c_00_00_02;
+
+/// How long a lock is waited for, in milliseconds.
+const LOCK_MS: u32 = 100;
+
+/// How long rows of the default partition may take to be moved, in milliseconds: writers wait for it.
+const MOVE_MS: u32 = 5_000;
+
+/// What became of the upkeep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// How many partitions were made.
+    pub made: u32,
+    /// How many are still missing and are tried again later.
+    pub missing: u32,
+    /// How many of those are of this month or the next: worth an alarm.
+    pub urgent: u32,
+}
+
+/// A partition that is not there.
+struct Partition {
+    table: &'static str,
+    from: Date,
+    to: Date,
+    name: String,
+    is_urgent: bool,
+}
+
+/// Makes the partitions of this month and the next two that are missing. What cannot be made now,
+/// because somebody uses the tables or another server is at it, is left for the next time.
+pub async fn keep_up(cell: &Cell) -> Result<Upkeep, ReadError> {
+    let mut client = cell.reader().await?;
+    let mut upkeep = Upkeep::default();
+    for partition in missing(&client).await? {
+        let made = match make(&mut client, &partition).await {
+            Ok(made) => made,
+            Err(error) if is_in_use(&error) => false,
+            Err(error) => {
+                tracing::error!(partition = partition.name, error = %crate::writer::describe(&error),
+                    "a partition could not be made");
+                false
+            }
+        };
+        match made {
+            true => upkeep.made += 1,
+            false => {
+                upkeep.missing += 1;
+                upkeep.urgent += u32::from(partition.is_urgent);
+            }
+        }
+    }
+    Ok(upkeep)
+}
+
+async fn missing(client: &Reader) -> Result<Vec<Partition>, Error> {
+    let rows = client.query(MISSING, &[]).await?;
+    let read = |row: &tokio_postgres::Row| Partition {
+        table: match row.get(0) {
+            "journal" => "journal",
+            _ => "effects",
+        },
+        from: row.get(1),
+        to: row.get(2),
+        name: row.get(3),
+        is_urgent: row.get(4),
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Makes one partition. False where another server is at it.
+async fn make(client: &mut Reader, partition: &Partition) -> Result<bool, Error> {
+    let tx = client.transaction().await?;
+    tx.batch_execute(&format!(
+        "SET LOCAL lock_timeout = '{LOCK_MS}ms'; SET LOCAL statement_timeout = '{MOVE_MS}ms'"
+    ))
+    .await?;
+    if !tx.query_one(ALONE, &[&LOCK]).await?.get::<_, bool>(0) {
+        return Ok(false);
+    }
+    tx.batch_execute(&text(partition)).await?;
+    tx.commit().await?;
+    tracing::info!(partition = partition.name, "a partition was made");
+    Ok(true)
+}
+
+/// Makes a table like the others, moves what the default partition has of it, and attaches it.
+/// Names and dates are ours: nothing of a user's enters into this text.
+fn text(partition: &Partition) -> String {
+    let Partition {
+        table,
+        from,
+        to,
+        name,
+        ..
+    } = partition;
+    let storage = match *table {
+        "effects" => " WITH (fillfactor = 70)",
+        _ => "",
+    };
+    format!(
+        "LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE;
+         CREATE TABLE {name} (LIKE {table} INCLUDING ALL){storage};
+         COMMENT ON TABLE {name} IS 'Rows of runs that were accepted in this month.';
+         WITH moved AS (
+             DELETE FROM {table}_default WHERE born >= '{from}' AND born < '{to}' RETURNING *)
+         INSERT INTO {name} SELECT * FROM moved;
+         ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{from}') TO ('{to}')"
+    )
+}
+
+/// Whether somebody uses the tables.
+fn is_in_use(error: &Error) -> bool {
+    error.code().is_some_and(|code| {
+        [
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+        ]
+        .contains(code)
+    })
+}
