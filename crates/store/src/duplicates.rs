@@ -3,36 +3,21 @@
 //! A storm of repeats costs a row. Repeats are counted in memory and written by a [`Tally`] a few
 //! times a second, so that an answer never waits for a commit of its own. A process that is killed
 //! loses the counts of its last moment, and nothing else.
+//!
+//! Of what differs from the first delivery, the first few payloads of each subject are kept whole;
+//! the others are counted in one row that has no payload, so that whoever knows a key cannot fill
+//! the disk.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+mod tally;
+
+pub use tally::{PAYLOADS_MAX, Tally};
 
 use jiff::Timestamp;
 use semel_model::{ClaimId, Fingerprint, RunId, WaitId};
-use tokio::sync::Notify;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
-use crate::link::Link;
-
-const TALLY: &str = "
-    INSERT INTO duplicates AS d (subject, place, fingerprint, namespace_id, run_id, verdict, count,
-                                 first_at, last_at, payload)
-    SELECT t.subject, t.place, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
-           t.first_at, t.last_at, t.payload::json
-      FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int4[], $5::uuid[], $6::text[],
-                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[])
-        AS t (subject, place, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
-              payload)
-     ORDER BY t.subject, t.place, t.fingerprint
-        ON CONFLICT (subject, place, fingerprint) DO UPDATE
-       SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
-           verdict = EXCLUDED.verdict,
-           first_at = least(d.first_at, EXCLUDED.first_at),
-           last_at = greatest(d.last_at, EXCLUDED.last_at)";
 
 const LIST: &str = "
     SELECT d.subject, d.place, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
@@ -45,16 +30,7 @@ const LIST: &str = "
      ORDER BY d.last_at DESC
      LIMIT $3";
 
-pub(crate) const STATEMENTS: &[&str] = &[TALLY, LIST];
-
-/// How often counts are written down.
-const FLUSH_EVERY: Duration = Duration::from_millis(200);
-
-/// How many different repeats may be counted before they are written at once.
-const ENTRIES_MAX: usize = 4096;
-
-/// How many rows one statement writes.
-const CHUNK_MAX: usize = 1024;
+pub(crate) const STATEMENTS: &[&str] = &[tally::TALLY, tally::KNOWN, LIST];
 
 /// What stopped a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,149 +100,6 @@ pub struct Stopped {
     pub at: Timestamp,
 }
 
-struct Count {
-    last: Stopped,
-    first_at: Timestamp,
-    count: i64,
-}
-
-type Counts = HashMap<(Subject, Fingerprint), Count>;
-
-/// Counts repeats and writes the counts down.
-#[derive(Clone)]
-pub struct Tally {
-    counts: Arc<Mutex<Counts>>,
-    full: Arc<Notify>,
-    cell: Cell,
-}
-
-impl Tally {
-    /// Starts counting; the counts are written a few times a second.
-    pub fn start(cell: &Cell) -> Self {
-        let tally = Self {
-            counts: Arc::default(),
-            full: Arc::new(Notify::new()),
-            cell: cell.clone(),
-        };
-        tokio::spawn(tally.clone().keep_flushing());
-        tally
-    }
-
-    /// Counts one repeat.
-    pub fn add(&self, stopped: Stopped) {
-        let Ok(mut counts) = self.counts.lock() else {
-            return;
-        };
-        let entry = counts.entry((stopped.subject, stopped.fingerprint));
-        let count = entry.or_insert_with(|| Count {
-            first_at: stopped.at,
-            last: stopped.clone(),
-            count: 0,
-        });
-        count.count += 1;
-        count.last = stopped;
-        if counts.len() >= ENTRIES_MAX {
-            self.full.notify_one();
-        }
-    }
-
-    /// Writes down what was counted so far; for a repeat that must be on record before it is
-    /// answered, and for the end of the process.
-    pub async fn flush(&self) -> Result<(), Error> {
-        let mut link = Link::new(&self.cell);
-        self.flush_through(&mut link).await
-    }
-
-    async fn keep_flushing(self) {
-        let mut link = Link::new(&self.cell);
-        loop {
-            let _ = tokio::time::timeout(FLUSH_EVERY, self.full.notified()).await;
-            if let Err(error) = self.flush_through(&mut link).await {
-                tracing::warn!(error = %crate::writer::describe(&error),
-                    "counts of duplicates wait for the database");
-                link.give_up();
-                link.rest().await;
-            }
-        }
-    }
-
-    async fn flush_through(&self, link: &mut Link) -> Result<(), Error> {
-        loop {
-            let chunk = self.take_chunk();
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            if let Err(error) = write(link, &chunk).await {
-                self.put_back(chunk);
-                return Err(error);
-            }
-        }
-    }
-
-    fn take_chunk(&self) -> Vec<Count> {
-        let Ok(mut counts) = self.counts.lock() else {
-            return Vec::new();
-        };
-        if counts.len() <= CHUNK_MAX {
-            return counts.drain().map(|(_, count)| count).collect();
-        }
-        let keys: Vec<_> = counts.keys().take(CHUNK_MAX).copied().collect();
-        keys.iter().filter_map(|key| counts.remove(key)).collect()
-    }
-
-    fn put_back(&self, chunk: Vec<Count>) {
-        let Ok(mut counts) = self.counts.lock() else {
-            return;
-        };
-        for old in chunk {
-            let key = (old.last.subject, old.last.fingerprint);
-            match counts.get_mut(&key) {
-                Some(count) => {
-                    count.count += old.count;
-                    count.first_at = old.first_at;
-                }
-                None => {
-                    counts.insert(key, old);
-                }
-            }
-        }
-    }
-}
-
-async fn write(link: &mut Link, chunk: &[Count]) -> Result<(), Error> {
-    let ready = link.prepare(&[TALLY]).await?;
-    let last = || chunk.iter().map(|count| &count.last);
-    let subjects: Vec<Uuid> = last().map(|stopped| stopped.subject.uuid()).collect();
-    let places: Vec<&str> = last().map(|stopped| stopped.subject.place()).collect();
-    let prints: Vec<Uuid> = last()
-        .map(|stopped| *stopped.fingerprint.as_uuid())
-        .collect();
-    let namespaces: Vec<i32> = last().map(|stopped| stopped.namespace_id).collect();
-    let runs: Vec<Uuid> = last().map(|stopped| *stopped.run.as_uuid()).collect();
-    let kinds: Vec<&str> = last().map(|stopped| stopped.kind.as_str()).collect();
-    let counts: Vec<i64> = chunk.iter().map(|count| count.count).collect();
-    let firsts: Vec<Timestamp> = chunk.iter().map(|count| count.first_at).collect();
-    let lasts: Vec<Timestamp> = last().map(|stopped| stopped.at).collect();
-    let payloads: Vec<Option<&str>> = last().map(|stopped| stopped.payload.as_deref()).collect();
-    let values: [&(dyn ToSql + Sync); 10] = [
-        &subjects,
-        &places,
-        &prints,
-        &namespaces,
-        &runs,
-        &kinds,
-        &counts,
-        &firsts,
-        &lasts,
-        &payloads,
-    ];
-    ready
-        .client
-        .execute(ready.statement(TALLY), &values)
-        .await?;
-    Ok(())
-}
-
 /// A stopped repeat as people see it.
 #[derive(Clone, Debug)]
 pub struct DuplicateView {
@@ -274,7 +107,7 @@ pub struct DuplicateView {
     pub subject: Uuid,
     /// Where it was stopped: `claim`, `wait` or `replay`.
     pub place: String,
-    /// Its payload's fingerprint.
+    /// Its payload's fingerprint; all zeros where further payloads are counted together.
     pub fingerprint: Fingerprint,
     /// The run that answered.
     pub run: RunId,

@@ -2,6 +2,7 @@
 
 mod accept;
 mod connections;
+mod duplicates;
 mod outgoing;
 mod partitions;
 mod plans;
