@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod duplicates;
+mod migrations;
 mod outgoing;
 mod partitions;
 mod plans;
