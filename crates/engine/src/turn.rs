@@ -43,6 +43,7 @@ mod large;
 mod load;
 mod notes;
 mod opening;
+mod outcomes;
 mod outlast;
 mod reads;
 mod stuck;

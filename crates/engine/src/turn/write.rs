@@ -8,6 +8,7 @@ use semel_store::queue;
 use semel_store::runs::Standing;
 use semel_store::writer::WriteError;
 
+use super::outcomes::Outcomes;
 use super::{Stop, Turn, notes, unsure};
 use crate::{lease, outside};
 
@@ -33,6 +34,7 @@ impl Turn {
         let transition = self.notes.take(self.identity(), lease.clone());
         let end = transition.record.clone();
         let progresses = transition.progresses;
+        let outcomes = Outcomes::of(&transition.events);
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         fault::point(before, &self.key.text()).await;
@@ -41,6 +43,7 @@ impl Turn {
         match written {
             Ok(Written::Committed { cancel, made }) => {
                 self.inner.metrics.transitions.add_one();
+                outcomes.and(made.as_ref()).count(&self.inner.metrics);
                 self.seq += 1;
                 self.cancel |= cancel;
                 self.unrecorded = None;

@@ -116,6 +116,37 @@ async fn the_admin_listener_needs_no_token_and_serves_nothing_else() -> Result<(
 }
 
 #[tokio::test]
+async fn the_outcomes_of_effects_are_counted() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "orders",
+            "trigger: { webhook: { auth: none, key: input.id } }\n\
+             steps:\n  - id: one\n    kv: { set: 'a/${{ input.id }}', value: 1 }\n\
+             \x20 - id: two\n    kv: { add: total }\n\
+             \x20 - id: three\n    http: { post: 'http://127.0.0.1:1/' }\n    retry: { attempts: 1 }\n",
+        )
+        .await?;
+
+    let body = r#"{"id":"1"}"#;
+    world.bare.post("/hooks/main/orders", body).await?;
+    let counted = soon(async || {
+        let text = world.metrics().await?.text();
+        Ok(text
+            .contains("semel_effects_failed_total 1")
+            .then_some(text))
+    })
+    .await?;
+
+    assert!(counted.contains("semel_effects_done_total 2"), "{counted}");
+    assert!(
+        counted.contains("semel_effects_doubted_total 0"),
+        "{counted}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stranger_on_metrics_costs_the_database_nothing() -> Result<()> {
     let world = World::start().await?;
     let statements = async || -> Result<i64> {

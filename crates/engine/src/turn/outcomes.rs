@@ -1,0 +1,37 @@
+//! How many attempts at effects ended in which way, counted when that is on record.
+
+use semel_model::event::Event;
+
+use crate::metrics::Metrics;
+
+/// The outcomes that one write puts on record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcomes {
+    done: u64,
+    failed: u64,
+    doubted: u64,
+}
+
+impl Outcomes {
+    /// The outcomes among some events.
+    pub(super) fn of(events: &[Event]) -> Self {
+        events
+            .iter()
+            .fold(Self::default(), |sum, event| sum.and(Some(event)))
+    }
+
+    /// With one more event, where there is one.
+    pub(super) fn and(mut self, event: Option<&Event>) -> Self {
+        self.done += u64::from(matches!(event, Some(Event::Done { .. })));
+        self.failed += u64::from(matches!(event, Some(Event::Failed { .. })));
+        self.doubted += u64::from(matches!(event, Some(Event::Doubted { .. })));
+        self
+    }
+
+    /// Adds them to what the process did.
+    pub(super) fn count(self, metrics: &Metrics) {
+        metrics.effects_done.add(self.done);
+        metrics.effects_failed.add(self.failed);
+        metrics.effects_doubted.add(self.doubted);
+    }
+}
