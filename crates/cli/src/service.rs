@@ -32,17 +32,29 @@ impl Service {
         options: Options,
         limits: ServerOptions,
         listener: TcpListener,
+        admin: Option<TcpListener>,
     ) -> Result<Self, Problem> {
+        let listening: Vec<SocketAddr> = [Some(&listener), admin.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect();
         let options = Options {
-            own: own_addresses(&cell, &listener).await,
+            own: own_addresses(&cell, &listening).await,
             ..options
         };
         let engine = Engine::start(cell, options)
             .await
             .map_err(|error| Problem::local(chain(&error)))?;
         let shutdown = CancellationToken::new();
-        let server = tokio::spawn(semel_server::serve(
+        tokio::spawn(keep_own_addresses(
+            engine.clone(),
+            listening,
+            shutdown.clone(),
+        ));
+        let server = tokio::spawn(semel_server::serve_with_admin(
             listener,
+            admin,
             engine.clone(),
             limits,
             shutdown.clone(),
@@ -74,10 +86,10 @@ impl Service {
         self.shutdown.cancel();
         let drain = bound.mul_f64(DRAIN_SHARE);
         let drained = tokio::time::timeout(drain, self.server).await.is_ok();
+        // A little less than what is left, so that the session is closed within it.
         let rest = bound - drain;
-        let returned = tokio::time::timeout(rest, self.engine.shutdown_within(rest))
-            .await
-            .is_ok();
+        let draining = self.engine.shutdown_within(rest.mul_f64(0.8));
+        let returned = tokio::time::timeout(rest, draining).await.is_ok();
         if drained && returned {
             return Ok(());
         }
@@ -87,14 +99,33 @@ impl Service {
 }
 
 /// Where this installation itself listens: its database and its server.
-async fn own_addresses(cell: &Cell, listener: &TcpListener) -> Vec<SocketAddr> {
-    let mut own: Vec<SocketAddr> = listener.local_addr().into_iter().collect();
+async fn own_addresses(cell: &Cell, listening: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut own = listening.to_vec();
     for (host, port) in cell.hosts() {
         if let Ok(found) = tokio::net::lookup_host((host, port)).await {
             own.extend(found);
         }
     }
     own
+}
+
+/// How often the addresses of the database are looked up: after a failover its name leads elsewhere.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
+
+/// Keeps the installation's own addresses closed to flows, wherever they move. What was closed stays
+/// so: a former primary is still nobody's destination.
+async fn keep_own_addresses(
+    engine: Engine,
+    listening: Vec<SocketAddr>,
+    shutdown: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(LOOK_UP_EVERY) => {}
+        }
+        engine.close_addresses(own_addresses(engine.cell(), &listening).await);
+    }
 }
 
 /// Connects to a database and tells what is wrong in the words of the command line.

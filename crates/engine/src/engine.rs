@@ -275,6 +275,11 @@ impl Engine {
             }
         }
     }
+
+    /// Closes further addresses of the installation itself to flows.
+    pub fn close_addresses(&self, own: impl IntoIterator<Item = SocketAddr>) {
+        self.inner.reach.egress.close(own);
+    }
 }
 
 impl Inner {

@@ -111,7 +111,7 @@ async fn start(
     options.state_dir = Some(folder.path().join("state"));
     options.allow_private = OPEN.iter().filter_map(|range| range.parse().ok()).collect();
     let limits = super::serve::limits(ctx, None)?;
-    let service = Service::start(cell, options, limits, listener).await?;
+    let service = Service::start(cell, options, limits, listener, None).await?;
     folder.write("database", &address)?;
     folder.write("url", &url)?;
     Ok(World {

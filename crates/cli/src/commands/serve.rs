@@ -8,9 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use semel_engine::Options;
+use semel_engine::{Budget, Options};
 use semel_model::Span;
-use semel_server::ServerOptions;
+use semel_server::{BodyBudget, ServerOptions};
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
@@ -23,12 +23,12 @@ use crate::outcome::Outcome;
 use crate::resources;
 use crate::service::{self, Service, Signals};
 
-/// How long a stop may take.
+/// How long a stop may take unless somebody says otherwise.
 const STOP_BOUND: Duration = Duration::from_secs(30);
 
 /// Serve API, hooks and worker on a database.
 ///
-/// Any number of these work on one database. SIGTERM ends it gracefully, within 30 seconds; killed
+/// Any number of these work on one database. SIGTERM ends it gracefully, within --stop-bound; killed
 /// otherwise, its runs go on elsewhere. Logs go to stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -80,6 +80,21 @@ pub(crate) struct Arguments {
     /// How many deliveries a second each hook takes; 0 is no limit [default: 50].
     #[arg(long, value_name = "COUNT")]
     hook_rate: Option<String>,
+    /// Where health and metrics are served without a token, e.g. 127.0.0.1:7172 [env:
+    /// SEMEL_ADMIN_LISTEN] [default: nowhere; --listen serves metrics to whoever has a token].
+    #[arg(long, value_name = "HOST:PORT")]
+    admin_listen: Option<String>,
+    /// How many connections one address may have, this machine aside; 0 is no limit [default: 2048].
+    #[arg(long, value_name = "COUNT")]
+    source_connections: Option<String>,
+    /// How much memory to plan with, in MiB [default: the limit of the cgroup, or what the machine
+    /// has].
+    #[arg(long, value_name = "MIB")]
+    memory: Option<String>,
+    /// How long a stop may take: calls that last longer are cut off and end in doubt where nothing
+    /// guards them [default: 30s].
+    #[arg(long, value_name = "SPAN")]
+    stop_bound: Option<String>,
     /// How log lines look: text or json [default: json].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -138,15 +153,30 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .config
         .find(Key::PublicUrl, arguments.public_url.as_deref())
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
-    let limits = limits(ctx, arguments.hook_rate.as_deref())?;
-    let mut service = Service::start(cell, options, limits, listener).await?;
+    let mut limits = limits(ctx, arguments.hook_rate.as_deref())?;
+    let per_source = arguments.source_connections.as_deref();
+    if let Some(most) = read(ctx, Key::SourceConnections, per_source)? {
+        limits.connections_per_source = most;
+    }
+    if let Some(mib) = read::<u32>(ctx, Key::Memory, arguments.memory.as_deref())? {
+        plan_memory(u64::from(mib) << 20, &mut options, &mut limits);
+    }
+    let bound = read::<Span>(ctx, Key::StopBound, arguments.stop_bound.as_deref())?;
+    let bound = bound.map_or(STOP_BOUND, |bound| bound.to_duration());
+    limits.drain_patience = bound / 2;
+    let admin = arguments.admin_listen.as_deref();
+    let admin = match ctx.config.find(Key::AdminListen, admin) {
+        Some(setting) => Some(service::listen(&setting.value).await?.0),
+        None => None,
+    };
+    let mut service = Service::start(cell, options, limits, listener, admin).await?;
     tracing::info!(%address, "listening on {address}");
     tokio::select! {
         () = signals.come() => {}
         problem = service.ended() => return Err(problem),
     }
     tracing::info!("stopping: answering what is under way and handing runs back");
-    service.stop(STOP_BOUND).await?;
+    service.stop(bound).await?;
     tracing::info!("stopped");
     Ok(Answer::done(json!({"address": address.to_string()}), ""))
 }
@@ -179,6 +209,13 @@ pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOpt
         limits.hook_rate = NonZeroU32::new(rate);
     }
     Ok(limits)
+}
+
+/// Shares the memory out: a quarter for runs in hand, a quarter for bodies. The rest is for
+/// everything else.
+fn plan_memory(bytes: u64, options: &mut Options, limits: &mut ServerOptions) {
+    options.memory = Budget::quarter_of(bytes);
+    limits.body_budget = BodyBudget::quarter_of(bytes);
 }
 
 /// Ranges of addresses, divided by commas.

@@ -41,6 +41,10 @@ struct Serve {
     s3_endpoint: Option<String>,
     s3_region: Option<String>,
     hook_rate: Option<u32>,
+    admin_listen: Option<String>,
+    source_connections: Option<u32>,
+    memory: Option<u32>,
+    stop_bound: Option<String>,
     log_format: Option<String>,
 }
 
@@ -76,6 +80,10 @@ impl File {
             Key::S3Endpoint => self.serve.s3_endpoint.clone(),
             Key::S3Region => self.serve.s3_region.clone(),
             Key::HookRate => self.serve.hook_rate.map(|rate| rate.to_string()),
+            Key::AdminListen => self.serve.admin_listen.clone(),
+            Key::SourceConnections => self.serve.source_connections.map(|most| most.to_string()),
+            Key::Memory => self.serve.memory.map(|mib| mib.to_string()),
+            Key::StopBound => self.serve.stop_bound.clone(),
             Key::LogFormat => self.serve.log_format.clone(),
         }
     }

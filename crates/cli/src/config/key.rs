@@ -43,13 +43,21 @@ pub(crate) enum Key {
     S3Secret,
     /// How many deliveries a second each hook takes.
     HookRate,
+    /// Where health and metrics are served without a token.
+    AdminListen,
+    /// How many connections one address may have.
+    SourceConnections,
+    /// How much memory `serve` plans with, in MiB.
+    Memory,
+    /// How long a stop may take.
+    StopBound,
     /// Log lines for people or for programs.
     LogFormat,
 }
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -70,6 +78,10 @@ impl Key {
         Self::S3Access,
         Self::S3Secret,
         Self::HookRate,
+        Self::AdminListen,
+        Self::SourceConnections,
+        Self::Memory,
+        Self::StopBound,
         Self::LogFormat,
     ];
 
@@ -96,6 +108,10 @@ impl Key {
             Self::S3Access => "serve.s3_access_key",
             Self::S3Secret => "serve.s3_secret_key",
             Self::HookRate => "serve.hook_rate",
+            Self::AdminListen => "serve.admin_listen",
+            Self::SourceConnections => "serve.source_connections",
+            Self::Memory => "serve.memory",
+            Self::StopBound => "serve.stop_bound",
             Self::LogFormat => "serve.log_format",
         }
     }
@@ -123,6 +139,10 @@ impl Key {
             Self::S3Access => "SEMEL_S3_ACCESS_KEY",
             Self::S3Secret => "SEMEL_S3_SECRET_KEY",
             Self::HookRate => "SEMEL_HOOK_RATE",
+            Self::AdminListen => "SEMEL_ADMIN_LISTEN",
+            Self::SourceConnections => "SEMEL_SOURCE_CONNECTIONS",
+            Self::Memory => "SEMEL_MEMORY",
+            Self::StopBound => "SEMEL_STOP_BOUND",
             Self::LogFormat => "SEMEL_LOG_FORMAT",
         })
     }
@@ -150,6 +170,10 @@ impl Key {
             | Self::S3Access
             | Self::S3Secret
             | Self::HookRate
+            | Self::AdminListen
+            | Self::SourceConnections
+            | Self::Memory
+            | Self::StopBound
             | Self::LogFormat => None,
         }
     }
@@ -163,6 +187,8 @@ impl Key {
             Self::Capacity => Some("1024"),
             Self::SettleMargin => Some("60s"),
             Self::HookRate => Some("50"),
+            Self::SourceConnections => Some("2048"),
+            Self::StopBound => Some("30s"),
             Self::LogFormat => Some("json"),
             Self::Token
             | Self::Database
@@ -177,6 +203,8 @@ impl Key {
             | Self::S3Secret
             | Self::MasterKeys
             | Self::MasterKeysFile
+            | Self::AdminListen
+            | Self::Memory
             | Self::AllowPrivate => None,
         }
     }
@@ -202,6 +230,10 @@ impl Key {
             | Self::S3Endpoint
             | Self::S3Region
             | Self::HookRate
+            | Self::AdminListen
+            | Self::SourceConnections
+            | Self::Memory
+            | Self::StopBound
             | Self::LogFormat => value.to_owned(),
         }
     }
