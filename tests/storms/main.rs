@@ -22,6 +22,7 @@ mod overlap;
 mod people;
 mod races;
 mod servers;
+mod sharing;
 mod sleepers;
 mod three;
 mod ticks;
