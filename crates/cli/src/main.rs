@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod context;
 mod curl;
+mod hardening;
 mod inventory;
 mod logs;
 mod outcome;

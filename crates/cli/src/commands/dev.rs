@@ -18,6 +18,7 @@ use crate::access;
 use crate::answer::{Answer, Problem, chain};
 use crate::cluster::Cluster;
 use crate::context::Context;
+use crate::hardening::forbid_core_dumps;
 use crate::logs::{self, Format};
 use crate::output::{self, Progress, Reader};
 use crate::resources;
@@ -55,6 +56,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     // The pool complains when its PostgreSQL is stopped, which is what we do.
     logs::start(Format::Text, "warn,deadpool.postgres=error");
+    forbid_core_dumps();
     let folder = Folder::take(ctx.config.directory())?;
     let place = folder.path().to_owned();
     let progress = Progress::begin(ctx.reader, "starting PostgreSQL …");

@@ -18,6 +18,7 @@ use crate::answer::{Answer, Problem};
 use crate::code;
 use crate::config::Key;
 use crate::context::Context;
+use crate::hardening::forbid_core_dumps;
 use crate::logs::{self, Format};
 use crate::outcome::Outcome;
 use crate::resources;
@@ -137,6 +138,7 @@ impl Database {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let format = read(ctx, Key::LogFormat, arguments.log_format.as_deref())?;
     logs::start(format.unwrap_or(Format::Json), "info");
+    forbid_core_dumps();
     let secret = keys::secret(ctx, arguments.secret_key_file.as_deref())?;
     let masters = keys::masters(ctx, arguments.master_keys_file.as_deref(), &secret)?;
     let mut options = Options::new(secret);

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::hardening::forbid_core_dumps;
 use crate::remote;
 use crate::service::Signals;
 use report::Report;
@@ -63,6 +64,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    forbid_core_dumps();
     let client = remote::client(ctx)?;
     let mut signals = Signals::catch()?;
     let worker = Worker {
