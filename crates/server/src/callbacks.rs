@@ -3,15 +3,18 @@
 //! Only `POST` does anything. Mail scanners and link previews fetch every address they see, so
 //! `GET` shows a page that says what to do and changes nothing.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{Html, IntoResponse, Response};
 use semel_api::Code;
+use semel_engine::CallbackError;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::body::Payload;
+use crate::edge::Peer;
 use crate::query::Named;
 use crate::waits::{refuse, view_called};
 
@@ -29,18 +32,22 @@ const PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
 /// Resumes what waits. The answer to a repeat is the answer to the first.
 pub(crate) async fn receive(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     token: Named,
     payload: Payload,
 ) -> impl IntoResponse {
-    (DISCREET, call_back(&app, &token, &payload).await)
+    (DISCREET, call_back(&app, peer, &token, &payload).await)
 }
 
-async fn call_back(app: &App, token: &Named, payload: &Payload) -> Answered {
-    let called = app
-        .engine
-        .call_back(token.as_str(), &payload.0)
-        .await
-        .map_err(|error| refuse(error, Code::CallbackNotFound))?;
+async fn call_back(app: &App, peer: Peer, token: &Named, payload: &Payload) -> Answered {
+    let called = app.engine.call_back(token.as_str(), &payload.0).await;
+    let called = called.map_err(|error| match error {
+        // Whoever only guesses is told to stay away after a while.
+        CallbackError::Unknown => app.edge.refuse_unknown(peer, Code::CallbackNotFound),
+        error @ (CallbackError::NotJson(_) | CallbackError::Unavailable(_)) => {
+            refuse(error, Code::CallbackNotFound)
+        }
+    })?;
     let mut response = answer::ok(&view_called(&called))?;
     if called.replayed {
         answer::mark_replayed(&mut response);

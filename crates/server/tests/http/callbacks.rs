@@ -90,3 +90,24 @@ async fn an_address_that_leads_nowhere_tells_nothing() -> Result<()> {
     assert_eq!(guessed.header("referrer-policy"), Some("no-referrer"));
     Ok(())
 }
+
+#[tokio::test]
+async fn guessing_addresses_is_answered_with_patience_for_a_while_only() -> Result<()> {
+    let world = World::start().await?;
+    let (_, path) = ask(&world).await?;
+
+    let mut statuses = Vec::new();
+    for number in 0..15 {
+        let guess = world
+            .bare
+            .post(&format!("/callbacks/guess{number}"), "{}")
+            .await?;
+        statuses.push(guess.status.as_u16());
+    }
+    let genuine = world.bare.post(&path, "{}").await?;
+
+    assert_eq!(statuses[..10], [404; 10]);
+    assert_eq!(statuses[14], 429);
+    assert_eq!(genuine.status.as_u16(), 200, "what was made here is let in");
+    Ok(())
+}
