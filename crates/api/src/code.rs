@@ -117,6 +117,15 @@ codes! {
     /// The link alone is not enough.
     ApprovalNeedsLogin "approval-needs-login" 403 "The link alone is not enough"
         "Decide with a token of your own: `semel approval approve` or `semel approval reject`.";
+    /// A reason that cannot be recorded.
+    ReasonInvalid "reason-invalid" 422 "The reason cannot be recorded"
+        "Give a reason of 1 to 2,000 characters without a zero byte; nothing was done.";
+    /// Later steps read what was not said.
+    ResultNeeded "result-needed" 422 "Later steps read what the effect gave"
+        "Give `--result` or `--external-id` as the detail says; `--result null` says that it gave nothing.";
+    /// What the effect gave cannot be corrected.
+    NotAmendable "not-amendable" 409 "What the effect gave cannot be corrected"
+        "Only what a person said can be corrected, while its run has stopped and no later step has used it.";
     /// Nobody holds the key.
     KeyNotFound "key-not-found" 404 "The key is not held"
         "Nothing has to be dropped: the next delivery of this key makes a new run.";

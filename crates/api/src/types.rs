@@ -25,7 +25,10 @@ pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
-pub use effect::{Duplicate, Effect, EffectFilter, Late, Settle, Settled, Source, Verdict};
+pub use effect::{
+    Act, Amend, Amended, Duplicate, Effect, EffectFilter, Late, Sent, Settle, Settled, Source,
+    Verdict,
+};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use part::{Part, PartFilter, PartState, Progress};
 pub use problem::{Diagnostic, Problem};

@@ -85,13 +85,24 @@ impl Answer {
         self
     }
 
-    /// Names a command that makes sense now. All that we name are safe to repeat.
+    /// Names a command that makes sense now. All that we name are safe to repeat, and none is a
+    /// decision: a program that follows them must not decide what only a person can know.
     pub(crate) fn next(mut self, command: impl Into<String>) -> Self {
+        let command = command.into();
+        if is_decision(&command) {
+            return self.decision("to decide so", command);
+        }
         self.next.push(Next {
-            command: command.into(),
+            command,
             safe_to_repeat: true,
         });
         self
+    }
+
+    /// Tells people the line that records a decision of theirs. Programs do not get it.
+    pub(crate) fn decision(self, about: &str, command: impl Into<String>) -> Self {
+        let command = command.into();
+        self.note(format!("{about}: {command}"))
     }
 
     /// The same answer with another outcome.
@@ -122,6 +133,26 @@ impl Answer {
         };
         serde_json::to_string(&envelope).unwrap_or_default()
     }
+}
+
+/// What begins the commands by which a person decides something.
+const DECISIONS: &[&str] = &[
+    "semel approval approve",
+    "semel approval reject",
+    "semel doubt settle",
+    "semel effect amend",
+    "semel key drop",
+    "semel run cancel",
+    "semel run resume",
+    "semel schedule fire",
+    "semel schedule pause",
+    "semel schedule resume",
+    "semel wait complete",
+];
+
+/// Whether a command is a decision.
+fn is_decision(command: &str) -> bool {
+    DECISIONS.iter().any(|begin| command.starts_with(begin))
 }
 
 impl Problem {
@@ -199,6 +230,19 @@ mod tests {
             "next": [{"command": "semel run show run_1", "safe_to_repeat": true}],
         });
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn what_comes_next_is_never_a_decision() {
+        for decision in DECISIONS {
+            let answer = Answer::done(Value::Null, "").next(format!("{decision} eff_1 --happened"));
+
+            assert!(answer.next.is_empty(), "{decision}");
+            assert!(
+                answer.notes[0].contains(decision),
+                "people are told the line"
+            );
+        }
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! and opens exactly one approval. A decision names the digest of what its maker saw; the first one
 //! stands, and everybody who comes later is told the same.
 
+use std::fmt;
+use std::str::FromStr;
+
 use semel_flow::Flow;
 use semel_model::approval::{Asked, Decision, Digest, State, Told};
 use semel_model::event::Event;
@@ -14,6 +17,7 @@ use semel_store::ReadError;
 use semel_store::approvals::{self, ApprovalView, Click, Reply};
 use semel_store::outbox::Emitted;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::engine::{Engine, Inner};
 use crate::fold::{Current, RunState};
@@ -22,11 +26,45 @@ use crate::waits::{Domain, make_token, read_token};
 /// The most characters of what somebody says about a decision.
 const COMMENT_CHARS_MAX: usize = 2_000;
 
+/// The name that somebody with a link gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedName(String);
+
+/// The most characters of a claimed name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The text is no name that can be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {NAME_CHARS_MAX} characters, and no control characters")]
+pub struct ClaimedNameError;
+
+impl FromStr for ClaimedName {
+    type Err = ClaimedNameError;
+
+    fn from_str(text: &str) -> Result<Self, ClaimedNameError> {
+        let name = text.trim();
+        let fits = !name.is_empty() && name.chars().nth(NAME_CHARS_MAX).is_none();
+        match fits && !name.chars().any(char::is_control) {
+            true => Ok(Self(name.to_owned())),
+            false => Err(ClaimedNameError),
+        }
+    }
+}
+
+impl fmt::Display for ClaimedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Who decides.
 #[derive(Clone, Debug)]
 pub enum Approver {
     /// Whoever has the link.
-    Link,
+    Link {
+        /// The name that they give. Nobody verifies it.
+        name: ClaimedName,
+    },
     /// The owner of a token.
     Token {
         /// What the token is called.
@@ -37,24 +75,25 @@ pub enum Approver {
 }
 
 impl Approver {
-    /// The name under which a decision is kept.
-    fn name(&self) -> &str {
+    /// The name under which a decision is kept. One that was only claimed says so.
+    fn name(&self) -> String {
         match self {
-            Self::Link => "link",
-            Self::Token { name, .. } => name,
+            Self::Link { name } => format!("{name} (by link, unverified)"),
+            Self::Token { name, .. } => name.clone(),
         }
     }
 
     fn actor(&self) -> String {
         match self {
-            Self::Link => "link".to_owned(),
+            Self::Link { name } => format!("link:{name} (unverified)"),
             Self::Token { name, .. } => format!("token:{name}"),
         }
     }
 
     fn is_among(&self, people: &[String]) -> bool {
         match self {
-            Self::Link => true,
+            // A claimed name proves nothing, so it cannot be held against anybody either.
+            Self::Link { .. } => true,
             Self::Token { name, groups } => {
                 people.contains(name) || groups.iter().any(|group| people.contains(group))
             }
@@ -132,12 +171,19 @@ impl Engine {
         let read = read_token(&self.inner.options.secret, Domain::Approval, token);
         // What opens nothing takes as long as what is over.
         let nobody = WaitId::from_uuid(uuid::Uuid::nil());
-        let (run, wait) = match read.as_deref() {
-            Some([run, wait]) => (Some(RunId::from_uuid(*run)), WaitId::from_uuid(*wait)),
-            _ => (None, nobody),
+        let (run, wait, round) = match read.as_deref() {
+            Some([run, wait]) => (Some(RunId::from_uuid(*run)), WaitId::from_uuid(*wait), 0),
+            Some([run, wait, round]) => {
+                let (run, wait) = (RunId::from_uuid(*run), WaitId::from_uuid(*wait));
+                (Some(run), wait, round.as_u128())
+            }
+            _ => (None, nobody, 0),
         };
         let found = approvals::find_by_link(&self.inner.cell, wait).await?;
-        Ok(found.filter(|view| Some(view.run) == run && is_live(view)))
+        let opens = |view: &ApprovalView| {
+            Some(view.run) == run && u128::try_from(view.round) == Ok(round) && is_live(view)
+        };
+        Ok(found.filter(opens))
     }
 
     /// Decides an approval.
@@ -154,7 +200,8 @@ impl Engine {
             run: view.run,
             digest: verdict.digest,
             approved,
-            by: by.name().to_owned(),
+            round: view.round,
+            by: by.name(),
             comment: verdict.comment.as_deref().and_then(bounded),
             actor: by.actor(),
         };
@@ -195,13 +242,13 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
         return Err(DecideError::Unknown);
     }
     match by {
-        Approver::Link if view.login => return Err(DecideError::NeedsLogin),
+        Approver::Link { .. } if view.login => return Err(DecideError::NeedsLogin),
         Approver::Token { name, .. } if view.not_by.as_deref() == Some(name) => {
             return Err(DecideError::Denied(
                 "whoever started the run may not decide about it",
             ));
         }
-        Approver::Link | Approver::Token { .. } => {}
+        Approver::Link { .. } | Approver::Token { .. } => {}
     }
     if by.is_among(&view.people) || (view.escalated && by.is_among(&view.escalate)) {
         return Ok(());
@@ -212,10 +259,13 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
     }))
 }
 
-/// The page that an approval of a run is decided on.
-pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
+/// The page that an approval of a run is decided on. Each round of asking has its own.
+pub(crate) fn address(inner: &Inner, run: RunId, step: &str, round: u32) -> String {
     let wait = WaitId::derive(run, step);
-    let named = [*run.as_uuid(), *wait.as_uuid()];
+    let mut named = vec![*run.as_uuid(), *wait.as_uuid()];
+    if round > 0 {
+        named.push(Uuid::from_u128(u128::from(round)));
+    }
     let token = make_token(&inner.options.secret, Domain::Approval, &named);
     let base = inner.options.public_url.trim_end_matches('/');
     format!("{base}/approvals/{token}")
@@ -223,8 +273,8 @@ pub(crate) fn address(inner: &Inner, run: RunId, step: &str) -> String {
 
 /// What is told when people are asked, told again, or have decided.
 pub(crate) fn announcement(
+    inner: &Inner,
     flow: &Flow,
-    links: &Value,
     state: &RunState,
     event: &Event,
 ) -> Option<Emitted> {
@@ -235,7 +285,9 @@ pub(crate) fn announcement(
         data,
     } = news(state, event)?;
     let event = format!("semel.approval.{name}");
-    let effect = EffectId::derive(state.run, step, &format!("{event}.{item}"), 0);
+    // By now the step has asked at least once; each round is told of anew.
+    let round = state.rounds.get(step).map_or(0, |rounds| rounds - 1);
+    let effect = EffectId::derive(state.run, step, &format!("{event}.{item}"), round);
     let mut about = json!({
         "approval": WaitId::derive(state.run, step),
         "run": state.run,
@@ -243,7 +295,7 @@ pub(crate) fn announcement(
         "step": step,
     });
     if name != "decided" {
-        about["link"] = links[step]["url"].clone();
+        about["link"] = address(inner, state.run, step, round).into();
     }
     let data = merged(about, data);
     Some(Emitted {

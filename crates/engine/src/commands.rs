@@ -3,7 +3,7 @@
 use semel_flow::{Checked, Severity};
 use semel_model::{FlowName, Key, NamespaceName, RunId};
 use semel_steps::fault;
-use semel_store::audit::{self, Act};
+use semel_store::audit::{Act, ReasonError};
 use semel_store::{ReadError, claims, flows, queue, runs};
 
 use crate::engine::Engine;
@@ -74,6 +74,9 @@ pub enum CancelError {
     /// It has ended already.
     #[error("the run has ended")]
     Ended,
+    /// Why it shall end cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
     /// The database did not answer in time.
     #[error("the wish could not be written down: {0}")]
     Unavailable(String),
@@ -85,6 +88,7 @@ impl CancelError {
         match self {
             Self::Unknown => "run-not-found",
             Self::Ended => "run-ended",
+            Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -108,6 +112,9 @@ pub enum DropError {
         /// The run.
         run: RunId,
     },
+    /// Why it shall be dropped cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
     /// The database did not answer in time.
     #[error("the key could not be dropped: {0}")]
     Unavailable(String),
@@ -119,6 +126,7 @@ impl DropError {
         match self {
             Self::Unknown => "key-not-found",
             Self::RunNotEnded { .. } => "run-not-ended",
+            Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -159,19 +167,10 @@ impl Engine {
             return Err(FlowError::Invalid(Box::new(checked)));
         };
         let digest = sound.digest().to_string();
-        let number = flows::publish(cell, namespace_id, flow, &digest, &source)
+        let act = Act::new(namespace_id, actor, "flow.publish", flow.as_str());
+        let (number, first) = flows::publish(cell, namespace_id, flow, &digest, &source, &act)
             .await?
             .ok_or(FlowError::UnknownFlow)?;
-        let first = view.latest.is_none_or(|latest| number > latest);
-        if first {
-            self.note(
-                namespace_id,
-                actor,
-                "flow.publish",
-                &format!("{flow} r{number}"),
-            )
-            .await?;
-        }
         Ok(Published {
             number,
             digest,
@@ -194,16 +193,11 @@ impl Engine {
             return Err(FlowError::UnknownRelease);
         };
         self.assert_hook_free(namespace_id, flow, &release.source)?;
-        if !flows::promote(cell, namespace_id, flow, number).await? {
+        let subject = format!("{flow} r{number}");
+        let act = Act::new(namespace_id, actor, "flow.promote", &subject);
+        if !flows::promote(cell, namespace_id, flow, number, &act).await? {
             return Err(FlowError::UnknownRelease);
         }
-        self.note(
-            namespace_id,
-            actor,
-            "flow.promote",
-            &format!("{flow} r{number}"),
-        )
-        .await?;
         self.inner.catalogue.refresh().await?;
         self.inner.scheduled.notify_one();
         Ok(())
@@ -236,18 +230,12 @@ impl Engine {
         actor: &str,
     ) -> Result<(), CancelError> {
         let cell = &self.inner.cell;
-        if !queue::ask_cancel(cell, namespace_id, run).await? {
+        let act = Act::new(namespace_id, actor, "run.cancel", &run.to_string());
+        let act = act.about(run).because(reason)?;
+        if !queue::ask_cancel_by(cell, namespace_id, run, &act).await? {
             let known = runs::find(cell, namespace_id, run).await?;
             return Err(known.map_or(CancelError::Unknown, |_| CancelError::Ended));
         }
-        let act = Act {
-            namespace_id,
-            actor,
-            action: "run.cancel",
-            subject: &run.to_string(),
-            reason: Some(reason),
-        };
-        audit::append(cell, &act).await?;
         self.inner.wake.notify_one();
         Ok(())
     }
@@ -263,6 +251,8 @@ impl Engine {
         actor: &str,
     ) -> Result<RunId, DropError> {
         let cell = &self.inner.cell;
+        let act = Act::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
+        let act = act.because(reason)?;
         let held = claims::find_by_key(cell, namespace, flow, key).await?;
         let view = held.ok_or(DropError::Unknown)?;
         let run = runs::find(cell, namespace_id, view.run).await?;
@@ -270,15 +260,7 @@ impl Engine {
             return Err(DropError::RunNotEnded { run: view.run });
         }
         fault::point("drop.judged", &key.text()).await;
-        let act = Act {
-            namespace_id,
-            actor,
-            action: "key.drop",
-            subject: &format!("{flow} {key}"),
-            reason: Some(reason),
-        };
-        audit::append(cell, &act).await?;
-        if claims::drop_claim(cell, view.id, view.run).await? {
+        if claims::drop_claim(cell, view.id, view.run, &act.about(view.run)).await? {
             return Ok(view.run);
         }
         // Somebody was faster: the run was resumed, or the key is free or another run's.
@@ -286,22 +268,5 @@ impl Engine {
             Some(held) => Err(DropError::RunNotEnded { run: held.run }),
             None => Err(DropError::Unknown),
         }
-    }
-
-    async fn note(
-        &self,
-        namespace_id: i32,
-        actor: &str,
-        action: &str,
-        subject: &str,
-    ) -> Result<(), ReadError> {
-        let act = Act {
-            namespace_id,
-            actor,
-            action,
-            subject,
-            reason: None,
-        };
-        audit::append(&self.inner.cell, &act).await
     }
 }

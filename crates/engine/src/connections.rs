@@ -1,4 +1,5 @@
-//! Connections and secrets, as people keep them. Every change is written down with who made it.
+//! Connections and secrets, as people keep them. Every change commits together with the record of
+//! who made it.
 
 mod keep;
 
@@ -6,7 +7,7 @@ pub use keep::Kept;
 
 use semel_model::connection::Target;
 use semel_model::{Connection, SecretText, Span};
-use semel_store::audit::{self, Act};
+use semel_store::audit::Act;
 use semel_store::connections::{self, ConnectionRow};
 use semel_store::{ReadError, flows, subscriptions};
 use url::Url;
@@ -66,6 +67,18 @@ pub struct By<'a> {
     pub actor: &'a str,
 }
 
+impl By<'_> {
+    /// The token's own name.
+    pub(crate) fn name(&self) -> &str {
+        self.actor.strip_prefix("token:").unwrap_or(self.actor)
+    }
+
+    /// What they do, ready to be recorded.
+    pub(crate) fn act(&self, action: &'static str, subject: &str) -> Act {
+        Act::new(self.namespace_id, self.actor, action, subject)
+    }
+}
+
 impl Engine {
     /// Keeps a connection, in place of an earlier one of that name; says its version.
     ///
@@ -79,8 +92,9 @@ impl Engine {
         connection: &Connection,
     ) -> Result<i64, ConnectionError> {
         validate(connection).map_err(ConnectionError::Invalid)?;
-        let version = connections::put(self.cell(), by.namespace_id, name, connection).await?;
-        self.write_down(by, "connection.put", name).await?;
+        let act = by.act("connection.put", name);
+        let version =
+            connections::put(self.cell(), by.namespace_id, name, connection, &act).await?;
         self.inner.vault.refresh().await?;
         Ok(version)
     }
@@ -102,10 +116,10 @@ impl Engine {
         if let Some(subscription) = subscriptions::find_over(cell, namespace_id, name).await? {
             return Err(ConnectionError::Subscribed { subscription });
         }
-        if !connections::delete(self.cell(), by.namespace_id, name).await? {
+        let act = by.act("connection.delete", name);
+        if !connections::delete(self.cell(), by.namespace_id, name, &act).await? {
             return Err(ConnectionError::Unknown);
         }
-        self.write_down(by, "connection.delete", name).await?;
         self.inner.vault.refresh().await?;
         Ok(())
     }
@@ -136,9 +150,8 @@ impl Engine {
         overlap: Span,
     ) -> Result<i32, VaultError> {
         let vault = &self.inner.vault;
-        let version = vault.set(by.namespace_id, name, text, overlap).await?;
-        self.write_down(by, "secret.set", name).await?;
-        Ok(version)
+        let act = by.act("secret.set", name);
+        vault.set(by.namespace_id, name, text, overlap, &act).await
     }
 
     /// Removes a secret; false when there is none.
@@ -147,11 +160,8 @@ impl Engine {
     ///
     /// Where the database does not answer.
     pub async fn delete_secret(&self, by: By<'_>, name: &str) -> Result<bool, ReadError> {
-        let deleted = self.inner.vault.delete(by.namespace_id, name).await?;
-        if deleted {
-            self.write_down(by, "secret.delete", name).await?;
-        }
-        Ok(deleted)
+        let act = by.act("secret.delete", name);
+        self.inner.vault.delete(by.namespace_id, name, &act).await
     }
 
     /// The secrets of a namespace, without what is in them.
@@ -169,25 +179,8 @@ impl Engine {
     ///
     /// Where a former master key is needed that this server was not given.
     pub async fn rotate_secrets(&self, by: By<'_>) -> Result<usize, VaultError> {
-        let count = self.inner.vault.rotate(by.namespace_id).await?;
-        self.write_down(by, "secret.rotate", "*").await?;
-        Ok(count)
-    }
-
-    pub(crate) async fn write_down(
-        &self,
-        by: By<'_>,
-        action: &str,
-        subject: &str,
-    ) -> Result<(), ReadError> {
-        let act = Act {
-            namespace_id: by.namespace_id,
-            actor: by.actor,
-            action,
-            subject,
-            reason: None,
-        };
-        audit::append(self.cell(), &act).await
+        let act = by.act("secret.rotate", "*");
+        self.inner.vault.rotate(by.namespace_id, &act).await
     }
 }
 

@@ -3,15 +3,22 @@
 //! A person may say that an effect happened, at any time: that sends nothing. A person may say that
 //! it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
 
-use semel_model::effect::{Entry, State, Witness};
+mod amend;
+mod said;
+
+pub use amend::Amendment;
+use said::said;
+
+use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::{EffectId, Fault, Span};
-use semel_store::audit::{self, Act};
+use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
 use serde_json::Value;
 
+use crate::connections::By;
 use crate::engine::Engine;
 use crate::fold::Current;
 use crate::lease::TakeError;
@@ -25,8 +32,10 @@ pub enum Settlement {
     Happened {
         /// The destination's identity for what was made.
         external_id: Option<String>,
-        /// The step's result.
+        /// The step's result. Needed where something later reads it; null where the person says so.
         result: Option<Value>,
+        /// Why, as it stands on the record.
+        reason: String,
     },
     /// It did not happen, and shall be performed.
     DidNotHappen {
@@ -58,6 +67,15 @@ pub enum SettleError {
         /// How long until it may be said.
         retry_in: Span,
     },
+    /// Something later reads what the person did not say.
+    #[error("{0}")]
+    ResultNeeded(String),
+    /// What the effect gave cannot be corrected.
+    #[error("{0}")]
+    NotAmendable(String),
+    /// Why cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
@@ -73,6 +91,9 @@ impl SettleError {
             Self::Unknown => "effect-not-found",
             Self::NotInDoubt { .. } => "not-in-doubt",
             Self::TooSoon { .. } => "settle-too-soon",
+            Self::ResultNeeded(_) => "result-needed",
+            Self::NotAmendable(_) => "not-amendable",
+            Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
             Self::Unavailable(_) => "database-unavailable",
         }
@@ -85,6 +106,19 @@ impl From<TakeError> for SettleError {
             TakeError::Busy => Self::Busy,
             TakeError::Unavailable(reason) => Self::Unavailable(reason),
         }
+    }
+}
+
+impl Settlement {
+    /// The act, ready to be recorded.
+    fn act(&self, by: By<'_>, view: &EffectView) -> Result<Act, ReasonError> {
+        let (action, reason) = match self {
+            Self::Happened { reason, .. } => ("doubt.settle happened", reason),
+            Self::DidNotHappen { reason } => ("doubt.settle did-not-happen", reason),
+            Self::Fail { reason } => ("doubt.settle fail", reason),
+        };
+        let act = by.act(action, &view.id.to_string());
+        act.about(view.run).because(reason)
     }
 }
 
@@ -107,6 +141,11 @@ impl Engine {
         if view.state != State::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
         }
+        let by = By {
+            namespace_id,
+            actor,
+        };
+        let act = settlement.act(by, &view)?;
         let mut turn = self.take(view.run).await?;
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
@@ -116,8 +155,7 @@ impl Engine {
                 return Err(error);
             }
         };
-        self.audit(namespace_id, effect, &settlement, actor).await?;
-        turn.observe(event);
+        turn.observe_act(event, act);
         turn.commit(Lease::Keep).await.map_err(|stop| match stop {
             Stop::Fenced => SettleError::Busy,
             Stop::Unsure(reason) | Stop::Refused(reason) => SettleError::Unavailable(reason),
@@ -149,13 +187,8 @@ impl Engine {
             Settlement::Happened {
                 external_id,
                 result,
-            } => Event::Done {
-                step,
-                by: Witness::Person,
-                external_id: external_id.clone(),
-                status: None,
-                result: result.clone().unwrap_or_default(),
-            },
+                ..
+            } => said(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
             Settlement::DidNotHappen { reason } => {
                 self.landing_over(turn, view, &standing.call)?;
                 Event::Licensed {
@@ -193,32 +226,6 @@ impl Engine {
             left if left.as_millis() > 0 => Err(SettleError::TooSoon { retry_in: left }),
             _ => Ok(()),
         }
-    }
-
-    async fn audit(
-        &self,
-        namespace_id: i32,
-        effect: EffectId,
-        settlement: &Settlement,
-        actor: &str,
-    ) -> Result<(), SettleError> {
-        let (action, reason) = match settlement {
-            Settlement::Happened { .. } => ("doubt.settle happened", None),
-            Settlement::DidNotHappen { reason } => {
-                ("doubt.settle did-not-happen", Some(reason.as_str()))
-            }
-            Settlement::Fail { reason } => ("doubt.settle fail", Some(reason.as_str())),
-        };
-        let act = Act {
-            namespace_id,
-            actor,
-            action,
-            subject: &effect.to_string(),
-            reason,
-        };
-        audit::append(&self.inner.cell, &act)
-            .await
-            .map_err(|error| SettleError::Unavailable(error.to_string()))
     }
 }
 

@@ -5,11 +5,15 @@
 
 mod effect;
 mod part;
+mod reading;
 mod resume;
 
 pub use effect::Standing;
 pub use part::{Around, Fan, Part};
+pub use reading::Reading;
 use resume::goes_on;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use semel_flow::{Action, Flow, Step};
@@ -20,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 mod approving;
 
-pub use approving::Approving;
+pub use approving::{Approving, REJECTED};
 
 /// What is true of a run.
 #[derive(Clone, Debug)]
@@ -49,6 +53,12 @@ pub struct RunState {
     pub current: Current,
     /// Whether the run goes on after it had ended.
     pub reopened: bool,
+    /// How many times each step has asked people.
+    pub rounds: BTreeMap<String, u32>,
+    /// Whether a person's rejection is what the run stands at.
+    pub rejected: bool,
+    /// Whether whoever let the run go on last wants people to be asked again.
+    pub asks_again: bool,
     /// The gates that let the run in.
     pub admitted: Vec<gate::Kind>,
     /// What the journal last said of a gate that the run waits at.
@@ -89,19 +99,6 @@ pub enum Current {
     Broken(Fault),
 }
 
-/// A read that did not succeed yet.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    /// How many attempts were made.
-    pub attempts: u32,
-    /// When the first one was made.
-    pub since: Timestamp,
-    /// When it is tried again; never, when absent.
-    pub retry_at: Option<Timestamp>,
-    /// Why it did not succeed.
-    pub fault: Fault,
-}
-
 /// Events that do not follow on each other: the journal is not one that Semel wrote.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal cannot be followed at row {seq}: {reason}")]
@@ -128,6 +125,9 @@ impl RunState {
             cursor: Some(0),
             current: Current::Fresh,
             reopened: false,
+            rounds: BTreeMap::new(),
+            rejected: false,
+            asks_again: false,
             admitted: Vec::new(),
             held: None,
             done: Vec::new(),
@@ -285,8 +285,12 @@ impl RunState {
                 }
             },
             Event::ApprovalOpened {
-                wait, until, asked, ..
+                step,
+                wait,
+                until,
+                asked,
             } => {
+                self.rounds.insert(step.clone(), asked.round + 1);
                 self.current = Current::Approving(Box::new(Approving::of(*wait, *until, asked)));
             }
             Event::ApprovalTold { what, .. } => {
@@ -294,16 +298,22 @@ impl RunState {
                     approving.told(*what);
                 }
             }
-            Event::ApprovalDecided { step, decision } => match approving::decided(decision) {
-                Ok(result) => self.finish_step(flow, step, result, None, None),
-                Err(fault) => self.current = Current::Broken(fault),
-            },
-            Event::ApprovalElapsed { step, policy } => match approving::elapsed(*policy) {
-                Ok(result) => self.finish_step(flow, step, result, None, None),
-                Err(fault) => self.current = Current::Broken(fault),
-            },
+            Event::ApprovalDecided { step, decision } => {
+                let end = approving::decided(decision, self.on_reject());
+                self.rejected = end.is_err();
+                self.approval_ended(flow, step, end);
+            }
+            Event::ApprovalElapsed { step, policy } => {
+                let end = approving::elapsed(*policy, self.on_reject());
+                self.approval_ended(flow, step, end);
+            }
             Event::Parked { .. } => self.parked = true,
-            Event::Resumed { .. } => self.resumed(at),
+            Event::Resumed { asks_again, .. } => self.resumed(*asks_again, at),
+            Event::Amended {
+                step,
+                external_id,
+                result,
+            } => self.amended(step, external_id.as_deref(), result),
             Event::Ended { .. } => self.ended = true,
         }
     }
@@ -360,24 +370,5 @@ impl RunState {
         }
         self.gave.push(step.to_owned());
         self.next_step(flow);
-    }
-
-    fn read_failed(&mut self, fault: &Fault, retry_at: Option<Timestamp>, at: Timestamp) {
-        let (attempts, since) = match &self.current {
-            Current::Reading(reading) => (reading.attempts, reading.since),
-            Current::Fresh
-            | Current::Effect(_)
-            | Current::Waiting { .. }
-            | Current::Fan(_)
-            | Current::Approving(_)
-            | Current::Broken(_) => (0, at),
-        };
-        let fault = fault.clone();
-        self.current = Current::Reading(Reading {
-            attempts: attempts + u32::from(!fault.is_held_back()),
-            since,
-            retry_at,
-            fault,
-        });
     }
 }

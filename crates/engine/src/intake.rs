@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_flow::Scope;
-use semel_model::event::Caller;
+use semel_model::event::{Caller, Event};
 use semel_model::run::State;
 use semel_model::{
     ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, NamespaceName, RunId,
@@ -18,6 +18,7 @@ use semel_model::{
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};
 use semel_store::refusals;
+use semel_store::runs::Reopening;
 use serde_json::Value;
 
 use crate::catalogue::Release;
@@ -25,6 +26,7 @@ use crate::engine::{Engine, Inner};
 use crate::finish::Finish;
 use crate::lease;
 use crate::memory;
+use crate::resume::is_rejection;
 use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
 
 mod authentic;
@@ -300,13 +302,24 @@ impl Engine {
                 let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
                 inner.tally.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
-                if inbound.resumes && met.state == State::Failed {
-                    let resumed = self
-                        .reopen(met.run, "its delivery came again", flow.keep)
-                        .await;
-                    resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
-                    accepted.state = State::Active;
-                    (accepted.result, accepted.fault) = (None, None);
+                // What people rejected is not asked again because a sender repeats itself.
+                if inbound.resumes
+                    && met.state == State::Failed
+                    && !is_rejection(met.fault.as_deref())
+                {
+                    let resumed = [Event::Resumed {
+                        reason: "its delivery came again".to_owned(),
+                        by: None,
+                        asks_again: false,
+                    }];
+                    let reopening = self.reopen(met.run, &resumed, None, flow.keep).await;
+                    let reopening =
+                        reopening.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+                    // A run whose history is gone, or whose key is another's, stays as it ended.
+                    if matches!(reopening, Reopening::Reopened | Reopening::NotFailed) {
+                        accepted.state = State::Active;
+                        (accepted.result, accepted.fault) = (None, None);
+                    }
                 }
                 Ok(Intake::Accepted(accepted))
             }

@@ -1,17 +1,19 @@
 //! Resuming: a run that failed or gave up goes on, behind its ledger.
 //!
 //! What is done stays done and is not done again; what is known not to have happened is tried
-//! again under the same key. A doubt is not resumed but settled.
+//! again under the same key. A doubt is not resumed but settled. A rejection stands, unless whoever
+//! resumes says that people are to be asked again.
 
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{RunId, Span};
+use semel_model::{Fault, RunId, Span};
 use semel_store::ReadError;
-use semel_store::audit::{self, Act};
+use semel_store::audit::{Act, ReasonError};
 use semel_store::journal::Lease;
-use semel_store::runs;
+use semel_store::runs::{self, Reopening};
 
 use crate::engine::Engine;
+use crate::fold::REJECTED;
 use crate::lease::TakeError;
 use crate::turn::Stop;
 
@@ -29,6 +31,9 @@ pub enum ResumeError {
         /// What to do instead.
         hint: String,
     },
+    /// Why it shall go on cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
@@ -43,6 +48,7 @@ impl ResumeError {
         match self {
             Self::Unknown => "run-not-found",
             Self::Unfit { .. } => "not-resumable",
+            Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
             Self::Unavailable(_) => "database-unavailable",
         }
@@ -64,65 +70,92 @@ impl From<ReadError> for ResumeError {
     }
 }
 
+/// How a run is let go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Why, in the person's words.
+    pub reason: &'a str,
+    /// Whether people who rejected are asked again.
+    pub ask_again: bool,
+}
+
+impl<'a> From<&'a str> for Wish<'a> {
+    /// A wish that leaves rejections as they are.
+    fn from(reason: &'a str) -> Self {
+        Self {
+            reason,
+            ask_again: false,
+        }
+    }
+}
+
 impl Engine {
     /// Lets a run go on in a person's name. When this returns, the decision is committed.
-    pub async fn resume(
+    pub async fn resume<'a>(
         &self,
         namespace_id: i32,
         run: RunId,
-        reason: &str,
+        wish: impl Into<Wish<'a>>,
         actor: &str,
     ) -> Result<(), ResumeError> {
-        let cell = &self.inner.cell;
-        let view = runs::find(cell, namespace_id, run).await?;
+        let wish = wish.into();
+        let act = Act::new(namespace_id, actor, "run.resume", &run.to_string());
+        let act = act.about(run).because(wish.reason)?;
+        let view = runs::find(&self.inner.cell, namespace_id, run).await?;
         let view = view.ok_or(ResumeError::Unknown)?;
         let unfit = |hint: &str| ResumeError::Unfit {
             state: view.state,
             hint: hint.to_owned(),
         };
+        let resumed = Event::Resumed {
+            reason: wish.reason.trim().to_owned(),
+            by: Some(actor.to_owned()),
+            asks_again: wish.ask_again,
+        };
         match (view.state, view.parent) {
-            (State::Failed, Some(parent)) => {
-                return Err(unfit(&format!(
-                    "resume the run that it is a part of, {parent}"
-                )));
+            (State::Failed, Some(parent)) => Err(unfit(&format!(
+                "resume the run that it is a part of, {parent}"
+            ))),
+            (State::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
+                Err(unfit(&format!(
+                    "an approval was rejected, and the rejection stands; to ask again: \
+                     semel run resume {run} --ask-again --reason '…'"
+                )))
             }
             (State::Failed, None) => {
                 let keep = self.keep_of(namespace_id, run).await?;
-                let reopened = self.reopen(run, reason, keep).await?;
-                if !reopened && self.has_failed(run).await? {
-                    return Err(unfit("another run answers for its key now"));
+                match self.reopen(run, &[resumed], Some(&act), keep).await? {
+                    Reopening::Reopened => Ok(()),
+                    Reopening::NotFailed => Err(ResumeError::Busy),
+                    Reopening::KeyTaken => Err(unfit("another run answers for its key now")),
+                    Reopening::HistoryGone => Err(unfit(
+                        "its history is no longer kept, so that nobody can tell what it did; \
+                         start another one",
+                    )),
                 }
             }
-            (State::NeedsReview | State::Quarantined, _) => self.unpark(run, reason).await?,
-            (State::InDoubt, _) => return Err(unfit("settle the doubt first, semel doubt list")),
-            (State::Active, _) => return Err(unfit("it goes on by itself")),
-            (State::Succeeded, _) => return Err(unfit("there is nothing left to do")),
-            (State::Cancelled, _) => return Err(unfit("a person ended it; start another one")),
+            (State::NeedsReview | State::Quarantined, _) => self.unpark(run, resumed, act).await,
+            (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
+            (State::Active, _) => Err(unfit("it goes on by itself")),
+            (State::Succeeded, _) => Err(unfit("there is nothing left to do")),
+            (State::Cancelled, _) => Err(unfit("a person ended it; start another one")),
         }
-        let act = Act {
-            namespace_id,
-            actor,
-            action: "run.resume",
-            subject: &run.to_string(),
-            reason: Some(reason),
-        };
-        audit::append(cell, &act).await?;
-        Ok(())
     }
 
-    /// Lets a run go on that failed. False where it did not, goes on already, or another run has
+    /// Lets a run go on that failed; nothing where it did not, goes on already, or another run has
     /// its key.
     pub(crate) async fn reopen(
         &self,
         run: RunId,
-        reason: &str,
+        events: &[Event],
+        act: Option<&Act>,
         keep: Span,
-    ) -> Result<bool, ReadError> {
-        let reopened = runs::reopen(&self.inner.cell, run, reason, keep).await?;
-        if reopened {
+    ) -> Result<Reopening, ReadError> {
+        let reopening = runs::reopen(&self.inner.cell, run, events, act, keep).await?;
+        if reopening == Reopening::Reopened {
             self.inner.wake.notify_one();
         }
-        Ok(reopened)
+        Ok(reopening)
     }
 
     /// How long the key of a run is kept, by the release that the run is on.
@@ -135,17 +168,10 @@ impl Engine {
         Ok(release.flow.keep)
     }
 
-    async fn has_failed(&self, run: RunId) -> Result<bool, ResumeError> {
-        let standing = runs::list_standings(&self.inner.cell, &[run]).await?.pop();
-        Ok(standing.is_some_and(|standing| standing.state == State::Failed))
-    }
-
-    async fn unpark(&self, run: RunId, reason: &str) -> Result<(), ResumeError> {
+    async fn unpark(&self, run: RunId, resumed: Event, act: Act) -> Result<(), ResumeError> {
         let mut turn = self.take(run).await?;
         turn.forgive();
-        turn.observe(Event::Resumed {
-            reason: reason.to_owned(),
-        });
+        turn.observe_act(resumed, act);
         turn.commit(Lease::Keep).await.map_err(|stop| match stop {
             Stop::Fenced => ResumeError::Busy,
             Stop::Unsure(reason) | Stop::Refused(reason) => ResumeError::Unavailable(reason),
@@ -157,4 +183,10 @@ impl Engine {
 
 fn unreadable(reason: &str) -> ResumeError {
     ResumeError::Unavailable(reason.to_owned())
+}
+
+/// Whether a run failed because people said no, or did not say yes in time.
+pub(crate) fn is_rejection(fault: Option<&str>) -> bool {
+    let fault = fault.and_then(|text| serde_json::from_str::<Fault>(text).ok());
+    fault.is_some_and(|fault| fault.code == REJECTED)
 }

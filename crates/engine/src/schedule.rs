@@ -119,7 +119,7 @@ impl Engine {
         }
         let decided = self.carry_out(planned).await?;
         let made = decided.len();
-        if made > 0 && !batch.decide(&decided, grounds(live)).await? {
+        if made > 0 && !batch.decide(&decided, grounds(live), None).await? {
             tracing::error!("a schedule moved while it was locked");
             return Ok(0);
         }
@@ -229,7 +229,7 @@ impl Engine {
 
     async fn fire_one(&self, release: Arc<Release>, nominal: Timestamp) -> Option<Verdict> {
         let key = tick_key(&release.flow.name, nominal);
-        let taken = self.receive_tick(release, nominal, key).await;
+        let taken = self.receive_tick(release, nominal, key, None).await;
         match taken {
             Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
                 semel_steps::fault::point("tick.accepted", &accepted.key.text()).await;

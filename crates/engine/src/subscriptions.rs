@@ -1,5 +1,5 @@
-//! Subscriptions, as people keep them: which webhooks are told of which events. Every change is
-//! written down with who made it.
+//! Subscriptions, as people keep them: which webhooks are told of which events. Every change
+//! commits together with the record of who made it.
 
 use semel_model::EffectId;
 use semel_model::connection::Target;
@@ -89,8 +89,8 @@ impl Engine {
     ) -> Result<Kept, SubscriptionError> {
         self.validate(by, event, connection).await?;
         let (cell, namespace_id) = (self.cell(), by.namespace_id);
-        if subscriptions::make(cell, namespace_id, name, event, connection).await? {
-            self.write_down(by, "subscription.put", name).await?;
+        let act = by.act("subscription.put", name);
+        if subscriptions::make(cell, namespace_id, name, event, connection, &act).await? {
             return Ok(Kept::Created);
         }
         match subscriptions::find(cell, namespace_id, name).await? {
@@ -118,8 +118,8 @@ impl Engine {
             Err(SubscriptionError::Differs) => {}
             other => return other,
         }
-        subscriptions::put(self.cell(), by.namespace_id, name, event, connection).await?;
-        self.write_down(by, "subscription.put", name).await?;
+        let (cell, act) = (self.cell(), by.act("subscription.put", name));
+        subscriptions::put(cell, by.namespace_id, name, event, connection, &act).await?;
         Ok(Kept::Replaced)
     }
 
@@ -133,10 +133,10 @@ impl Engine {
         by: By<'_>,
         name: &str,
     ) -> Result<u64, SubscriptionError> {
-        let deleted = subscriptions::delete(self.cell(), by.namespace_id, name).await?;
+        let act = by.act("subscription.delete", name);
+        let deleted = subscriptions::delete(self.cell(), by.namespace_id, name, &act).await?;
         let given_up = deleted.ok_or(SubscriptionError::Unknown)?;
         self.inner.metrics.deliveries_given_up.add(given_up);
-        self.write_down(by, "subscription.delete", name).await?;
         Ok(given_up)
     }
 
@@ -154,9 +154,9 @@ impl Engine {
         let (cell, namespace_id) = (self.cell(), by.namespace_id);
         let known = subscriptions::find(cell, namespace_id, subscription).await?;
         known.ok_or(RetryError::UnknownSubscription)?;
-        if outgoing::retry(cell, namespace_id, subscription, event).await? {
-            let subject = format!("{subscription} {event}");
-            return Ok(self.write_down(by, "delivery.retry", &subject).await?);
+        let act = by.act("delivery.retry", &format!("{subscription} {event}"));
+        if outgoing::retry(cell, namespace_id, subscription, event, &act).await? {
+            return Ok(());
         }
         match outgoing::find_state(cell, namespace_id, subscription, event).await? {
             Some(state) => Err(RetryError::NotGivenUp { state }),

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_flow::Step;
+use semel_flow::{Flow, Step};
 use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::ReadError;
+use semel_store::audit;
 use semel_store::evidence::Late;
 use semel_store::journal::Lease;
 use semel_store::queue::Cause;
@@ -209,6 +210,12 @@ impl Turn {
         self.notes.add(&self.release.flow, self.run, event);
     }
 
+    /// Takes in an event that a person made. It commits together with the record of that act.
+    pub(crate) fn observe_act(&mut self, event: Event, act: audit::Act) {
+        self.observe(event);
+        self.notes.act(act);
+    }
+
     /// Notes an event, and what others have to be told of it.
     fn add(&mut self, event: Event) {
         if let Event::Ended {
@@ -219,8 +226,8 @@ impl Turn {
         {
             self.tell_of_end(*state, result, fault.as_ref());
         }
-        let (flow, links) = (&self.release.flow, &self.views.waits);
-        if let Some(emitted) = approvals::announcement(flow, links, &self.state, &event) {
+        let flow = &self.release.flow;
+        if let Some(emitted) = approvals::announcement(&self.inner, flow, &self.state, &event) {
             self.notes.tell(emitted);
         }
         self.notes.add(&self.release.flow, self.run, event);
@@ -260,6 +267,11 @@ impl Turn {
     /// Where the run stands.
     pub(crate) fn state(&self) -> &RunState {
         &self.state
+    }
+
+    /// The flow that the run is on.
+    pub(crate) fn flow(&self) -> &Flow {
+        &self.release.flow
     }
 
     fn step(&self) -> &Step {

@@ -18,6 +18,7 @@ use hmac::{Hmac, KeyInit as _, Mac};
 use jiff::Timestamp;
 use semel_model::{SecretText, Span};
 use semel_steps::Destination;
+use semel_store::audit::Act;
 use semel_store::secrets::{self, DataKeyRow, SecretRow};
 use semel_store::{Cell, ReadError, connections, flows};
 use sha2::Sha256;
@@ -213,6 +214,7 @@ impl Vault {
         name: &str,
         text: &SecretText,
         overlap: Span,
+        act: &Act,
     ) -> Result<i32, VaultError> {
         if text.reveal().is_empty() || text.reveal().len() > SECRET_BYTES_MAX {
             return Err(VaultError::Length);
@@ -221,7 +223,7 @@ impl Vault {
         loop {
             let version = secrets::next_version(&self.cell, namespace_id, name).await?;
             let row = seal_secret(&key, number, namespace_id, name, version, text);
-            if secrets::set(&self.cell, &row, overlap).await? {
+            if secrets::set(&self.cell, &row, overlap, act).await? {
                 self.refresh().await?;
                 return Ok(version);
             }
@@ -229,8 +231,13 @@ impl Vault {
     }
 
     /// Removes a secret; false when there is none.
-    pub(crate) async fn delete(&self, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
-        let deleted = secrets::delete(&self.cell, namespace_id, name).await?;
+    pub(crate) async fn delete(
+        &self,
+        namespace_id: i32,
+        name: &str,
+        act: &Act,
+    ) -> Result<bool, ReadError> {
+        let deleted = secrets::delete(&self.cell, namespace_id, name, act).await?;
         self.refresh().await?;
         Ok(deleted)
     }
@@ -253,10 +260,17 @@ impl Vault {
     }
 
     /// Makes a new data key for a namespace, seals every secret in use with it, and all data keys
-    /// with the current outer key. May be repeated, and may be broken off.
-    pub(crate) async fn rotate(&self, namespace_id: i32) -> Result<usize, VaultError> {
+    /// with the current outer key. May be repeated, and may be broken off. The act is recorded
+    /// with the new key, before anything is sealed with it.
+    pub(crate) async fn rotate(&self, namespace_id: i32, act: &Act) -> Result<usize, VaultError> {
         let keys = self.open_keys(Some(namespace_id)).await?;
+        let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
+        let fresh = self.wrapped(namespace_id, number, &SealingKey::generate());
+        secrets::make_key_by(&self.cell, &fresh, act).await?;
         for row in secrets::list_keys(&self.cell, Some(namespace_id)).await? {
+            if row.number >= number {
+                continue;
+            }
             let key = keys
                 .get(&(namespace_id, row.number))
                 .ok_or(VaultError::Locked {
@@ -265,12 +279,6 @@ impl Vault {
             let row = self.wrapped(namespace_id, row.number, key);
             secrets::rewrap(&self.cell, &row).await?;
         }
-        let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
-        secrets::make_key(
-            &self.cell,
-            &self.wrapped(namespace_id, number, &SealingKey::generate()),
-        )
-        .await?;
         let (number, key) = self.sealing_key(namespace_id).await?;
         let rows = secrets::list(&self.cell, Some(namespace_id)).await?;
         for row in &rows {

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use semel_model::wait::State;
 use semel_model::{Fingerprint, RunId, WaitId, json};
+use semel_store::audit::Act;
 use semel_store::duplicates::{Kind, Stopped, Subject};
 use semel_store::waits::{self, Callback, Reply};
 use serde_json::Value;
@@ -72,6 +73,7 @@ impl Engine {
             run: RunId::from_uuid(*run),
             begins_in,
             payload: text,
+            act: None,
         };
         self.answer(None, callback, payload).await
     }
@@ -91,19 +93,12 @@ impl Engine {
             .await
             .map_err(unavailable)?;
         let view = view.ok_or(CallbackError::Unknown)?;
-        let callback = Callback::of(view.run, wait, payload.to_string());
-        let called = self.answer(Some(namespace_id), callback, payload).await?;
-        let act = semel_store::audit::Act {
-            namespace_id,
-            actor,
-            action: "wait.complete",
-            subject: &wait.to_string(),
-            reason: None,
+        let act = Act::new(namespace_id, actor, "wait.complete", &wait.to_string());
+        let callback = Callback {
+            act: Some(act.about(view.run)),
+            ..Callback::of(view.run, wait, payload.to_string())
         };
-        semel_store::audit::append(cell, &act)
-            .await
-            .map_err(unavailable)?;
-        Ok(called)
+        self.answer(Some(namespace_id), callback, payload).await
     }
 
     pub(crate) async fn answer(

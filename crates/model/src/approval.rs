@@ -84,6 +84,25 @@ pub enum OnTimeout {
     Continue,
 }
 
+/// What a rejection means for the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnReject {
+    /// The run fails.
+    #[default]
+    Fail,
+    /// The run goes on, and later steps see that it was rejected.
+    Continue,
+}
+
+impl OnReject {
+    /// Whether it is what holds where nothing is said.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    pub fn is_default(&self) -> bool {
+        *self == Self::Fail
+    }
+}
+
 /// What people are asked, pinned when they are asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -114,6 +133,17 @@ pub struct Asked {
     /// What holds where nobody decided in time.
     #[serde(default)]
     pub on_timeout: OnTimeout,
+    /// What a rejection means for the run.
+    #[serde(default, skip_serializing_if = "OnReject::is_default")]
+    pub on_reject: OnReject,
+    /// How many times the run had asked the same before. A link and a decision are for one round.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(round: &u32) -> bool {
+    *round == 0
 }
 
 /// What a person decided.
@@ -121,7 +151,8 @@ pub struct Asked {
 pub struct Decision {
     /// Yes or no.
     pub approved: bool,
-    /// Who decided: the name of a token, or `link`.
+    /// Who decided: the name of a token; or, by link, the name that was claimed and that nobody
+    /// verified.
     pub by: String,
     /// What they said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

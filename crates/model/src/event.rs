@@ -3,6 +3,10 @@
 //! The journal is enough to go on from: folding a run's events gives everything that the next
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
+mod wait_end;
+
+pub use wait_end::WaitEnd;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
@@ -312,6 +316,23 @@ pub enum Event {
     Resumed {
         /// Why, in the person's words.
         reason: String,
+        /// Who, where a person did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Whether people who rejected are asked again; otherwise their rejection stands.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks_again: bool,
+    },
+    /// A person corrects what a person said that a settled effect gave.
+    Amended {
+        /// The step's path.
+        step: String,
+        /// The destination's identity for what was made; as it was, when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        external_id: Option<String>,
+        /// The step's result.
+        #[serde(default)]
+        result: Value,
     },
     /// The run ended.
     Ended {
@@ -384,20 +405,5 @@ pub enum Seen {
         /// When it asks again; never, when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
-    },
-}
-
-/// How a wait ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "end", rename_all = "snake_case")]
-pub enum WaitEnd {
-    /// Its time came.
-    Elapsed,
-    /// No callback came in time.
-    TimedOut,
-    /// A callback came, with this payload.
-    Answered {
-        /// What it brought.
-        payload: Value,
     },
 }

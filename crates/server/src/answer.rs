@@ -5,6 +5,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::links::without_links;
 use crate::refusal::Refusal;
 
 /// Marks the answer to a request that had been answered before.
@@ -20,10 +21,21 @@ pub(crate) fn ok<T: Serialize>(body: &T) -> Answered {
     json(StatusCode::OK, body)
 }
 
-/// Answers with a status and a body.
+/// Answers 200 to a worker, which gets what its task says as it is: handing a link on may be its
+/// work.
+pub(crate) fn ok_to_worker<T: Serialize>(body: &T) -> Answered {
+    write(StatusCode::OK, body, |text| text)
+}
+
+/// Answers with a status and a body. Links that decide an approval are for whoever they were sent
+/// to, so none is shown here, wherever it stands.
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Answered {
-    match serde_json::to_vec(body) {
-        Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], text).into_response()),
+    write(status, body, without_links)
+}
+
+fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> String) -> Answered {
+    match serde_json::to_string(body) {
+        Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], clean(text)).into_response()),
         Err(_) => Err(Refusal::internal("an answer that is not JSON")),
     }
 }

@@ -12,7 +12,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
 use semel_api::types::{Approval, Decide, DecidedApproval, Page};
-use semel_engine::approvals::{Approver, DecideError, Decided, Verdict};
+use semel_engine::approvals::{Approver, ClaimedName, DecideError, Decided, Verdict};
 use semel_model::approval::{Decision, Digest};
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
@@ -57,8 +57,8 @@ pub(crate) async fn submit(
     let decided = async {
         let view = find(&app, peer, &token).await.map_err(No::Refused)?;
         let decide = read.map_err(No::Refused)?;
-        let verdict = to_verdict(decide);
-        let decided = carry_out(&app, &view, Approver::Link, verdict).await?;
+        let by = claimed(decide.name.as_deref()).map_err(No::Refused)?;
+        let decided = carry_out(&app, &view, by, to_verdict(decide)).await?;
         Ok((view, decided))
     }
     .await;
@@ -124,15 +124,26 @@ async fn carry_out(
     }
 }
 
+/// Whoever has the link, under the name that they give.
+fn claimed(name: Option<&str>) -> Result<Approver, Refusal> {
+    let invalid = |detail: String| Refusal::new(Code::BodyInvalid, detail);
+    let name = name.ok_or_else(|| invalid("`name` is needed: who decides".to_owned()))?;
+    match name.parse::<ClaimedName>() {
+        Ok(name) => Ok(Approver::Link { name }),
+        Err(error) => Err(invalid(format!("`name`: {error}"))),
+    }
+}
+
 /// What the page's form sends.
 fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
-    let (mut approved, mut digest, mut comment) = (None, None, None);
+    let (mut approved, mut digest, mut comment, mut who) = (None, None, None, None);
     for (name, value) in form_urlencoded::parse(&payload.0) {
         match (&*name, &*value) {
             ("decision", "approve") => approved = Some(true),
             ("decision", "reject") => approved = Some(false),
             ("digest", value) => digest = Some(Digest::from_text(value)),
             ("comment", value) => comment = Some(value.to_owned()),
+            ("name", value) => who = Some(value.to_owned()),
             _ => {
                 let detail = format!("the form has no `{name}` of this value");
                 return Err(Refusal::new(Code::BodyInvalid, detail));
@@ -144,6 +155,7 @@ fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
             approved,
             digest,
             comment,
+            name: who,
         }),
         _ => Err(Refusal::new(
             Code::BodyInvalid,
@@ -212,6 +224,10 @@ pub(crate) async fn decide(
     payload: Payload,
 ) -> Answered {
     let (decide, _) = payload.read::<Decide>()?;
+    if decide.name.is_some() {
+        let detail = "`name` goes with a link: here the token says who decides";
+        return Err(Refusal::new(Code::BodyInvalid, detail));
+    }
     let found = find_own(&app, &caller, &approval).await?;
     let by = Approver::Token {
         name: caller.token,

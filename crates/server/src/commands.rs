@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::links::without_links;
 use crate::query::read_key;
 use crate::refusal::{Refusal, chain};
 
@@ -74,7 +75,7 @@ impl Reply {
 
     fn into_response(self) -> Response {
         let json = HeaderValue::from_static("application/json");
-        let text = self.body.to_string();
+        let text = without_links(self.body.to_string());
         let mut response = (self.status, [(CONTENT_TYPE, json)], text).into_response();
         if self.replayed {
             answer::mark_replayed(&mut response);

@@ -1,13 +1,15 @@
-//! Effects and doubts: list, show, settle.
+//! Effects and doubts: list, show, settle, amend.
 
+mod sent;
 mod sources;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Effect, EffectFilter, Page, Settle, Settled, Verdict};
-use semel_engine::{SettleError, Settlement};
-use semel_model::{EffectId, RunId, Span};
+use semel_api::types::{Act, Amend, Amended, Effect, EffectFilter, Page, Settle, Settled, Verdict};
+use semel_engine::{Amendment, SettleError, Settlement};
+use semel_model::{EffectId, RunId, Span, effect};
+use semel_store::audit::{self, ActView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
 
@@ -16,6 +18,7 @@ use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::connections::by;
 use crate::cursor;
 use crate::query::{Named, PAGE_MAX, Params, page_size};
 use crate::refusal::Refusal;
@@ -84,7 +87,7 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
 pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answered {
     let found = effects::list_doubts(app.cell(), caller.namespace_id, PAGE_MAX).await?;
     answer::ok(&Page {
-        items: found.iter().map(view).collect(),
+        items: sent::detailed(&app, &caller, &found).await?,
         next: None,
     })
 }
@@ -92,10 +95,18 @@ pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answe
 /// `GET /v1/effects/{effect}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) -> Answered {
     let id = effect.read(Code::EffectNotFound)?;
-    match effects::find(app.cell(), caller.namespace_id, id).await? {
-        Some(effect) => answer::ok(&view(&effect)),
-        None => Err(Refusal::plain(Code::EffectNotFound)),
-    }
+    let found = effects::find(app.cell(), caller.namespace_id, id).await?;
+    let found = found.ok_or_else(|| Refusal::plain(Code::EffectNotFound))?;
+    let acts = audit::list_of_run(app.cell(), caller.namespace_id, found.run, PAGE_MAX).await?;
+    let about = id.to_string();
+    let acts = acts.into_iter().filter(|act| act.subject == about);
+    let detailed = sent::detailed(&app, &caller, &[found]).await?;
+    let effect = detailed.into_iter().next();
+    let effect = effect.ok_or_else(|| Refusal::plain(Code::EffectNotFound))?;
+    answer::ok(&Effect {
+        acts: acts.map(view_act).collect(),
+        ..effect
+    })
 }
 
 /// `POST /v1/effects/{effect}/settle`.
@@ -130,23 +141,53 @@ pub(crate) async fn settle(
     .await
 }
 
+/// `POST /v1/effects/{effect}/amend`.
+pub(crate) async fn amend(
+    State(app): State<App>,
+    caller: Caller,
+    effect: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: EffectId = effect.read(Code::EffectNotFound)?;
+    let (amend, body) = payload.read::<Amend>()?;
+    let amendment = Amendment {
+        external_id: amend.external_id,
+        result: amend.result,
+        reason: amend.reason,
+    };
+    let command = Command {
+        verb: "amend",
+        subject: effect.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, asking) = (app.engine.clone(), caller.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let run = engine.amend(by(&asking, &actor), id, &amendment).await?;
+        tracing::info!(effect.id = %id, run.id = %run, actor, "a settled effect was amended");
+        Reply::new(StatusCode::OK, &Amended { effect: id, run })
+    })
+    .await
+}
+
 /// What a person says, where it makes sense together.
 fn read_settlement(settle: Settle) -> Result<Settlement, Refusal> {
     let brought = settle.external_id.is_some() || settle.result.is_some();
-    match (settle.verdict, settle.reason) {
-        (Verdict::Happened, _) => Ok(Settlement::Happened {
+    let reason = settle.reason;
+    match settle.verdict {
+        Verdict::Happened => Ok(Settlement::Happened {
             external_id: settle.external_id,
             result: settle.result,
+            reason,
         }),
-        (Verdict::DidNotHappen | Verdict::Fail, _) if brought => Err(Refusal::new(
+        Verdict::DidNotHappen | Verdict::Fail if brought => Err(Refusal::new(
             Code::BodyInvalid,
             "`external_id` and `result` belong to an effect that happened",
         )),
-        (Verdict::DidNotHappen, Some(reason)) => Ok(Settlement::DidNotHappen { reason }),
-        (Verdict::Fail, Some(reason)) => Ok(Settlement::Fail { reason }),
-        (Verdict::DidNotHappen | Verdict::Fail, None) => {
-            Err(Refusal::new(Code::BodyInvalid, "`reason` is missing"))
-        }
+        Verdict::DidNotHappen => Ok(Settlement::DidNotHappen { reason }),
+        Verdict::Fail => Ok(Settlement::Fail { reason }),
     }
 }
 
@@ -160,6 +201,9 @@ impl From<SettleError> for Refusal {
             SettleError::TooSoon { retry_in } => {
                 Self::plain(Code::SettleTooSoon).retry_in(retry_in)
             }
+            SettleError::ResultNeeded(detail) => Self::new(Code::ResultNeeded, detail),
+            SettleError::NotAmendable(detail) => Self::new(Code::NotAmendable, detail),
+            SettleError::Reason(error) => error.into(),
             SettleError::Busy => Self::plain(Code::RunBusy).retry_in(Span::from_secs(BUSY_SECS)),
             SettleError::Unavailable(cause) => Self::database(&cause),
         }
@@ -177,10 +221,26 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         state: effect.state,
         attempt: effect.attempt,
         intended_at: effect.intended_at,
-        settled_at: effect.settled_at,
+        // A doubt is no outcome.
+        settled_at: effect
+            .settled_at
+            .filter(|_| effect.state != effect::State::InDoubt),
         external_id: effect.external_id.clone(),
         note: effect.note.clone(),
         source: None,
+        sent: None,
+        acts: Vec::new(),
+    }
+}
+
+/// An act as it goes over the wire.
+pub(crate) fn view_act(act: ActView) -> Act {
+    Act {
+        at: act.at,
+        actor: act.actor,
+        action: act.action,
+        subject: act.subject,
+        reason: act.reason,
     }
 }
 
@@ -188,26 +248,24 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
 mod tests {
     use super::*;
 
-    fn said(verdict: Verdict, reason: Option<&str>) -> Settle {
-        Settle {
-            verdict,
-            external_id: None,
-            result: None,
-            reason: reason.map(str::to_owned),
-        }
-    }
-
     #[test]
-    fn only_what_happened_needs_no_reason() {
-        assert!(read_settlement(said(Verdict::Happened, None)).is_ok());
-        assert!(read_settlement(said(Verdict::DidNotHappen, None)).is_err());
-        assert!(read_settlement(said(Verdict::Fail, None)).is_err());
-        assert!(read_settlement(said(Verdict::Fail, Some("gone"))).is_ok());
+    fn every_word_on_a_doubt_needs_a_reason_and_null_is_a_result() {
+        let bare = serde_json::from_str::<Settle>(r#"{"verdict":"happened"}"#);
+        let null = r#"{"verdict":"happened","result":null,"reason":"seen"}"#;
+        let null: Settle = serde_json::from_str(null).unwrap();
+
+        assert!(bare.is_err());
+        assert_eq!(null.result, Some(serde_json::Value::Null));
     }
 
     #[test]
     fn what_did_not_happen_has_no_result() {
-        let mut settle = said(Verdict::DidNotHappen, Some("not in their list"));
+        let mut settle = Settle {
+            verdict: Verdict::DidNotHappen,
+            external_id: None,
+            result: None,
+            reason: "not in their list".to_owned(),
+        };
         settle.external_id = Some("inv_1".to_owned());
 
         assert!(read_settlement(settle).is_err());

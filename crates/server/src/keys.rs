@@ -152,6 +152,7 @@ impl From<DropError> for Refusal {
             DropError::RunNotEnded { run } => {
                 Self::new(Code::RunNotEnded, format!("{run} has not ended")).about(run)
             }
+            DropError::Reason(error) => error.into(),
             DropError::Unavailable(cause) => Self::database(&cause),
         }
     }

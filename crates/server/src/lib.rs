@@ -28,6 +28,7 @@ mod health;
 mod hooks;
 mod intake;
 mod keys;
+mod links;
 mod meters;
 mod parts;
 mod pulse;

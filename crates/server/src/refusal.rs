@@ -10,6 +10,7 @@ use semel_api::types::Diagnostic;
 use semel_api::{Code, Problem};
 use semel_model::{RunId, Span};
 use semel_store::ReadError;
+use semel_store::audit::ReasonError;
 
 /// How long a sender stays away from a database that does not answer, in milliseconds.
 const DATABASE_REST_MS: u64 = 1_000;
@@ -78,6 +79,13 @@ impl From<ReadError> for Refusal {
     fn from(error: ReadError) -> Self {
         tracing::warn!(error = %chain(&error), "a request could not read from the database");
         Self::unavailable()
+    }
+}
+
+/// A reason cannot be recorded; nothing was done.
+impl From<ReasonError> for Refusal {
+    fn from(error: ReasonError) -> Self {
+        Self::new(Code::ReasonInvalid, error.to_string())
     }
 }
 
@@ -171,6 +179,9 @@ mod tests {
                 SettleError::Unknown,
                 SettleError::NotInDoubt { state },
                 SettleError::TooSoon { retry_in },
+                SettleError::ResultNeeded(text()),
+                SettleError::NotAmendable(text()),
+                SettleError::Reason(ReasonError::ZeroByte),
                 SettleError::Busy,
                 SettleError::Unavailable(text()),
             ]

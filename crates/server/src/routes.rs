@@ -65,6 +65,7 @@ fn api() -> Router<App> {
         .route("/effects", get(effects::list))
         .route("/effects/{effect}", get(effects::show))
         .route("/effects/{effect}/settle", post(effects::settle))
+        .route("/effects/{effect}/amend", post(effects::amend))
         .route("/doubts", get(effects::list_doubts))
         .route("/duplicates", get(duplicates::list))
         .route("/keys/{flow}", get(keys::show))

@@ -9,11 +9,11 @@ use semel_api::types::{
     AtGate, Cancel, Cancelled, JournalLine, Page, Resume, Resumed, Run, RunDetail, RunFilter,
     Standing,
 };
-use semel_engine::{CancelError, ResumeError};
+use semel_engine::{CancelError, ResumeError, Wish};
 use semel_model::gate::{Kind, Place};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
-use semel_store::{ReadError, claims, effects, flows, gates, journal, waits};
+use semel_store::{ReadError, audit, claims, effects, flows, gates, journal, waits};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -128,12 +128,14 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let effects = effects::list_of_run(cell, caller.namespace_id, run.born, run.id).await?;
     let waits = waits::list(cell, caller.namespace_id, Some(run.id), true, PAGE_MAX).await?;
     let lines = journal::read(cell, run.born, run.id).await?;
+    let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
     answer::ok(&RunDetail {
         run: view(&run),
         gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
         parts: parts::progress(cell, run.id).await?,
+        acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
     })
 }
@@ -256,7 +258,7 @@ pub(crate) async fn resume(
     payload: Payload,
 ) -> Answered {
     let id: RunId = run.read(Code::RunNotFound)?;
-    let (Resume { reason }, body) = payload.read()?;
+    let (Resume { reason, ask_again }, body) = payload.read()?;
     let command = Command {
         verb: "resume",
         subject: run.as_str(),
@@ -266,7 +268,11 @@ pub(crate) async fn resume(
     let (engine, actor) = (app.engine.clone(), caller.actor());
     let namespace_id = caller.namespace_id;
     commands::once(app, &caller, command, async move {
-        engine.resume(namespace_id, id, &reason, &actor).await?;
+        let wish = Wish {
+            reason: &reason,
+            ask_again,
+        };
+        engine.resume(namespace_id, id, wish, &actor).await?;
         let done = Resumed {
             run: id,
             resumed: true,
@@ -281,6 +287,7 @@ impl From<ResumeError> for Refusal {
         match error {
             ResumeError::Unknown => Self::plain(Code::RunNotFound),
             ResumeError::Unfit { .. } => Self::new(Code::NotResumable, error.to_string()),
+            ResumeError::Reason(error) => error.into(),
             ResumeError::Busy => Self::plain(Code::RunBusy),
             ResumeError::Unavailable(cause) => Self::database(&cause),
         }
@@ -292,6 +299,7 @@ impl From<CancelError> for Refusal {
         match error {
             CancelError::Unknown => Self::plain(Code::RunNotFound),
             CancelError::Ended => Self::plain(Code::RunEnded),
+            CancelError::Reason(error) => error.into(),
             CancelError::Unavailable(cause) => Self::database(&cause),
         }
     }

@@ -239,6 +239,7 @@ impl From<PauseError> for Refusal {
         match error {
             PauseError::Unknown => Self::plain(Code::ScheduleNotFound),
             PauseError::NotNow => Self::unavailable(),
+            PauseError::Reason(error) => error.into(),
             PauseError::Unavailable(error) => error.into(),
         }
     }

@@ -60,7 +60,7 @@ pub(crate) async fn claim(
         lease: asked.lease.map(read_lease).transpose()?,
     };
     let claimed = app.engine.claim_tasks(&claim, wait).await?;
-    answer::ok(&ClaimedTasks {
+    answer::ok_to_worker(&ClaimedTasks {
         tasks: claimed.into_iter().map(view_claimed).collect(),
     })
 }

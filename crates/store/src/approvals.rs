@@ -37,16 +37,18 @@ const DECIDE: &str = "
         UPDATE approvals a
            SET state = 'decided', approved = t.approved, decided_by = t.who, comment = t.comment,
                ended_at = (SELECT moment())
-          FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::text[], $5::text[], $6::text[])
-            AS t (id, digest, approved, who, comment, actor)
+          FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::text[], $5::text[], $6::text[],
+                      $7::int4[])
+            AS t (id, digest, approved, who, comment, actor, round)
          WHERE a.id = t.id AND a.state IS NOT DISTINCT FROM 'open' AND a.digest = t.digest
+           AND a.round = t.round
            AND (a.until IS NULL OR a.until > (SELECT moment()))
-     RETURNING a.id, a.namespace_id, t.approved, t.comment, t.actor),
+     RETURNING a.id, a.run_id, a.namespace_id, t.approved, t.comment, t.actor),
     audited AS (
-        INSERT INTO audit (namespace_id, actor, action, subject, reason)
+        INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id)
         SELECT namespace_id, actor,
                CASE WHEN approved THEN 'approval.approve' ELSE 'approval.reject' END,
-               'wait_' || replace(id::text, '-', ''), comment
+               'wait_' || replace(id::text, '-', ''), comment, run_id
           FROM decided)
     SELECT id FROM decided";
 
@@ -76,7 +78,9 @@ pub struct Click {
     pub digest: Digest,
     /// Yes or no.
     pub approved: bool,
-    /// Who decides: the name of a token, or `link`.
+    /// Which round of asking it is about.
+    pub round: i32,
+    /// Who decides: the name of a token, or what whoever had the link claimed.
     pub by: String,
     /// What they say about it.
     pub comment: Option<String>,
@@ -132,9 +136,11 @@ impl Batch for Deciding {
         let comments: Vec<Option<&str>> =
             chosen.iter().map(|item| item.comment.as_deref()).collect();
         let actors: Vec<&str> = chosen.iter().map(|item| item.actor.as_str()).collect();
+        let rounds: Vec<i32> = chosen.iter().map(|item| item.round).collect();
         let client = ready.client;
-        let values: [&(dyn ToSql + Sync); 6] =
-            [&ids, &digests, &verdicts, &people, &comments, &actors];
+        let values: [&(dyn ToSql + Sync); 7] = [
+            &ids, &digests, &verdicts, &people, &comments, &actors, &rounds,
+        ];
         let written = try_join5(
             client.batch_execute("BEGIN"),
             client.query(ready.statement(LOCK_RUNS), &[&runs]),

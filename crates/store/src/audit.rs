@@ -1,39 +1,302 @@
 //! The `audit` table: what people did that changes what Semel would have done by itself.
+//!
+//! An act and its record are one commit: whoever changes something on a person's behalf hands the
+//! [`Act`] to the statement or transaction that makes the change. Rows are only ever added; the
+//! database itself refuses to change or remove one.
+//!
+//! What cannot be recorded is refused before anything is done: see [`Act::because`].
+
+use deadpool_postgres::Transaction;
+use jiff::Timestamp;
+use semel_model::RunId;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-const APPEND: &str = "
-    INSERT INTO audit (namespace_id, actor, action, subject, reason) VALUES ($1, $2, $3, $4, $5)";
+/// Several acts at once, for writers whose batches may carry some.
+pub(crate) const APPEND: &str = "
+    INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id)
+    SELECT t.namespace_id, t.actor, t.action, t.subject, t.reason, t.run_id
+      FROM unnest($1::int4[], $2::text[], $3::text[], $4::text[], $5::text[], $6::uuid[])
+        AS t (namespace_id, actor, action, subject, reason, run_id)";
 
-pub(crate) const STATEMENTS: &[&str] = &[APPEND];
+const LIST_OF_RUN: &str = "
+    SELECT at, actor, action, subject, reason
+      FROM audit
+     WHERE namespace_id = $1 AND run_id = $2
+     ORDER BY id
+     LIMIT $3";
 
-/// What a person did.
-#[derive(Clone, Debug)]
-pub struct Act<'a> {
-    /// Where.
-    pub namespace_id: i32,
-    /// The token's name.
-    pub actor: &'a str,
-    /// What was done, e.g. `doubt.settle`.
-    pub action: &'a str,
-    /// What it was done to.
-    pub subject: &'a str,
-    /// Why, in the person's words.
-    pub reason: Option<&'a str>,
+pub(crate) const STATEMENTS: &[&str] = &[APPEND, LIST_OF_RUN];
+
+/// The most characters of a reason.
+pub const REASON_CHARS_MAX: usize = 2_000;
+
+/// The most characters of what an act was done to.
+const SUBJECT_CHARS_MAX: usize = 1_000;
+
+/// Why a reason cannot be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReasonError {
+    /// It says nothing.
+    #[error("the reason is empty")]
+    Empty,
+    /// It has a character that PostgreSQL's text cannot hold.
+    #[error("the reason contains a zero byte")]
+    ZeroByte,
+    /// It is longer than what is recorded.
+    #[error("the reason has more than {REASON_CHARS_MAX} characters")]
+    TooLong,
 }
 
-/// Writes an act down.
-pub async fn append(cell: &Cell, act: &Act<'_>) -> Result<(), ReadError> {
-    let Act {
-        namespace_id,
-        actor,
-        action,
-        subject,
-        reason,
-    } = act;
-    let client = cell.reader().await?;
-    client
-        .execute(APPEND, &[namespace_id, actor, action, subject, reason])
-        .await?;
+impl ReasonError {
+    /// The stable word for this error.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        "reason-invalid"
+    }
+}
+
+/// What a person does, ready to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    namespace_id: i32,
+    actor: String,
+    action: &'static str,
+    subject: String,
+    reason: Option<String>,
+    run: Option<RunId>,
+}
+
+impl Act {
+    /// An act of `actor`, e.g. `token:laptop`, named e.g. `run.cancel`.
+    pub fn new(namespace_id: i32, actor: &str, action: &'static str, subject: &str) -> Self {
+        Self {
+            namespace_id,
+            actor: storable(actor),
+            action,
+            subject: storable(subject),
+            reason: None,
+            run: None,
+        }
+    }
+
+    /// Says why, in the person's words.
+    ///
+    /// # Errors
+    ///
+    /// Where the words cannot be recorded as they are. They are never cut: a person who is not
+    /// told would believe that all of them are on record.
+    pub fn because(self, reason: &str) -> Result<Self, ReasonError> {
+        Ok(Self {
+            reason: Some(check_reason(reason)?.to_owned()),
+            ..self
+        })
+    }
+
+    /// Names the run that it concerns, so that it is shown with that run.
+    #[must_use]
+    pub fn about(self, run: RunId) -> Self {
+        Self {
+            run: Some(run),
+            ..self
+        }
+    }
+
+    /// The same act, done to something that is known only now.
+    #[must_use]
+    pub(crate) fn done_to(&self, subject: &str) -> Self {
+        Self {
+            subject: storable(subject),
+            ..self.clone()
+        }
+    }
+}
+
+/// A reason that can be recorded, without the blanks around it.
+///
+/// # Errors
+///
+/// Where it says nothing, is too long, or has a zero byte.
+pub fn check_reason(reason: &str) -> Result<&str, ReasonError> {
+    let reason = reason.trim();
+    if reason.is_empty() {
+        return Err(ReasonError::Empty);
+    }
+    if reason.contains('\0') {
+        return Err(ReasonError::ZeroByte);
+    }
+    if reason.chars().nth(REASON_CHARS_MAX).is_some() {
+        return Err(ReasonError::TooLong);
+    }
+    Ok(reason)
+}
+
+/// A name as the record can hold it: a zero byte is shown as the sign for one.
+fn storable(text: &str) -> String {
+    let shown = text.chars().map(|c| if c == '\0' { '\u{2400}' } else { c });
+    shown.take(SUBJECT_CHARS_MAX).collect()
+}
+
+/// Acts, one array per column.
+#[derive(Default)]
+pub(crate) struct Rows<'a> {
+    namespaces: Vec<i32>,
+    actors: Vec<&'a str>,
+    actions: Vec<&'static str>,
+    subjects: Vec<&'a str>,
+    reasons: Vec<Option<&'a str>>,
+    runs: Vec<Option<Uuid>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn of(acts: impl IntoIterator<Item = &'a Act>) -> Self {
+        let mut rows = Self::default();
+        for act in acts {
+            rows.push(act);
+        }
+        rows
+    }
+
+    pub(crate) fn push(&mut self, act: &'a Act) {
+        self.namespaces.push(act.namespace_id);
+        self.actors.push(&act.actor);
+        self.actions.push(act.action);
+        self.subjects.push(&act.subject);
+        self.reasons.push(act.reason.as_deref());
+        self.runs.push(act.run.map(|run| *run.as_uuid()));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.actors.is_empty()
+    }
+
+    pub(crate) fn values(&'a self) -> [&'a (dyn ToSql + Sync); 6] {
+        [
+            &self.namespaces,
+            &self.actors,
+            &self.actions,
+            &self.subjects,
+            &self.reasons,
+            &self.runs,
+        ]
+    }
+}
+
+/// Records an act in the transaction that carries it out.
+pub(crate) async fn append(tx: &Transaction<'_>, act: &Act) -> Result<(), ReadError> {
+    let rows = Rows::of([act]);
+    tx.execute(APPEND, &rows.values()).await?;
     Ok(())
+}
+
+/// Runs one statement and, where it changed something, records the act in the same commit. Says
+/// how many rows it changed.
+pub(crate) async fn execute(
+    cell: &Cell,
+    text: &str,
+    values: &[&(dyn ToSql + Sync)],
+    act: &Act,
+) -> Result<u64, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let changed = tx.execute(text, values).await?;
+    if changed > 0 {
+        append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(changed)
+}
+
+/// The same for a statement that returns a row where it changed something.
+pub(crate) async fn query_opt(
+    cell: &Cell,
+    text: &str,
+    values: &[&(dyn ToSql + Sync)],
+    act: &Act,
+) -> Result<Option<Row>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let row = tx.query_opt(text, values).await?;
+    if row.is_some() {
+        append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(row)
+}
+
+/// Records the beginning of an act whose effect is made elsewhere, where no transaction of ours
+/// reaches: whatever follows, the record is there before it.
+pub async fn begin(cell: &Cell, act: &Act) -> Result<(), ReadError> {
+    let rows = Rows::of([act]);
+    cell.reader().await?.execute(APPEND, &rows.values()).await?;
+    Ok(())
+}
+
+/// An act as people see it.
+#[derive(Clone, Debug)]
+pub struct ActView {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// What was done.
+    pub action: String,
+    /// What it was done to.
+    pub subject: String,
+    /// Why, in the person's words.
+    pub reason: Option<String>,
+}
+
+/// What people did to a run, its effects, waits and key, oldest first.
+pub async fn list_of_run(
+    cell: &Cell,
+    namespace_id: i32,
+    run: RunId,
+    limit: u16,
+) -> Result<Vec<ActView>, ReadError> {
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client
+        .query(LIST_OF_RUN, &[&namespace_id, run.as_uuid(), &limit])
+        .await?;
+    Ok(rows
+        .iter()
+        .map(|row| ActView {
+            at: row.get(0),
+            actor: row.get(1),
+            action: row.get(2),
+            subject: row.get(3),
+            reason: row.get(4),
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_cannot_be_recorded_is_refused_and_never_cut() {
+        let longest = "ü".repeat(REASON_CHARS_MAX);
+        let act = || Act::new(1, "token:ada", "run.cancel", "run_1");
+
+        assert_eq!(check_reason(&longest), Ok(longest.as_str()));
+        assert_eq!(
+            check_reason(&format!("{longest}x")),
+            Err(ReasonError::TooLong)
+        );
+        assert_eq!(check_reason("a\0b"), Err(ReasonError::ZeroByte));
+        assert_eq!(check_reason(" \n"), Err(ReasonError::Empty));
+        assert_eq!(act().because("a\0b"), Err(ReasonError::ZeroByte));
+    }
+
+    #[test]
+    fn a_name_with_a_zero_byte_can_be_recorded() {
+        let act = Act::new(1, "token:ada", "key.drop", "orders a\0b");
+
+        assert_eq!(act.subject, "orders a\u{2400}b");
+    }
 }

@@ -23,6 +23,7 @@ use semel_model::{
 };
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 use crate::journal::EffectChange;
 
@@ -173,11 +174,14 @@ pub async fn list_newest_runs(
     Ok(runs.collect())
 }
 
-/// Frees a key whose run has ended. False when another run has the key by now, or this one goes on.
-pub async fn drop_claim(cell: &Cell, claim: ClaimId, run: RunId) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    let dropped = client
-        .execute(DROP, &[claim.as_uuid(), run.as_uuid()])
-        .await?;
+/// Frees a key whose run has ended, on a person's behalf; the act is recorded in the same commit.
+/// False when another run has the key by now, or this one goes on.
+pub async fn drop_claim(
+    cell: &Cell,
+    claim: ClaimId,
+    run: RunId,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    let dropped = audit::execute(cell, DROP, &[claim.as_uuid(), run.as_uuid()], act).await?;
     Ok(dropped == 1)
 }

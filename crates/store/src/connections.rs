@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use semel_model::Connection;
 use tokio_postgres::Row;
-use tokio_postgres::types::Json;
+use tokio_postgres::types::{Json, ToSql};
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
 const PUT: &str = "
@@ -49,18 +50,22 @@ pub struct ConnectionRow {
     pub changed_at: Timestamp,
 }
 
-/// Keeps a connection, in place of an earlier one of that name; says its version.
+/// Keeps a connection, in place of an earlier one of that name; says its version. Here and below,
+/// the act is recorded in the same commit.
 pub async fn put(
     cell: &Cell,
     namespace_id: i32,
     name: &str,
     connection: &Connection,
+    act: &Act,
 ) -> Result<i64, ReadError> {
-    let client = cell.reader().await?;
-    let row = client
-        .query_one(PUT, &[&namespace_id, &name, &Json(connection)])
-        .await?;
-    Ok(row.get(0))
+    let connection = Json(connection);
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
+    let row = audit::query_opt(cell, PUT, &values, act).await?;
+    match row {
+        Some(row) => Ok(row.get(0)),
+        None => unreachable!("what is put in place has a version"),
+    }
 }
 
 /// Keeps a connection, unless there is one of that name.
@@ -69,18 +74,21 @@ pub async fn make(
     namespace_id: i32,
     name: &str,
     connection: &Connection,
+    act: &Act,
 ) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    let made = client
-        .execute(MAKE, &[&namespace_id, &name, &Json(connection)])
-        .await?;
-    Ok(made > 0)
+    let connection = Json(connection);
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
+    Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
 
 /// Removes a connection; false when there is none of that name.
-pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    Ok(client.execute(DELETE, &[&namespace_id, &name]).await? > 0)
+pub async fn delete(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
 }
 
 /// The connections of a namespace, sorted by name.

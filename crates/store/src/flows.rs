@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use semel_model::{FlowName, NamespaceName};
 use tokio_postgres::Row;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
 const BUMP: &str = "UPDATE control SET version = version + 1";
@@ -204,15 +205,17 @@ pub async fn push_draft(
     Ok(())
 }
 
-/// Freezes a text as the flow's next release, and gives its number. The same digest published
-/// again gives the number that it has. Nothing when there is no such flow.
+/// Freezes a text as the flow's next release, and gives its number and whether it is new. The same
+/// digest published again gives the number that it has. Nothing when there is no such flow. A new
+/// release commits together with the record of the act.
 pub async fn publish(
     cell: &Cell,
     namespace_id: i32,
     flow: &FlowName,
     digest: &str,
     source: &str,
-) -> Result<Option<i32>, ReadError> {
+    act: &Act,
+) -> Result<Option<(i32, bool)>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     // The row lock makes numbers gap-free: one publisher of a flow at a time.
@@ -223,28 +226,36 @@ pub async fn publish(
         return Ok(None);
     };
     let flow_id: i32 = row.get(0);
-    tx.execute(PUBLISH, &[&flow_id, &digest, &source]).await?;
-    let number = tx
+    let added = tx.execute(PUBLISH, &[&flow_id, &digest, &source]).await? > 0;
+    let number: i32 = tx
         .query_one(FIND_DIGEST, &[&flow_id, &digest])
         .await?
         .get(0);
+    if added {
+        audit::append(&tx, &act.done_to(&format!("{flow} r{number}"))).await?;
+    }
     tx.execute(BUMP, &[]).await?;
     tx.commit().await?;
-    Ok(Some(number))
+    Ok(Some((number, added)))
 }
 
-/// Makes a release live. False when there is none of that number.
+/// Makes a release live. False when there is none of that number. The act is recorded in the same
+/// commit.
 pub async fn promote(
     cell: &Cell,
     namespace_id: i32,
     flow: &FlowName,
     number: i32,
+    act: &Act,
 ) -> Result<bool, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let promoted = tx
         .execute(PROMOTE, &[&namespace_id, &flow.as_str(), &number])
         .await?;
+    if promoted == 1 {
+        audit::append(&tx, act).await?;
+    }
     tx.execute(BUMP, &[]).await?;
     tx.commit().await?;
     Ok(promoted == 1)

@@ -274,6 +274,23 @@ pub async fn read(cell: &Cell, born: Date, run: RunId) -> Result<Vec<Line>, Read
     Ok(rows.iter().map(read_line).collect())
 }
 
+/// Reads the journals of several runs, each with the partition that it stands in.
+pub async fn read_many(
+    cell: &Cell,
+    runs: &[(RunId, Date)],
+) -> Result<HashMap<RunId, Vec<Line>>, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| *run.as_uuid()).collect();
+    let born: Vec<Date> = runs.iter().map(|(_, born)| *born).collect();
+    let client = cell.reader().await?;
+    let rows = client.query(LOAD, &[&ids, &born]).await?;
+    let mut lines: HashMap<RunId, Vec<Line>> = HashMap::with_capacity(runs.len());
+    for row in &rows {
+        let run = RunId::from_uuid(row.get(0));
+        lines.entry(run).or_default().push(read_line(row));
+    }
+    Ok(lines)
+}
+
 pub(crate) fn read_line(row: &Row) -> Line {
     Line {
         seq: row.get(1),

@@ -106,6 +106,10 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "0013_broadcasts",
         text: include_str!("../../../migrations/0013_broadcasts.sql"),
     },
+    Migration {
+        name: "0014_audit",
+        text: include_str!("../../../migrations/0014_audit.sql"),
+    },
 ];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.

@@ -14,6 +14,7 @@ use semel_model::{EffectId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 use crate::outbox::Event;
 
@@ -251,10 +252,10 @@ pub async fn retry(
     namespace_id: i32,
     subscription: &str,
     event: EffectId,
+    act: &Act,
 ) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &subscription, event.as_uuid()];
-    Ok(client.execute(RETRY, &values).await? > 0)
+    Ok(audit::execute(cell, RETRY, &values, act).await? > 0)
 }
 
 /// Where a delivery stands; nothing when there is none.

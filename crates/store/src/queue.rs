@@ -4,13 +4,15 @@
 //! the end of the index that is read, so they cost nothing.
 
 mod call;
+mod cancel;
 mod depth;
 mod load;
 mod lost;
 mod returned;
 mod stuck;
 
-pub use call::{ask_cancel, give_head_start, summon, wake};
+pub use call::{give_head_start, summon, wake};
+pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use load::TAKE_BYTES_MAX;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
@@ -111,7 +113,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     returned::HELD_BESIDES,
     load::PUT_BACK,
     SLEEP_ON,
-    call::CANCEL,
+    cancel::CANCEL,
     call::WAKE,
     call::SUMMON,
     call::HEAD_START,

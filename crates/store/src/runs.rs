@@ -2,13 +2,19 @@
 
 use jiff::Timestamp;
 use jiff::civil::Date;
+use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{ClaimId, Key, RunId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
+
+mod amend;
+
+pub use amend::{Amended, amend};
 
 /// The part of a flight that writes what transitions make of the record.
 pub(crate) const RECORDED: &str = ",
@@ -54,7 +60,8 @@ const RELEASE: &str = "SELECT release_id, born FROM runs WHERE namespace_id = $1
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
 /// Lets a run go on that failed: its record, its queue entry and the row of its journal that says
-/// so. Of several who ask, one wins, by the record's row.
+/// so, and who asked for it, where a person did. Of several who ask, one wins, by the record's row.
+/// A run whose journal is gone stays as it is: nothing could be queued that goes on from it.
 ///
 /// Only the run that its claim names goes on, and it holds the key again where the key was free: a
 /// key never has two runs under way. The claim is locked first, as by whoever frees the key.
@@ -86,12 +93,25 @@ const REOPEN: &str = "/* commits alone: reopen */
         SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.born FROM active a, present p),
     written AS (
         INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT a.born, a.run_id, a.seq + 1, a.epoch + 1, p.now,
-               json_build_array(json_build_object('event', 'resumed', 'reason', $2::text))
+        SELECT a.born, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json
           FROM active a, present p)
     SELECT count(*) FROM active";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, GET, STATES, NAMESPACE, RELEASE, REOPEN];
+/// Whether the claim of a run still names it.
+const NAMED: &str = "
+    SELECT 1 FROM runs r JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id WHERE r.id = $1";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST,
+    GET,
+    STATES,
+    NAMESPACE,
+    RELEASE,
+    REOPEN,
+    NAMED,
+    amend::UNPARK,
+    amend::EXTERNAL_ID,
+];
 
 /// A run as people see it.
 #[derive(Clone, Debug)]
@@ -259,14 +279,55 @@ pub async fn find_release(
     Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
-/// Lets a run go on that failed. False where it did not fail, somebody else was first, or another
-/// run has its key. A key that was free is held again, for at least `keep`.
-pub async fn reopen(cell: &Cell, run: RunId, reason: &str, keep: Span) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
+/// What became of a wish to let a failed run go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopening {
+    /// It goes on.
+    Reopened,
+    /// It has not failed, or somebody else was first.
+    NotFailed,
+    /// It failed, and another run has its key.
+    KeyTaken,
+    /// It failed, and its journal is no longer kept.
+    HistoryGone,
+}
+
+/// Lets a run go on that failed, with the events that say so. Where a person asks for it, the act is
+/// recorded in the same commit. A key that was free is held again, for at least `keep`.
+pub async fn reopen(
+    cell: &Cell,
+    run: RunId,
+    events: &[Event],
+    act: Option<&Act>,
+    keep: Span,
+) -> Result<Reopening, ReadError> {
+    let events = to_text(events);
     let secs = keep.as_millis() as f64 / 1e3;
-    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &reason, &secs];
-    let row = client.query_one(REOPEN, &values).await?;
-    Ok(row.get::<_, i64>(0) == 1)
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
+    let row = tx.query_one(REOPEN, &values).await?;
+    let reopening = match row.get::<_, i64>(0) {
+        1 => Reopening::Reopened,
+        // Read in a statement of its own, which sees whoever was first.
+        _ => match tx
+            .query_opt(STATES, &[&[*run.as_uuid()].as_slice()])
+            .await?
+        {
+            Some(row) if row.get::<_, &str>(1) == "failed" => {
+                match tx.query_opt(NAMED, &[run.as_uuid()]).await? {
+                    Some(_) => Reopening::HistoryGone,
+                    None => Reopening::KeyTaken,
+                }
+            }
+            Some(_) | None => Reopening::NotFailed,
+        },
+    };
+    if let (Reopening::Reopened, Some(act)) = (reopening, act) {
+        audit::append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(reopening)
 }
 
 /// How a run stands, for whoever waits for its end.
@@ -304,6 +365,14 @@ pub async fn find_namespace(cell: &Cell, run: RunId) -> Result<Option<i32>, Read
     let client = cell.reader().await?;
     let row = client.query_opt(NAMESPACE, &[run.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))
+}
+
+/// Events as the journal keeps them.
+fn to_text(events: &[Event]) -> String {
+    match serde_json::to_string(events) {
+        Ok(text) => text,
+        Err(error) => unreachable!("events are plain data: {error}"),
+    }
 }
 
 pub(crate) fn read_state(text: &str) -> State {

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError, Reader};
 use rows::{Rows, read_schedule};
 
@@ -260,10 +261,10 @@ pub async fn wake(cell: &Cell, ids: &[ScheduleId]) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Pauses a schedule. False where it was paused before, or is not there.
-pub async fn pause(cell: &Cell, id: ScheduleId, by: &str) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    Ok(client.execute(PAUSE, &[id.as_uuid(), &by]).await? == 1)
+/// Pauses a schedule. False where it was paused before, or is not there. The act is recorded in the
+/// same commit.
+pub async fn pause(cell: &Cell, id: ScheduleId, by: &str, act: &Act) -> Result<bool, ReadError> {
+    Ok(audit::execute(cell, PAUSE, &[id.as_uuid(), &by], act).await? == 1)
 }
 
 /// A connection on which schedules can be taken.
@@ -307,8 +308,14 @@ impl Taking {
 
 impl Batch<'_> {
     /// Writes down what was decided, and gives the schedules back. Of a schedule that stands
-    /// elsewhere than where it was read nothing is written, nor of the others.
-    pub async fn decide(self, made: &[Decision], grounds: Grounds) -> Result<bool, ReadError> {
+    /// elsewhere than where it was read nothing is written, nor of the others. Where a person asked
+    /// for the decision, the act is recorded in the same commit.
+    pub async fn decide(
+        self,
+        made: &[Decision],
+        grounds: Grounds,
+        act: Option<&Act>,
+    ) -> Result<bool, ReadError> {
         let ids: Vec<Uuid> = made.iter().map(|one| *one.id.as_uuid()).collect();
         let before: Vec<Timestamp> = made.iter().map(|one| one.before).collect();
         let decided: Vec<Timestamp> = made.iter().map(|one| one.decided_to).collect();
@@ -335,6 +342,9 @@ impl Batch<'_> {
         });
         let rows = Rows::of(ticks);
         self.tx.execute(RECORD, &rows.values()).await?;
+        if let Some(act) = act {
+            audit::append(&self.tx, act).await?;
+        }
         self.tx.commit().await?;
         Ok(true)
     }

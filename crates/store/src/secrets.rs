@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use semel_model::Span;
+use tokio_postgres::types::ToSql;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
 const MAKE_KEY: &str = "
@@ -88,6 +90,19 @@ pub struct SecretRow {
     pub retires_at: Option<Timestamp>,
 }
 
+/// Keeps a data key, unless there is one of that number. An act that begins with it is recorded in
+/// the same commit.
+pub async fn make_key_by(cell: &Cell, key: &DataKeyRow, act: &Act) -> Result<bool, ReadError> {
+    let DataKeyRow {
+        namespace_id,
+        number,
+        wrapped,
+        wrapped_by,
+    } = key;
+    let values: [&(dyn ToSql + Sync); 4] = [namespace_id, number, wrapped, wrapped_by];
+    Ok(audit::execute(cell, MAKE_KEY, &values, act).await? > 0)
+}
+
 /// Keeps a data key, unless there is one of that number.
 pub async fn make_key(cell: &Cell, key: &DataKeyRow) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
@@ -146,9 +161,13 @@ pub async fn next_version(cell: &Cell, namespace_id: i32, name: &str) -> Result<
 }
 
 /// Keeps a version of a secret; the one before it goes on verifying for `overlap`. False when
-/// somebody else has set that version meanwhile.
-pub async fn set(cell: &Cell, secret: &SecretRow, overlap: Span) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
+/// somebody else has set that version meanwhile. The act is recorded in the same commit.
+pub async fn set(
+    cell: &Cell,
+    secret: &SecretRow,
+    overlap: Span,
+    act: &Act,
+) -> Result<bool, ReadError> {
     let secs = overlap.as_millis() as f64 / 1e3;
     let SecretRow {
         namespace_id,
@@ -158,10 +177,8 @@ pub async fn set(cell: &Cell, secret: &SecretRow, overlap: Span) -> Result<bool,
         sealed,
         ..
     } = secret;
-    let set = client
-        .execute(SET, &[namespace_id, name, version, data_key, sealed, &secs])
-        .await?;
-    Ok(set > 0)
+    let values: [&(dyn ToSql + Sync); 6] = [namespace_id, name, version, data_key, sealed, &secs];
+    Ok(audit::execute(cell, SET, &values, act).await? > 0)
 }
 
 /// Keeps a version of a secret that was sealed anew.
@@ -181,10 +198,15 @@ pub async fn reseal(cell: &Cell, secret: &SecretRow) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Removes every version of a secret; false when there is none.
-pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    Ok(client.execute(DELETE, &[&namespace_id, &name]).await? > 0)
+/// Removes every version of a secret; false when there is none. The act is recorded in the same
+/// commit.
+pub async fn delete(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
 }
 
 /// The versions that are in use, of a namespace or of all; the latest of each name first.

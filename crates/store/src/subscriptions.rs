@@ -1,7 +1,9 @@
 //! The `subscriptions` table: who outside is told of events.
 
 use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 use crate::outgoing;
 
@@ -46,18 +48,18 @@ pub struct Subscription {
     pub due: i64,
 }
 
-/// Keeps a subscription, in place of an earlier one of that name.
+/// Keeps a subscription, in place of an earlier one of that name. Here and below, the act is
+/// recorded in the same commit.
 pub async fn put(
     cell: &Cell,
     namespace_id: i32,
     name: &str,
     event: &str,
     connection: &str,
+    act: &Act,
 ) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
-    client
-        .execute(PUT, &[&namespace_id, &name, &event, &connection])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &name, &event, &connection];
+    audit::execute(cell, PUT, &values, act).await?;
     Ok(())
 }
 
@@ -68,17 +70,20 @@ pub async fn make(
     name: &str,
     event: &str,
     connection: &str,
+    act: &Act,
 ) -> Result<bool, ReadError> {
-    let client = cell.reader().await?;
-    let made = client
-        .execute(MAKE, &[&namespace_id, &name, &event, &connection])
-        .await?;
-    Ok(made > 0)
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &name, &event, &connection];
+    Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
 
 /// Removes a subscription and gives up what is due to it; says how much that is. Nothing when
 /// there is none of that name.
-pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<Option<u64>, ReadError> {
+pub async fn delete(
+    cell: &Cell,
+    namespace_id: i32,
+    name: &str,
+    act: &Act,
+) -> Result<Option<u64>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     if tx.execute(DELETE, &[&namespace_id, &name]).await? == 0 {
@@ -89,6 +94,7 @@ pub async fn delete(cell: &Cell, namespace_id: i32, name: &str) -> Result<Option
     let given_up = tx
         .execute(outgoing::GIVE_UP, &[&namespace_id, &name])
         .await?;
+    audit::append(&tx, act).await?;
     tx.commit().await?;
     Ok(Some(given_up))
 }

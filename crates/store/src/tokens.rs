@@ -2,10 +2,15 @@
 
 use jiff::Timestamp;
 use semel_model::{NamespaceName, Span};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 use crate::flows;
+
+/// Who makes tokens, for the record.
+const MAKER: &str = "operator";
 
 const INSERT: &str = "
     INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups)
@@ -39,7 +44,8 @@ pub struct TokenRow {
     pub groups: Vec<String>,
 }
 
-/// Keeps a token's digest; its namespace is made unless it is there.
+/// Keeps a token's digest; its namespace is made unless it is there. That it was made is recorded
+/// in the same commit: whoever does so reaches the database itself, and has no name here.
 pub async fn insert(
     cell: &Cell,
     id: Uuid,
@@ -51,13 +57,9 @@ pub async fn insert(
 ) -> Result<(), ReadError> {
     let namespace_id = flows::ensure_namespace(cell, namespace).await?;
     let secs = lifetime.as_millis() as f64 / 1e3;
-    let client = cell.reader().await?;
-    client
-        .execute(
-            INSERT,
-            &[&id, &namespace_id, &name, &digest, &secs, &groups],
-        )
-        .await?;
+    let act = Act::new(namespace_id, MAKER, "token.create", name);
+    let values: [&(dyn ToSql + Sync); 6] = [&id, &namespace_id, &name, &digest, &secs, &groups];
+    audit::execute(cell, INSERT, &values, &act).await?;
     Ok(())
 }
 

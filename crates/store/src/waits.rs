@@ -15,6 +15,7 @@ use tokio_postgres::types::Json;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 use crate::link::Link;
 use crate::writer::{Batch, Writer};
@@ -130,6 +131,8 @@ pub struct Callback {
     pub begins_in: Option<RunId>,
     /// What it brings, as JSON text.
     pub payload: String,
+    /// What is recorded in the same commit where it is the first, when a person gives the answer.
+    pub act: Option<Act>,
 }
 
 impl Callback {
@@ -140,6 +143,7 @@ impl Callback {
             run,
             begins_in: None,
             payload,
+            act: None,
         }
     }
 }
@@ -183,7 +187,8 @@ impl Batch for Answering {
         link: &mut Link,
         items: &mut Vec<Callback>,
     ) -> Result<Vec<Reply>, Error> {
-        let ready = link.prepare(&[LOCK_RUNS, ANSWER, WAKE, RECORDED]).await?;
+        let texts = [LOCK_RUNS, ANSWER, WAKE, RECORDED, audit::APPEND];
+        let ready = link.prepare(&texts).await?;
         // The first of each wait speaks for the others of the batch.
         let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -217,8 +222,19 @@ impl Batch for Answering {
                 return Err(error);
             }
         };
-        ready.client.batch_execute("COMMIT").await?;
         let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
+        let winners = chosen
+            .iter()
+            .filter(|item| won.contains(item.wait.as_uuid()));
+        let acts = audit::Rows::of(winners.filter_map(|item| item.act.as_ref()));
+        if !acts.is_empty() {
+            let append = ready.statement(audit::APPEND);
+            if let Err(error) = ready.client.execute(append, &acts.values()).await {
+                let _ = ready.client.batch_execute("ROLLBACK").await;
+                return Err(error);
+            }
+        }
+        ready.client.batch_execute("COMMIT").await?;
         let recorded: HashMap<Uuid, Reply> = recorded
             .iter()
             .map(|row| (row.get(0), read_reply(row)))

@@ -7,9 +7,9 @@ use semel_model::{EffectId, FlowName, RunId, Span};
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
-    Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyAudit, KeyInfo, Page,
-    Part, PartFilter, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled, StartRun,
-    Started,
+    Amend, Amended, Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyAudit,
+    KeyInfo, Page, Part, PartFilter, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled,
+    StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is on record of a flow.
@@ -112,6 +112,17 @@ impl Client {
     ) -> Result<Answer<Settled>, ClientError> {
         let path = ["v1", "effects", &effect.to_string(), "settle"];
         carry_out(self.post(&path, key).json(settle)).await
+    }
+
+    /// Corrects what a person said that an effect gave.
+    pub async fn amend_effect(
+        &self,
+        effect: EffectId,
+        amend: &Amend,
+        key: &str,
+    ) -> Result<Answer<Amended>, ClientError> {
+        let path = ["v1", "effects", &effect.to_string(), "amend"];
+        carry_out(self.post(&path, key).json(amend)).await
     }
 
     /// Lists repeats that were stopped, latest first; of one run or of all.

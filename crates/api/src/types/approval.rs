@@ -60,6 +60,9 @@ pub struct Decide {
     /// What there is to say about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Who decides; needed with a link, and kept as claimed. With a token, the token says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// A decision stands, made now or before.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use semel_model::effect::State;
 use semel_model::{EffectId, FlowName, RunId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// One change to the world.
@@ -25,7 +25,7 @@ pub struct Effect {
     pub attempt: i32,
     /// When the latest attempt's intent was written.
     pub intended_at: Timestamp,
-    /// When its outcome was written.
+    /// When its outcome was written; absent while it is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
     /// The destination's identity for what was made.
@@ -34,9 +34,49 @@ pub struct Effect {
     /// What was seen, where it did not simply succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Its flow and the key that its run came with, where effects were asked for by either end.
+    /// Its flow and the key that its run came with, where effects were asked for by either end; on a
+    /// single effect, and on doubts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// What was sent, or would be: on a single effect, and on doubts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
+    /// What people did about it; on a single effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acts: Vec<Act>,
+}
+
+/// What an effect sends, as it was pinned with its intent. Credentials are no part of it, and links
+/// that decide an approval are taken out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The connection that it goes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    /// The method and the address, the statement, the command, or whom it goes to.
+    pub what: String,
+    /// The body, the values, or the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Whether there is more of the body than is shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+/// What a person did, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Act {
+    /// When.
+    pub at: Timestamp,
+    /// Who: `token:NAME`, or `link:NAME (unverified)`.
+    pub actor: String,
+    /// What was done, e.g. `doubt.settle happened`.
+    pub action: String,
+    /// What it was done to.
+    pub subject: String,
+    /// Why, in the person's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Where an effect comes from, as its sender named it.
@@ -84,12 +124,42 @@ pub struct Settle {
     /// The destination's identity for what was made; with `happened`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// What later steps read as the step's result; with `happened`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What later steps read as the step's result; with `happened`. Null says that it gave nothing.
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub result: Option<Value>,
-    /// Why, as it stands on the record; needed unless it happened.
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+/// A member that is there, null included.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// A person's correction of what a person said that an effect gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amend {
+    /// What later steps read as the step's result.
+    pub result: Value,
+    /// The destination's identity for what was made; as it was, or as the result tells, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub external_id: Option<String>,
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+/// What an effect gave was corrected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amended {
+    /// The effect.
+    pub effect: EffectId,
+    /// Its run, which goes on.
+    pub run: RunId,
 }
 
 /// What a person knows of an effect in doubt.

@@ -6,7 +6,7 @@ use semel_model::{ClaimId, FlowName, RunId, TriggerKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::effect::Effect;
+use super::effect::{Act, Effect};
 use super::part::Progress;
 use super::standing::Standing;
 use super::wait::Wait;
@@ -101,6 +101,9 @@ pub struct RunDetail {
     /// How far its items and branches are, by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Progress>,
+    /// What people did to it, its effects, waits and key, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acts: Vec<Act>,
     /// What happened, in order.
     pub journal: Vec<JournalLine>,
 }
@@ -160,6 +163,10 @@ pub struct RunFilter {
 pub struct Resume {
     /// Why, as it stands on the record.
     pub reason: String,
+    /// Whether people who rejected an approval are asked again; otherwise a run that failed by a
+    /// rejection is not resumed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ask_again: bool,
 }
 
 /// A run goes on.

@@ -1,5 +1,6 @@
 //! `semel effect`: the ledger of changes to the world.
 
+mod amend;
 mod list;
 mod show;
 
@@ -9,12 +10,14 @@ use crate::context::Context;
 /// Look at the ledger of changes to the world.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Amend(amend::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
     match command {
+        Command::Amend(arguments) => amend::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
     }

@@ -64,7 +64,10 @@ fn judged(answer: Answer, run: &Run) -> Answer {
         }
         State::NeedsReview | State::Quarantined | State::Failed => answer
             .next(show)
-            .next(format!("semel run resume {} --reason '…'", run.id))
+            .decision(
+                "to let it go on",
+                format!("semel run resume {} --reason '…'", run.id),
+            )
             .with_fault(outcome, code::RUN_FAILED, &failure(run)),
         State::Cancelled => answer
             .next(show)

@@ -1,9 +1,11 @@
 //! Effects, waits and duplicates.
 
-use semel_api::types::{Duplicate, Effect, Wait};
+use semel_api::types::{Act, Duplicate, Effect, Sent, Wait};
+use semel_model::EffectId;
 use semel_model::effect::State;
 
 use super::maybe_ago;
+use crate::answer::Answer;
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, printable};
 
@@ -83,12 +85,60 @@ pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
     render(&table)
 }
 
+/// Tells people how to record what they found out about a doubt.
+pub(crate) fn how_to_settle(answer: Answer, effect: EffectId) -> Answer {
+    answer
+        .decision(
+            "to record that it happened",
+            format!("semel doubt settle {effect} --happened --result '{{…}}' --reason '…'"),
+        )
+        .decision(
+            "to record that it did not",
+            format!("semel doubt settle {effect} --did-not-happen --reason '…'"),
+        )
+}
+
+/// What people did, one line each.
+pub(crate) fn acts(acts: &[Act]) -> Vec<String> {
+    let line = |act: &Act| {
+        let Act {
+            at,
+            actor,
+            action,
+            subject,
+            reason,
+        } = act;
+        let reason = reason
+            .as_deref()
+            .map_or(String::new(), |why| format!(": {why}"));
+        printable(&format!("  {at}  {actor}  {action} {subject}{reason}"))
+    };
+    acts.iter().map(line).collect()
+}
+
+fn sent_lines(sent: &Sent) -> Vec<String> {
+    let over = sent.connection.as_deref();
+    let over = over.map_or(String::new(), |name| format!(" (over {name})"));
+    let mut lines = vec![printable(&format!("  sent      {}{over}", sent.what))];
+    if let Some(body) = &sent.body {
+        let more = if sent.cut { " …" } else { "" };
+        lines.push(printable(&format!("  body      {body}{more}")));
+    }
+    lines
+}
+
 /// Everything about an effect.
 pub(crate) fn detail(effect: &Effect, style: Style) -> String {
     let state = style.toned(tone(effect.state), effect.state.as_str());
     let mut lines = vec![
         format!("{}  {state}", style.bold(&effect.id.to_string())),
         format!("  run       {}", effect.run),
+    ];
+    if let Some(source) = &effect.source {
+        lines.push(format!("  flow      {}", printable(&source.flow)));
+        lines.push(format!("  key       {}", printable(&source.key)));
+    }
+    lines.extend([
         format!(
             "  step      {} ({})",
             printable(&effect.step),
@@ -101,7 +151,8 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
             effect.intended_at,
             ago(effect.intended_at)
         ),
-    ];
+    ]);
+    lines.extend(effect.sent.iter().flat_map(sent_lines));
     if let Some(settled_at) = effect.settled_at {
         lines.push(format!("  settled   {settled_at} ({})", ago(settled_at)));
     }
@@ -111,19 +162,29 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
     if let Some(note) = &effect.note {
         lines.push(format!("  note      {}", printable(note)));
     }
+    if !effect.acts.is_empty() {
+        lines.push(style.bold("acts"));
+        lines.extend(acts(&effect.acts));
+    }
     lines.join("\n")
 }
 
 /// Effects in doubt, with what was seen.
 pub(crate) fn doubts(effects: &[Effect], style: Style) -> String {
-    let mut table = style.table(&["EFFECT", "SINCE", "STEP", "ATTEMPTS", "RUN", "SEEN"]);
+    let header = ["EFFECT", "SENT AT", "FLOW", "KEY", "STEP", "SENT", "SEEN"];
+    let mut table = style.table(&header);
     for effect in effects {
+        let (flow, key) = match &effect.source {
+            Some(source) => (source.flow.as_str(), source.key.as_str()),
+            None => ("-", "-"),
+        };
         table.add_row([
             cell(effect.id.to_string()),
-            cell(ago(effect.settled_at.unwrap_or(effect.intended_at))),
+            cell(ago(effect.intended_at)),
+            cell(flow),
+            cell(key),
             cell(&effect.step),
-            cell(effect.attempt.to_string()),
-            cell(effect.run.to_string()),
+            cell(effect.sent.as_ref().map_or("-", |sent| sent.what.as_str())),
             cell(effect.note.as_deref().unwrap_or("-")),
         ]);
     }

@@ -56,6 +56,10 @@ pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
         let table = super::effect::table_of_run(&detail.effects, style);
         parts.push(format!("{}\n{table}", style.bold("effects")));
     }
+    if !detail.acts.is_empty() {
+        let lines = super::effect::acts(&detail.acts).join("\n");
+        parts.push(format!("{}\n{lines}", style.bold("acts")));
+    }
     if !detail.waits.is_empty() {
         let table = super::effect::waits(&detail.waits, style);
         parts.push(format!("{}\n{table}", style.bold("waits")));

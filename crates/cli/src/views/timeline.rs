@@ -77,7 +77,8 @@ const fn tone(event: &Event) -> Tone {
         | Event::WaitEnded { .. }
         | Event::ApprovalOpened { .. }
         | Event::ApprovalTold { .. }
-        | Event::Resumed { .. } => Tone::Plain,
+        | Event::Resumed { .. }
+        | Event::Amended { .. } => Tone::Plain,
     }
 }
 
@@ -106,7 +107,13 @@ fn tell(event: &Event) -> String {
         Event::Admitted { gate } => format!("let in by `{gate}`"),
         Event::Joined { run } => format!("joins {run}, and ends as it does"),
         Event::Skipped { step } => format!("{step}: skipped, its condition is false"),
-        Event::Resumed { reason } => format!("let go on by a person: {reason}"),
+        Event::Resumed { reason, by, .. } => {
+            let by = by.as_deref().unwrap_or("Semel");
+            format!("resumed by {by}: {reason}")
+        }
+        Event::Amended { step, result, .. } => {
+            format!("{step}: its result was corrected to {}", value(result))
+        }
         Event::Parked { fault } => format!("kept for a person: {}", fault.message),
         Event::WaitOpened {
             step, wait, until, ..

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hmac::{Hmac, KeyInit as _, Mac};
 use semel_flow::{Facts, Severity};
 use semel_model::{Connection, Fault, SecretText, Span};
-use semel_store::{ReadError, connections};
+use semel_store::{ReadError, audit, connections};
 use sha2::Sha256;
 
 use super::{By, ConnectionError, validate};
@@ -36,8 +36,8 @@ impl Engine {
         connection: &Connection,
     ) -> Result<(i64, Kept), ConnectionError> {
         validate(connection).map_err(ConnectionError::Invalid)?;
-        if connections::make(self.cell(), by.namespace_id, name, connection).await? {
-            self.write_down(by, "connection.put", name).await?;
+        let act = by.act("connection.put", name);
+        if connections::make(self.cell(), by.namespace_id, name, connection, &act).await? {
             self.inner.vault.refresh().await?;
             return Ok((1, Kept::Created));
         }
@@ -159,7 +159,8 @@ impl Engine {
         self.inner.vault.refresh().await?;
         let linked = self.inner.vault.linked(by.namespace_id);
         let to = linked.find(name).ok_or(ConnectionError::Unknown)?;
-        self.write_down(by, "connection.prepare", name).await?;
+        // What is made is made at the destination: the record comes first.
+        audit::begin(self.cell(), &by.act("connection.prepare", name)).await?;
         Ok(self.inner.tenure().executors.prepare(to).await)
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn open(
     ask: &ApprovalStep,
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
-    let asked = ask.render(scope, sight.now, state.started_by.as_deref())?;
+    let mut asked = ask.render(scope, sight.now, state.started_by.as_deref())?;
+    asked.round = state.rounds.get(step.id.as_str()).copied().unwrap_or(0);
     let until = ask.within.map(|within| sight.now + within.to_duration());
     Ok(Next::Event(Event::ApprovalOpened {
         step: step.id.to_string(),

@@ -1,9 +1,15 @@
 //! Where an approval stands, and what its end means for the run.
 
 use jiff::Timestamp;
-use semel_model::approval::{Asked, Decision, OnTimeout, Told};
+use semel_flow::Flow;
+use semel_model::approval::{Asked, Decision, OnReject, OnTimeout, Told};
 use semel_model::{Fault, WaitId};
 use serde_json::{Value, json};
+
+use super::{Current, RunState};
+
+/// The fault of a run whose approval was rejected, or counts as rejected.
+pub const REJECTED: &str = "approval-rejected";
 
 /// An approval that nobody has decided yet.
 #[derive(Clone, Debug)]
@@ -45,32 +51,54 @@ impl Approving {
     }
 }
 
+impl RunState {
+    /// What a rejection of what people are asked now means.
+    pub(super) fn on_reject(&self) -> OnReject {
+        match &self.current {
+            Current::Approving(approving) => approving.asked.on_reject,
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Effect(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Broken(_) => OnReject::Fail,
+        }
+    }
+
+    pub(super) fn approval_ended(&mut self, flow: &Flow, step: &str, end: Result<Value, Fault>) {
+        match end {
+            Ok(result) => self.finish_step(flow, step, result, None, None),
+            Err(fault) => self.current = Current::Broken(fault),
+        }
+    }
+}
+
 /// The step's result, or why the run does not go on.
-pub(super) fn decided(decision: &Decision) -> Result<Value, Fault> {
+pub(super) fn decided(decision: &Decision, on_reject: OnReject) -> Result<Value, Fault> {
     let Decision {
         approved,
         by,
         comment,
         at,
     } = decision;
-    if *approved {
-        return Ok(json!({ "approved": true, "by": by, "comment": comment, "at": at }));
+    if *approved || on_reject == OnReject::Continue {
+        return Ok(json!({ "approved": approved, "by": by, "comment": comment, "at": at }));
     }
     let message = match comment {
         Some(comment) => format!("rejected by {by}: {comment}"),
         None => format!("rejected by {by}"),
     };
-    Err(Fault::permanent("approval-rejected", message))
+    Err(Fault::permanent(REJECTED, message))
 }
 
 /// What holds where nobody decided in time.
-pub(super) fn elapsed(policy: OnTimeout) -> Result<Value, Fault> {
+pub(super) fn elapsed(policy: OnTimeout, on_reject: OnReject) -> Result<Value, Fault> {
+    let nobody = |approved: Option<bool>| json!({ "approved": approved, "by": null, "comment": null, "at": null });
     match policy {
-        OnTimeout::Continue => {
-            Ok(json!({ "approved": null, "by": null, "comment": null, "at": null }))
-        }
+        OnTimeout::Continue => Ok(nobody(None)),
+        OnTimeout::Reject if on_reject == OnReject::Continue => Ok(nobody(Some(false))),
         OnTimeout::Reject => Err(Fault::permanent(
-            "approval-rejected",
+            REJECTED,
             "nobody decided in time, which counts as a rejection",
         )),
         OnTimeout::Fail => Err(Fault::permanent(

@@ -4,13 +4,16 @@ use jiff::Timestamp;
 use semel_flow::release::Wait;
 use semel_flow::{Action, Step};
 use semel_model::effect::Entry;
+use serde_json::Value;
 
 use super::{Current, RunState};
 
 impl RunState {
-    /// A person lets the run go on: what had given up or failed may be tried again at once.
-    pub(super) fn resumed(&mut self, at: Timestamp) {
+    /// A person lets the run go on: what had given up or failed may be tried again at once. A
+    /// rejection stands, unless people are to be asked again.
+    pub(super) fn resumed(&mut self, asks_again: bool, at: Timestamp) {
         self.parked = false;
+        self.asks_again = asks_again;
         if std::mem::take(&mut self.ended) {
             // It left its gates by its end.
             self.admitted.clear();
@@ -29,9 +32,24 @@ impl RunState {
                 reading.attempts = 0;
                 reading.since = at;
             }
-            Current::Broken(_) => self.current = Current::Fresh,
+            Current::Broken(_) if self.rejected && !asks_again => {}
+            Current::Broken(_) => {
+                self.current = Current::Fresh;
+                self.rejected = false;
+            }
             Current::Fan(fan) => fan.stopped = None,
             Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
+        }
+    }
+}
+
+impl RunState {
+    /// A person corrects what a person said that an effect gave.
+    pub(super) fn amended(&mut self, step: &str, external_id: Option<&str>, result: &Value) {
+        let known = &mut self.steps[step];
+        known["result"] = result.clone();
+        if let Some(external_id) = external_id {
+            known["external_id"] = external_id.into();
         }
     }
 }

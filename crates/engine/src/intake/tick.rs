@@ -14,12 +14,13 @@ use crate::catalogue::Release;
 use crate::engine::Engine;
 
 impl Engine {
-    /// Takes in a tick of a release's schedule.
+    /// Takes in a tick of a release's schedule; `by` names whoever fires it by hand.
     pub(crate) async fn receive_tick(
         &self,
         release: Arc<Release>,
         nominal: Timestamp,
         key: Key,
+        by: Option<&str>,
     ) -> Result<Intake, IntakeError> {
         let kind = TriggerKind::Schedule;
         let Some(declared) = &release.flow.trigger.schedule else {
@@ -39,7 +40,7 @@ impl Engine {
             query: Value::Null,
             caller: None,
             resumes: false,
-            by: None,
+            by: by.map(str::to_owned),
             nominal: Some(nominal),
         })
         .await

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{FlowName, Key, NamespaceName, RunId, ScheduleId};
-use semel_store::audit::{self, Act};
+use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId, ScheduleId};
+use semel_store::audit::{self, Act, ReasonError};
 use semel_store::schedules::{self, Schedule, Tick, TickView, Verdict};
-use semel_store::{ReadError, runs};
+use semel_store::{ReadError, claims, runs};
 
 use super::live::Live;
 use super::plan::Plan;
@@ -82,6 +82,9 @@ pub enum PauseError {
     /// What was due before the pause cannot be decided now.
     #[error("the schedule cannot be decided now")]
     NotNow,
+    /// Why cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
     /// The database did not answer in time.
     #[error("the schedule could not be changed")]
     Unavailable(#[from] ReadError),
@@ -181,12 +184,8 @@ impl Engine {
         let mut live = Live::default();
         live.follow(&self.inner).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
-        let changed = schedules::pause(self.cell(), id, by.actor).await?;
-        if changed {
-            self.note_schedule(by, "schedule.pause", flow.as_str(), reason)
-                .await?;
-        }
-        Ok(changed)
+        let act = act(by, "schedule.pause", flow, reason)?;
+        Ok(schedules::pause(self.cell(), id, by.actor, &act).await?)
     }
 
     /// Resumes a schedule. What passed meanwhile is on record as skipped. False where it was not
@@ -202,9 +201,10 @@ impl Engine {
         let mut live = Live::default();
         live.follow(&self.inner).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
+        let act = act(by, "schedule.resume", flow, reason)?;
         let mut tries = 0;
         loop {
-            match self.try_resume(&live, id).await? {
+            match self.try_resume(&live, id, &act).await? {
                 Resumed::Yes => break,
                 Resumed::Not => return Ok(false),
                 Resumed::Partly => tries = 0,
@@ -215,14 +215,18 @@ impl Engine {
                 }
             }
         }
-        self.note_schedule(by, "schedule.resume", flow.as_str(), reason)
-            .await?;
         self.inner.scheduled.notify_one();
         Ok(true)
     }
 
-    /// Decides a paused schedule up to now and lets it go on.
-    async fn try_resume(&self, live: &Live, id: ScheduleId) -> Result<Resumed, ReadError> {
+    /// Decides a paused schedule up to now and lets it go on. That it does commits together with
+    /// the record of who wanted it.
+    async fn try_resume(
+        &self,
+        live: &Live,
+        id: ScheduleId,
+        act: &Act,
+    ) -> Result<Resumed, ReadError> {
         let _alone = self.inner.by_hand.lock().await;
         let mut taking = schedules::start_taking(self.cell()).await?;
         let batch = taking.lock(id).await?;
@@ -245,7 +249,8 @@ impl Engine {
             decision.stays_paused = false;
             decision.due_at = Some(now);
         }
-        let written = batch.decide(&made, grounds(live)).await?;
+        let act = whole.then_some(act);
+        let written = batch.decide(&made, grounds(live), act).await?;
         Ok(match (written, whole) {
             (true, true) => Resumed::Yes,
             (true, false) => Resumed::Partly,
@@ -268,14 +273,29 @@ impl Engine {
         let release = live.find(id).ok_or(FireError::Unknown)?;
         let fired = match moment {
             Moment::At(at) => self.fire_named(by, id, release, *at).await?,
-            Moment::Now(key) => self.fire_now(release, key).await?,
+            Moment::Now(key) => self.fire_now(by, release, key).await?,
         };
-        if !fired.replayed {
-            let subject = fired.key.text();
-            self.note_schedule(by, "schedule.fire", &subject, None)
-                .await?;
-        }
         Ok(fired)
+    }
+
+    /// Accepts the run of an instant that is fired by hand. The run is made by the writer that all
+    /// deliveries share, so the record comes first, and the run's own journal names who fired it.
+    async fn accept_fired(
+        &self,
+        by: By<'_>,
+        release: &Arc<Release>,
+        nominal: Timestamp,
+        key: &Key,
+    ) -> Result<(RunId, bool), FireError> {
+        let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
+        if claims::find(self.cell(), claim).await?.is_none() {
+            audit::begin(self.cell(), &by.act("schedule.fire", &key.text())).await?;
+        }
+        let release = release.clone();
+        let taken = self
+            .receive_tick(release, nominal, key.clone(), Some(by.name()))
+            .await?;
+        Ok(accepted(taken)?)
     }
 
     async fn fire_named(
@@ -304,9 +324,9 @@ impl Engine {
         let (run, replayed) = match run {
             Some(run) => (run, true),
             None => {
-                let taken = self.receive_tick(release.clone(), at, key.clone()).await?;
+                let taken = self.accept_fired(by, release, at, &key).await?;
                 semel_steps::fault::point("tick.accepted", &key.text()).await;
-                accepted(taken)?
+                taken
             }
         };
         let tick = Tick {
@@ -327,13 +347,16 @@ impl Engine {
         })
     }
 
-    async fn fire_now(&self, release: &Arc<Release>, key: &str) -> Result<Fired, FireError> {
+    async fn fire_now(
+        &self,
+        by: By<'_>,
+        release: &Arc<Release>,
+        key: &str,
+    ) -> Result<Fired, FireError> {
         let (nominal, _) = schedules::look(self.cell()).await?;
         let text = format!("{}@now/{key}", release.flow.name);
         let key = Key::new(text.into_bytes()).map_err(|error| FireError::Key(error.to_string()))?;
-        let release = release.clone();
-        let taken = self.receive_tick(release, nominal, key.clone()).await?;
-        let (run, replayed) = accepted(taken)?;
+        let (run, replayed) = self.accept_fired(by, release, nominal, &key).await?;
         Ok(Fired {
             nominal: None,
             run,
@@ -341,22 +364,19 @@ impl Engine {
             replayed,
         })
     }
+}
 
-    async fn note_schedule(
-        &self,
-        by: By<'_>,
-        action: &str,
-        subject: &str,
-        reason: Option<&str>,
-    ) -> Result<(), ReadError> {
-        let act = Act {
-            namespace_id: by.namespace_id,
-            actor: by.actor,
-            action,
-            subject,
-            reason,
-        };
-        audit::append(self.cell(), &act).await
+/// What somebody does to a schedule, ready to be recorded.
+fn act(
+    by: By<'_>,
+    action: &'static str,
+    flow: &FlowName,
+    reason: Option<&str>,
+) -> Result<Act, ReasonError> {
+    let act = by.act(action, flow.as_str());
+    match reason {
+        Some(reason) => act.because(reason),
+        None => Ok(act),
     }
 }
 

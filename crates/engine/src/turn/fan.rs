@@ -213,6 +213,8 @@ impl Turn {
         let cell = &self.inner.cell;
         let resumed = Event::Resumed {
             reason: "the run goes on".to_owned(),
+            by: None,
+            asks_again: self.state.asks_again,
         };
         self.reopen(Reopened::Unsuccessful, &resumed).await?;
         let counts = parts::count(cell, self.of()).await.map_err(unsure)?;

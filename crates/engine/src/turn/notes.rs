@@ -10,6 +10,7 @@ use semel_model::run::{Reason, State};
 use semel_model::storable::without_zero;
 use semel_model::{EffectId, Fault, GateId, Guard, RunId, WaitId};
 use semel_store::approvals::ApprovalChange;
+use semel_store::audit::Act;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
@@ -39,6 +40,7 @@ pub(super) struct Notes {
     emitted: Vec<Emitted>,
     departs: Vec<GateId>,
     record: Option<RecordChange>,
+    acts: Vec<Act>,
     /// Whether the write itself will make an event.
     expects_event: bool,
     /// The effect that events speak of.
@@ -112,6 +114,11 @@ impl Notes {
     /// Notes that a wait is left open by a run that ends.
     pub(super) fn cancel_wait(&mut self, wait: WaitId) {
         self.waits.push(WaitChange::Cancel { wait });
+    }
+
+    /// Notes what a person did, to be recorded with the next write.
+    pub(super) fn act(&mut self, act: Act) {
+        self.acts.push(act);
     }
 
     /// Notes that a run leaves its gates by its end.
@@ -275,7 +282,8 @@ impl Notes {
             | Event::ApprovalDecided { .. }
             | Event::ApprovalElapsed { .. }
             | Event::Parked { .. }
-            | Event::Resumed { .. } => {}
+            | Event::Resumed { .. }
+            | Event::Amended { .. } => {}
         }
         self.events.push(event);
     }

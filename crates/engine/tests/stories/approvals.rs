@@ -47,6 +47,13 @@ fn token(name: &str, groups: &[&str]) -> Approver {
     }
 }
 
+fn by_link() -> Approver {
+    let name = "Grace".parse();
+    Approver::Link {
+        name: name.unwrap_or_else(|error| panic!("{error}")),
+    }
+}
+
 async fn decide(
     world: &World,
     view: &ApprovalView,
@@ -79,12 +86,12 @@ fn result_of(end: &Standing) -> Result<Value> {
 
 #[tokio::test]
 async fn the_first_decision_stands_and_everybody_is_told_the_same() -> Result<()> {
-    let world = world_with("within: 1h").await?;
+    let world = world_with("within: 1h, login: false").await?;
     let (run, view) = asked(&world, "1").await?;
 
     let first = decide(&world, &view, &token("ada", &[]), true).await?;
     let again = decide(&world, &view, &token("bob", &["finance"]), true).await?;
-    let contrary = decide(&world, &view, &Approver::Link, false).await;
+    let contrary = decide(&world, &view, &by_link(), false).await;
     let end = end(&world, run).await?;
 
     assert!(!first.replayed && again.replayed);
@@ -166,7 +173,7 @@ async fn only_those_who_are_asked_may_decide_and_others_from_half_of_the_time_on
 
 #[tokio::test]
 async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()> {
-    let world = world_with("within: 1h").await?;
+    let world = world_with("within: 1h, login: false").await?;
     let (_, view) = asked(&world, "1").await?;
     let link = kv::get(world.engine.cell(), world.namespace_id, "link/1").await?;
     let link = link.as_str().context("a link")?.to_owned();
@@ -177,7 +184,7 @@ async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()>
     let as_callback = engine.call_back(token, b"{}").await;
     ahead(&world, 3_700).await?;
     let over = engine.find_approval(token).await?;
-    let late = decide(&world, &view, &Approver::Link, true).await;
+    let late = decide(&world, &view, &by_link(), true).await;
 
     assert!(link.contains("/approvals/"));
     assert_eq!((found.wait, found.digest), (view.wait, view.digest.clone()));
@@ -218,7 +225,7 @@ async fn nobody_in_time_is_a_rejection_a_failure_or_no_decision_as_the_step_says
 #[tokio::test]
 async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_meanwhile()
 -> Result<()> {
-    let world = world_with("within: 10h, remind: 1h").await?;
+    let world = world_with("within: 10h, remind: 1h, login: false").await?;
     listen(&world).await?;
     let (run, view) = asked(&world, "1").await?;
     let requested = until_told(&world, "requested", 1).await?;
@@ -229,7 +236,7 @@ async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_mea
     ahead(&world, 3 * 3_600).await?;
     let reminded = until_told(&world, "reminded", 2).await?;
     let view = fresh(&world, view.wait).await?;
-    decide(&world, &view, &Approver::Link, true).await?;
+    decide(&world, &view, &by_link(), true).await?;
     let end = end(&world, run).await?;
     let decided = until_told(&world, "decided", 1).await?;
     let all = told(&world, "reminded").await?;
@@ -245,7 +252,7 @@ async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_mea
     numbers.sort_unstable();
     assert_eq!((numbers, all.len()), (vec![1, 2], 2));
     assert_eq!(decided[0]["approved"], true);
-    assert_eq!(decided[0]["by"], "link");
+    assert_eq!(decided[0]["by"], "Grace (by link, unverified)");
     assert!(decided[0]["link"].is_null(), "what is over opens nothing");
     assert_eq!(end.state, State::Succeeded);
     Ok(())
@@ -253,19 +260,13 @@ async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_mea
 
 #[tokio::test]
 async fn the_end_of_a_run_withdraws_what_it_asked() -> Result<()> {
-    let world = world_with("within: 1h").await?;
+    let world = world_with("within: 1h, login: false").await?;
     let (run, view) = asked(&world, "1").await?;
 
     let id = world.namespace_id;
     world.engine.cancel(id, run, "over", "test").await?;
     let end = end(&world, run).await?;
-    let late = decide(
-        &world,
-        &fresh(&world, view.wait).await?,
-        &Approver::Link,
-        true,
-    )
-    .await;
+    let late = decide(&world, &fresh(&world, view.wait).await?, &by_link(), true).await;
 
     assert_eq!(end.state, State::Cancelled);
     assert!(matches!(late, Err(DecideError::Unknown)), "{late:?}");
@@ -273,17 +274,14 @@ async fn the_end_of_a_run_withdraws_what_it_asked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_link_alone_is_not_enough_where_the_step_says_so() -> Result<()> {
-    let world = world_with("within: 1h, login: true").await?;
+async fn a_link_alone_is_not_enough_unless_the_step_says_so() -> Result<()> {
+    let world = world_with("within: 1h").await?;
     let (_, view) = asked(&world, "1").await?;
 
-    let by_link = decide(&world, &view, &Approver::Link, true).await;
+    let linked = decide(&world, &view, &by_link(), true).await;
     let by_token = decide(&world, &view, &token("x", &["finance"]), true).await;
 
-    assert!(
-        matches!(by_link, Err(DecideError::NeedsLogin)),
-        "{by_link:?}"
-    );
+    assert!(matches!(linked, Err(DecideError::NeedsLogin)), "{linked:?}");
     assert!(by_token.is_ok());
     Ok(())
 }

@@ -6,6 +6,7 @@ use semel_model::event::Event;
 use semel_model::guard::Guard;
 use semel_model::run::State;
 use semel_model::{Resource, Span};
+use semel_store::audit::Act;
 use semel_store::{connections, journal, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
@@ -77,7 +78,8 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
     world.connect("bank", json!({"to": to})).await?;
     world.publish(CALL).await?;
     // Behind the engine's back: it removes no connection that a live flow goes over.
-    connections::delete(world.engine.cell(), world.namespace_id, "bank").await?;
+    let act = Act::new(world.namespace_id, "test", "connection.delete", "bank");
+    connections::delete(world.engine.cell(), world.namespace_id, "bank", &act).await?;
     tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;

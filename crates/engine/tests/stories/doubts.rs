@@ -47,6 +47,7 @@ async fn a_person_says_that_it_happened() -> Result<()> {
     let settlement = Settlement::Happened {
         external_id: Some("ch_1".to_owned()),
         result: None,
+        reason: "seen".to_owned(),
     };
     world
         .engine
@@ -179,6 +180,7 @@ async fn nothing_is_taken_back_before_the_doubt_is_settled() -> Result<()> {
     let happened = Settlement::Happened {
         external_id: None,
         result: None,
+        reason: "seen".to_owned(),
     };
     world
         .engine

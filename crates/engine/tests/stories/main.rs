@@ -19,6 +19,7 @@ mod outages;
 mod overlap;
 mod parts;
 mod questions;
+mod rejections;
 mod resources;
 mod schedules;
 mod stuck;

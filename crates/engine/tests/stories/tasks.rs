@@ -113,6 +113,7 @@ async fn a_lost_worker_without_a_guard_is_a_doubt_that_a_person_settles() -> Res
     let settlement = Settlement::Happened {
         external_id: None,
         result: Some(json!("seen")),
+        reason: "seen".to_owned(),
     };
     let id = world.namespace_id;
     world

@@ -136,6 +136,8 @@ codes! {
     UnguardedEarly "unguarded-early" Warning;
     /// A call that moves money without anybody's approval.
     MoneyUnapproved "money-unapproved" Warning;
+    /// A call that moves money behind an approval that whoever has the link gives.
+    MoneyByLink "money-by-link" Error;
     /// An `undo` that reads what may not be there.
     UndoUnknown "undo-unknown" Error;
     /// A wait that may never end.
@@ -172,6 +174,7 @@ const RULES: &[Code] = &[
     Code::ProbeEarly,
     Code::UnguardedEarly,
     Code::MoneyUnapproved,
+    Code::MoneyByLink,
     Code::UndoUnknown,
     Code::WaitEndless,
     Code::ForeachKeyMissing,

@@ -214,7 +214,18 @@ pub(super) static APPROVAL: Shape = Shape::new(
             Takes::Span(60_000, YEAR),
             "How often people are told again while nobody answered.",
         ),
-        field("login", Takes::Truth, "Whether a link alone is not enough.").default("false"),
+        field(
+            "on_reject",
+            Takes::Word(&["fail", "continue"]),
+            "What a rejection means for the run; going on, `steps.ID.result.approved` is false.",
+        )
+        .default("fail"),
+        field(
+            "login",
+            Takes::Truth,
+            "Whether a link alone is not enough: deciding then takes a token.",
+        )
+        .default("true"),
         field(
             "not_starter",
             Takes::Truth,

@@ -1,6 +1,6 @@
 //! Steps that programs or people outside take part in.
 
-use semel_model::approval::OnTimeout;
+use semel_model::approval::{OnReject, OnTimeout};
 
 use super::step::template;
 use crate::release::{ApprovalStep, TaskStep};
@@ -28,8 +28,12 @@ pub(super) fn approval(body: &Record) -> ApprovalStep {
             Some("continue") => OnTimeout::Continue,
             Some(_) | None => OnTimeout::Reject,
         },
-        // A link does not say who follows it.
-        login: not_starter || body.truth("login") == Some(true),
+        on_reject: match body.word("on_reject") {
+            Some("continue") => OnReject::Continue,
+            Some(_) | None => OnReject::Fail,
+        },
+        // A link does not say who follows it: it decides only where the author says so.
+        login: not_starter || body.truth("login") != Some(false),
         not_starter,
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::Span;
-use semel_model::approval::{Asked, Digest, OnTimeout};
+use semel_model::approval::{Asked, Digest, OnReject, OnTimeout};
 use serde::Serialize;
 
 use crate::expr::{EvalError, Scope};
@@ -27,6 +27,9 @@ pub struct ApprovalStep {
     pub remind: Option<Span>,
     /// What holds where nobody decided in time.
     pub on_timeout: OnTimeout,
+    /// What a rejection means for the run.
+    #[serde(skip_serializing_if = "OnReject::is_default")]
+    pub on_reject: OnReject,
     /// Whether the link alone is not enough.
     pub login: bool,
     /// Whether whoever started the run may not decide.
@@ -62,6 +65,8 @@ impl ApprovalStep {
             remind: self.remind,
             remind_at: self.remind.map(|remind| now + remind.to_duration()),
             on_timeout: self.on_timeout,
+            on_reject: self.on_reject,
+            round: 0,
         })
     }
 }

@@ -138,4 +138,17 @@ impl Probe {
             Ask::Marker => None,
         }
     }
+
+    /// Every expression of what it asks.
+    #[must_use]
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match &self.ask {
+            Ask::Http { request, .. } => request.exprs(),
+            Ask::Db { query, .. } => {
+                let values = query.values.iter();
+                values.flat_map(|value| value.exprs()).collect()
+            }
+            Ask::Marker => Vec::new(),
+        }
+    }
 }

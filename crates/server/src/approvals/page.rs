@@ -31,11 +31,11 @@ th{font-weight:600;width:30%}\
 td,pre{overflow-wrap:anywhere}\
 pre{font:.9rem/1.45 ui-monospace,monospace;margin:0;white-space:pre-wrap}\
 label{display:block;font-weight:600;margin:1.5rem 0 .35rem}\
-textarea{box-sizing:border-box;font:inherit;padding:.5rem;width:100%}\
+input,textarea{box-sizing:border-box;font:inherit;padding:.5rem;width:100%}\
 .acts{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1rem}\
 button{border:0;border-radius:.4rem;color:#fff;cursor:pointer;flex:1 1 9rem;font:inherit;\
 font-weight:600;padding:.8rem 1rem}\
-button:focus-visible,textarea:focus-visible{outline:3px solid #58a;outline-offset:2px}\
+button:focus-visible,input:focus-visible,textarea:focus-visible{outline:3px solid #58a;outline-offset:2px}\
 .yes{background:#1a7f37}.no{background:#b42318}\
 .said{border-left:.3rem solid #888;margin:1.5rem 0;padding:.5rem 1rem}\
 .said.yes{background:none;border-color:#1a7f37}.said.no{background:none;border-color:#b42318}\
@@ -170,6 +170,10 @@ fn cell(value: &Value) -> String {
 fn form(view: &ApprovalView) -> String {
     format!(
         "<form method=\"post\"><input type=\"hidden\" name=\"digest\" value=\"{}\">\
+         <label for=\"name\">Your name</label>\
+         <input id=\"name\" name=\"name\" required maxlength=\"100\" autocomplete=\"name\">\
+         <p class=\"about\">It is recorded with your decision, as you give it. Decide only if you \
+         are one of those who are asked.</p>\
          <label for=\"comment\">Comment (optional)</label>\
          <textarea id=\"comment\" name=\"comment\" rows=\"3\" maxlength=\"2000\"></textarea>\
          <div class=\"acts\">\

@@ -66,7 +66,7 @@ pub(super) async fn of_key(
     })
 }
 
-fn source(run: &RunView) -> Source {
+pub(super) fn source(run: &RunView) -> Source {
     Source {
         flow: run.flow.clone(),
         key: run.key.text(),

@@ -51,16 +51,17 @@ fn decide(asked: &Approval, approved: bool) -> Decide {
         approved,
         digest: asked.digest.clone(),
         comment: None,
+        name: None,
     }
 }
 
 #[tokio::test]
 async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> Result<()> {
     let world = World::start().await?;
-    let (run, path, asked) = ask(&world, "").await?;
+    let (run, path, asked) = ask(&world, ", login: false").await?;
     let form = |decision: &str| {
         let digest = &asked.digest;
-        format!("digest={digest}&comment=looks+fine&decision={decision}")
+        format!("digest={digest}&name=Grace+%3Ci%3E&comment=looks+fine&decision={decision}")
     };
     let post = async |body: String| {
         world
@@ -96,7 +97,8 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
         (200, 200, 409)
     );
     assert_eq!(yes.body, again.body, "the same click gets the same answer");
-    assert!(no.text().contains("approved by link"), "{}", no.text());
+    let by = "approved by Grace &lt;i&gt; (by link, unverified)";
+    assert!(no.text().contains(by), "{}", no.text());
     assert!(after.text().contains("looks fine"));
     assert_eq!(
         (end.state, end.result),
@@ -202,15 +204,15 @@ async fn a_token_decides_by_its_name_or_a_group_and_by_what_was_shown() -> Resul
 #[tokio::test]
 async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
     let world = World::start().await?;
-    let (_, path, asked) = ask(&world, ", login: true").await?;
-    let body = format!("digest={}&decision=approve", asked.digest);
+    let (_, path, asked) = ask(&world, "").await?;
+    let body = format!("digest={}&name=Grace&decision=approve", asked.digest);
 
     let page = world.bare.get(&path).await?;
     let post = world
         .bare
         .send(Method::POST, &path, &FORM, body.into())
         .await?;
-    let json = json!({ "approved": true, "digest": asked.digest }).to_string();
+    let json = json!({ "approved": true, "digest": asked.digest, "name": "Grace" }).to_string();
     let headers = [("content-type", "application/json")];
     let by_json = world
         .bare
@@ -264,4 +266,65 @@ async fn audited(world: &World) -> Result<Vec<(String, String)>> {
     let rows = "SELECT actor, action FROM audit WHERE action LIKE 'approval.%'";
     let rows = client.query(rows, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+#[tokio::test]
+async fn whoever_decides_by_link_gives_a_name_which_is_recorded_as_claimed() -> Result<()> {
+    let world = World::start().await?;
+    let (_, path, asked) = ask(&world, ", login: false").await?;
+    let headers = [("content-type", "application/json")];
+    let mut statuses = Vec::new();
+
+    for name in [
+        Value::Null,
+        json!(" "),
+        json!("a\u{0}b"),
+        json!("Grace Hopper"),
+    ] {
+        let body = match name {
+            Value::Null => json!({ "approved": true, "digest": asked.digest }),
+            name => json!({ "approved": true, "digest": asked.digest, "name": name }),
+        };
+        let body = body.to_string().into();
+        let sent = world.bare.send(Method::POST, &path, &headers, body).await?;
+        statuses.push(sent.status.as_u16());
+    }
+    let page = world.bare.get(&path).await?;
+
+    assert_eq!(statuses, [400, 400, 400, 200]);
+    assert!(page.text().contains("Grace Hopper (by link, unverified)"));
+    let audited = audited(&world).await?;
+    assert_eq!(audited[0].0, "link:Grace Hopper (unverified)");
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_answer_of_the_api_shows_a_link() -> Result<()> {
+    let world = World::start().await?;
+    let (run, path, asked) = ask(&world, "").await?;
+    let token = path.rsplit('/').next().context("a token")?;
+    let authorization = format!("Bearer {}", world.token);
+    let headers = [("authorization", authorization.as_str())];
+
+    let mut shown = String::new();
+    for address in [
+        format!("/v1/runs/{run}"),
+        "/v1/effects".to_owned(),
+        format!("/v1/approvals/{}", asked.approval),
+    ] {
+        let answer = world
+            .bare
+            .send(Method::GET, &address, &headers, Default::default())
+            .await?;
+        assert_eq!(answer.status.as_u16(), 200, "{address}");
+        shown.push_str(&answer.text());
+    }
+    let journal = "SELECT string_agg(events::text, '') FROM journal";
+    let client = world.database.connect().await?;
+    let kept: String = client.query_one(journal, &[]).await?.get(0);
+
+    assert!(kept.contains(token), "the step sends it, so it is pinned");
+    assert!(!shown.contains(token));
+    assert!(shown.contains("/approvals/[redacted]"), "{shown}");
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use semel_api::Code;
-use semel_api::types::{Effect, Settle, Standing, StartRun, Verdict};
+use semel_api::types::{Amend, Effect, Settle, Standing, StartRun, Verdict};
 use semel_model::{RunId, Span};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -35,7 +35,7 @@ fn said(verdict: Verdict) -> Settle {
         verdict,
         external_id: None,
         result: None,
-        reason: Some("looked it up".to_owned()),
+        reason: "looked it up".to_owned(),
     }
 }
 
@@ -83,5 +83,92 @@ async fn it_is_too_soon_to_say_that_it_did_not_happen() -> Result<()> {
 
     assert_eq!(refused(soon)?, Code::SettleTooSoon);
     assert!(!fail.replayed);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_happened_needs_the_result_that_is_read_later() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let (run, effect) = doubt(&world, &bank).await?;
+
+    let bare = said(Verdict::Happened);
+    let bare = world.client.settle_effect(effect.id, &bare, "s").await;
+    let null = Settle {
+        result: Some(serde_json::Value::Null),
+        ..said(Verdict::Happened)
+    };
+    world.client.settle_effect(effect.id, &null, "s").await?;
+    let end = world
+        .client
+        .await_run(run, Span::from_secs(PATIENCE_SECS))
+        .await?;
+
+    match bare {
+        Err(semel_api::ClientError::Problem(problem)) => {
+            assert_eq!(problem.code(), Some(Code::ResultNeeded));
+            assert!(problem.detail.contains("--result"), "{}", problem.detail);
+        }
+        other => anyhow::bail!("taken: {other:?}"),
+    }
+    assert_eq!(
+        end.state,
+        Standing::Succeeded,
+        "a person may say that it gave nothing"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_corrects_what_a_person_said_while_nobody_has_used_it() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let steps = format!(
+        "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
+         http: {{ post: '{}', json: {{ n: 1 }}, timeout: 1s }}\n    external_id: result.id\n  \
+         - id: book\n    function: steps.charge.result.id + '!'\nresult: steps.book.result\n",
+        bank.url("/plain/charges")
+    );
+    let flow = world.publish("charging", &steps).await?;
+    bank.next("/plain/", Behaviour::CloseWithoutAnswer).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let patience = Span::from_secs(PATIENCE_SECS);
+    let run = world
+        .client
+        .start_run(&flow, &start, Some(patience))
+        .await?;
+    let run = run.body.run;
+    let doubts = world.client.list_doubts().await?.items;
+    let effect = doubts.first().context("a doubt")?.id;
+    let wrong = Settle {
+        result: Some(json!({ "nothing": "useful" })),
+        ..said(Verdict::Happened)
+    };
+    let amend = Amend {
+        result: json!({ "id": "ch_1" }),
+        external_id: None,
+        reason: "the id was missing".to_owned(),
+    };
+
+    let early = world.client.amend_effect(effect, &amend, "0").await;
+    world.client.settle_effect(effect, &wrong, "s").await?;
+    let failed = world.client.await_run(run, patience).await?;
+    let amended = world.client.amend_effect(effect, &amend, "1").await?.body;
+    let end = world.client.await_run(run, patience).await?;
+    let late = world.client.amend_effect(effect, &amend, "2").await;
+    let settled = world.client.get_effect(effect).await?;
+
+    assert_eq!(refused(early)?, Code::NotAmendable);
+    assert_eq!(failed.state, Standing::Failed, "{failed:?}");
+    assert_eq!(amended.run, run);
+    assert_eq!(
+        (end.state, end.result),
+        (Standing::Succeeded, Some(json!("ch_1!")))
+    );
+    assert_eq!(refused(late)?, Code::NotAmendable);
+    assert_eq!(settled.external_id.as_deref(), Some("ch_1"));
+    let actions: Vec<&str> = settled.acts.iter().map(|act| act.action.as_str()).collect();
+    assert_eq!(actions, ["doubt.settle happened", "effect.amend"]);
     Ok(())
 }

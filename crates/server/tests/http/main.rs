@@ -1,6 +1,7 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
 mod access;
+mod acts;
 mod approvals;
 mod authentic;
 mod callbacks;

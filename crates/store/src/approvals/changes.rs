@@ -8,27 +8,29 @@ use uuid::Uuid;
 
 use crate::journal::Transition;
 
-/// A write that is submitted twice asks once; what ended without a decision may be asked again.
-/// Lists of people travel as text: a
-/// list of lists has no array of its own.
+/// A write that is submitted twice asks once; asking again is another round, for which whatever was
+/// decided before does not count. Lists of people travel as text: a list of lists has no array of
+/// its own.
 pub(crate) const OPEN: &str = "
     INSERT INTO approvals (id, run_id, namespace_id, flow, step, people, escalate, escalate_at,
-                           shown, digest, login, not_by, until, opened_at)
+                           shown, digest, login, not_by, until, opened_at, round)
     SELECT t.id, t.run_id, t.namespace_id, t.flow, t.step,
            ARRAY(SELECT json_array_elements_text(t.people::json)),
            ARRAY(SELECT json_array_elements_text(t.escalate::json)),
-           t.escalate_at, t.shown::json, t.digest, t.login, t.not_by, t.until, (SELECT moment())
+           t.escalate_at, t.shown::json, t.digest, t.login, t.not_by, t.until, (SELECT moment()),
+           t.round
       FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::text[], $6::text[],
                   $7::text[], $8::timestamptz[], $9::text[], $10::text[], $11::bool[],
-                  $12::text[], $13::timestamptz[])
+                  $12::text[], $13::timestamptz[], $14::int4[])
         AS t (id, run_id, namespace_id, flow, step, people, escalate, escalate_at, shown, digest,
-              login, not_by, until)
+              login, not_by, until, round)
         ON CONFLICT (id) DO UPDATE
        SET state = 'open', people = EXCLUDED.people, escalate = EXCLUDED.escalate,
            escalate_at = EXCLUDED.escalate_at, shown = EXCLUDED.shown, digest = EXCLUDED.digest,
            login = EXCLUDED.login, not_by = EXCLUDED.not_by, until = EXCLUDED.until,
-           opened_at = EXCLUDED.opened_at, ended_at = NULL
-     WHERE approvals.state IN ('elapsed', 'withdrawn')";
+           opened_at = EXCLUDED.opened_at, round = EXCLUDED.round, ended_at = NULL,
+           approved = NULL, decided_by = NULL, comment = NULL
+     WHERE approvals.round < EXCLUDED.round";
 
 /// Ends approvals whose time came; refuses the transition where somebody decided first.
 pub(crate) const ELAPSE: &str = "
@@ -102,6 +104,7 @@ pub(crate) struct Rows<'a> {
     logins: Vec<bool>,
     not_by: Vec<Option<&'a str>>,
     untils: Vec<Option<Timestamp>>,
+    rounds: Vec<i32>,
     told: Vec<Uuid>,
     elapsed: Vec<Uuid>,
     elapsed_count: i64,
@@ -145,6 +148,8 @@ impl<'a> Rows<'a> {
         self.digests.push(asked.digest.as_str());
         self.logins.push(asked.login);
         self.not_by.push(asked.not_by.as_deref());
+        self.rounds
+            .push(i32::try_from(asked.round).unwrap_or(i32::MAX));
     }
 
     /// The statements that these changes need, with their parameters.
@@ -165,6 +170,7 @@ impl<'a> Rows<'a> {
                 &self.logins,
                 &self.not_by,
                 &self.untils,
+                &self.rounds,
             ];
             all.push((OPEN, values));
         }

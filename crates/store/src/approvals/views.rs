@@ -14,7 +14,7 @@ const LIST: &str = "
            CASE WHEN a.state = 'open' AND a.until <= moment() THEN 'elapsed' ELSE a.state::text END,
            a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
            a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,
-           a.ended_at, a.namespace_id
+           a.ended_at, a.namespace_id, a.round
       FROM approvals a
      WHERE a.namespace_id = $1
        AND ($2::uuid IS NULL OR a.run_id = $2)
@@ -27,7 +27,7 @@ const FIND: &str = "
            CASE WHEN a.state = 'open' AND a.until <= moment() THEN 'elapsed' ELSE a.state::text END,
            a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
            a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,
-           a.ended_at, a.namespace_id
+           a.ended_at, a.namespace_id, a.round
       FROM approvals a
      WHERE a.id = $1 AND ($2::int4 IS NULL OR a.namespace_id = $2)";
 
@@ -72,6 +72,8 @@ pub struct ApprovalView {
     pub ended_at: Option<Timestamp>,
     /// What was decided.
     pub decision: Option<Decision>,
+    /// How many times the run had asked the same before.
+    pub round: i32,
 }
 
 /// Lists approvals, newest first; only open ones unless `ended` asks for all.
@@ -142,5 +144,6 @@ fn read_view(row: &Row) -> ApprovalView {
         decision: read_decision(row, 15),
         ended_at: row.get(18),
         namespace_id: row.get(19),
+        round: row.get(20),
     }
 }

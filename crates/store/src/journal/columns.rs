@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Lease, Transition, WaitChange};
 use crate::departures::Departure;
 use crate::runs::Stage;
-use crate::{approvals, departures, effects, kv, listeners, outbox, tasks};
+use crate::{approvals, audit, departures, effects, kv, listeners, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -78,6 +78,7 @@ pub(super) struct Columns<'a> {
     pub(super) departures: departures::Rows,
     pub(super) parts: EndedParts,
     pub(super) listeners: listeners::Rows<'a>,
+    pub(super) acts: audit::Rows<'a>,
 }
 
 #[derive(Default)]
@@ -136,6 +137,7 @@ impl<'a> Columns<'a> {
             departures: departures::Rows::default(),
             parts: EndedParts::default(),
             listeners: listeners::Rows::default(),
+            acts: audit::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -190,6 +192,9 @@ impl<'a> Columns<'a> {
                 gate: *gate,
                 seq: item.seq + 1,
             });
+        }
+        for act in &item.acts {
+            self.acts.push(act);
         }
     }
 

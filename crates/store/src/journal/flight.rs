@@ -16,7 +16,9 @@ use uuid::Uuid;
 use super::columns::{Columns, Moves, OpenedWaits, Records};
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::link::Ready;
-use crate::{approvals, departures, evidence, kv, listeners, locks, outbox, parts, tasks, waits};
+use crate::{
+    approvals, audit, departures, evidence, kv, listeners, locks, outbox, parts, tasks, waits,
+};
 
 /// What only some batches need besides the statement of their shape.
 pub(super) const FOLLOWERS: &[&str] = &[
@@ -48,6 +50,7 @@ pub(super) const FOLLOWERS: &[&str] = &[
     approvals::ELAPSE,
     approvals::WITHDRAW,
     approvals::HEAR,
+    audit::APPEND,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -123,6 +126,9 @@ impl<'a> Flight<'a> {
         }
         if let Some(values) = columns.departures.values() {
             self.send(departures::NOTE, values);
+        }
+        if !columns.acts.is_empty() {
+            self.send(audit::APPEND, columns.acts.values().to_vec());
         }
         let ended = &columns.parts;
         if !ended.runs.is_empty() {

@@ -7,6 +7,7 @@ use semel_model::run::State;
 use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
 use crate::approvals::ApprovalChange;
+use crate::audit::Act;
 use crate::kv::{self, Write};
 use crate::listeners::Topic;
 use crate::outbox::Emitted;
@@ -46,6 +47,8 @@ pub struct Transition {
     pub departs: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
+    /// What people did that makes it, recorded in the same commit.
+    pub acts: Vec<Act>,
     /// The run that it is a part of, which has to know of its end.
     pub part_of: Option<RunId>,
     /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
@@ -68,7 +71,7 @@ impl Transition {
                 ..
             }
         );
-        let tells = !self.emitted.is_empty() || !self.departs.is_empty();
+        let tells = !self.emitted.is_empty() || !self.departs.is_empty() || !self.acts.is_empty();
         parks
             || tells
             || !self.waits.is_empty()

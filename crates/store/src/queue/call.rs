@@ -1,5 +1,4 @@
-//! Calling runs that wait: to their end, to a gate that has something to say, and to the front of
-//! the line.
+//! Calling runs that wait: to a gate that has something to say, and to the front of the line.
 
 use jiff::Timestamp;
 use semel_model::RunId;
@@ -29,13 +28,6 @@ pub(super) const HEAD_START: &str = "
        SET due_at = due_at - make_interval(secs => $2)
      WHERE run_id = $1 AND holder IS NULL AND seq = 1 AND stage = 'ready'";
 
-pub(super) const CANCEL: &str = "/* commits alone: cancel */
-    UPDATE queue q
-       SET cancel = true,
-           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
-      FROM runs r
-     WHERE q.run_id = $1 AND r.id = q.run_id AND r.namespace_id = $2";
-
 pub(super) const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
@@ -55,16 +47,6 @@ pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), R
     let statement = client.prepare_cached(HEAD_START).await?;
     client.execute(&statement, &[run.as_uuid(), &secs]).await?;
     Ok(())
-}
-
-/// Asks for a run's end. False when it has ended, or is none of this namespace's.
-pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bool, ReadError> {
-    let asked = cell
-        .reader()
-        .await?
-        .execute(CANCEL, &[run.as_uuid(), &namespace_id])
-        .await?;
-    Ok(asked == 1)
 }
 
 /// Makes a run due now, unless somebody holds it.

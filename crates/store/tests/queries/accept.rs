@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
+use semel_model::event::Event;
 use semel_model::{RunId, Span, Verdict};
+use semel_store::audit::Act;
 use semel_store::claims::{self, Delivery};
-use semel_store::runs;
+use semel_store::runs::{self, Reopening};
 use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
 use uuid::Uuid;
 
@@ -68,11 +70,11 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
     let mut last = first.run;
     for number in 1..4 {
         assert!(
-            !claims::drop_claim(&world.cell, claim, last).await?,
+            !claims::drop_claim(&world.cell, claim, last, &drop_act()).await?,
             "its run has not ended"
         );
         world.end(last, "succeeded").await?;
-        assert!(claims::drop_claim(&world.cell, claim, last).await?);
+        assert!(claims::drop_claim(&world.cell, claim, last, &drop_act()).await?);
         let next = accept.write(delivery("again", "{}", None)?).await?;
         assert_eq!(next.verdict, Verdict::New);
         assert_eq!(next.run, RunId::derive(claim, number));
@@ -84,6 +86,20 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
         );
     }
     Ok(())
+}
+
+fn drop_act() -> Act {
+    Act::new(1, "test", "key.drop", "orders again")
+}
+
+async fn reopen(world: &World, run: RunId) -> Result<Reopening> {
+    let events = [Event::Resumed {
+        reason: "once more".to_owned(),
+        by: None,
+        asks_again: false,
+    }];
+    let keep = Span::from_secs(60);
+    Ok(runs::reopen(&world.cell, run, &events, None, keep).await?)
 }
 
 /// How often the key of the next test came and was forgotten.
@@ -163,9 +179,9 @@ async fn a_key_is_dropped_only_for_the_run_that_was_judged() -> Result<()> {
     world.end(first, "failed").await?;
 
     // Two operators have judged the first run; between the two the key comes again.
-    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
     let second = accept.write(delivery("two", "{}", None)?).await?.run;
-    let late = claims::drop_claim(&world.cell, claim, first).await?;
+    let late = claims::drop_claim(&world.cell, claim, first, &drop_act()).await?;
     let repeat = accept.write(delivery("two", "{}", None)?).await?;
 
     assert!(!late, "the key is another run's");
@@ -178,18 +194,17 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
     let world = World::start().await?;
     let accept = claims::start_accepting(&world.cell);
     let claim = delivery("back", "{}", None)?.claim;
-    let keep = Span::from_secs(60);
     let first = accept.write(delivery("back", "{}", None)?).await?.run;
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
 
-    assert!(runs::reopen(&world.cell, first, "once more", keep).await?);
+    assert!(reopen(&world, first).await? == Reopening::Reopened);
     let while_resumed = accept.write(delivery("back", "{}", None)?).await?;
-    assert!(!claims::drop_claim(&world.cell, claim, first).await?);
+    assert!(!claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(&world.cell, claim, first).await?);
+    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
     let second = accept.write(delivery("back", "{}", None)?).await?;
-    let resumed = runs::reopen(&world.cell, first, "too late", keep).await?;
+    let resumed = reopen(&world, first).await?;
 
     assert_eq!(
         while_resumed.verdict,
@@ -197,7 +212,7 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
         "it has its key again"
     );
     assert_eq!(second.verdict, Verdict::New);
-    assert!(!resumed, "the second run has the key");
+    assert_eq!(resumed, Reopening::KeyTaken, "the second run has the key");
     Ok(())
 }
 

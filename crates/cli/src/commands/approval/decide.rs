@@ -43,6 +43,7 @@ pub(crate) async fn run(
         approved,
         digest,
         comment: arguments.comment.clone(),
+        name: None,
     };
     let answer = client.decide_approval(arguments.approval, &decide).await?;
     let decided = answer.body;

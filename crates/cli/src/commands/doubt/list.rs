@@ -17,10 +17,15 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     let oldest = page.items[0].id;
     Ok(
         Answer::done(&page, views::effect::doubts(&page.items, ctx.style))
-            .note("look at the destination, by the effect's key; then say what you found:")
-            .next(format!("semel doubt settle {oldest} --happened"))
-            .next(format!(
-                "semel doubt settle {oldest} --did-not-happen --reason '…'"
-            )),
+            .note("look at the destination, by the effect's key; then record what you found")
+            .decision(
+                "where it happened",
+                format!("semel doubt settle {oldest} --happened --result '{{…}}' --reason '…'"),
+            )
+            .decision(
+                "where it did not",
+                format!("semel doubt settle {oldest} --did-not-happen --reason '…'"),
+            )
+            .next(format!("semel effect show {oldest}")),
     )
 }

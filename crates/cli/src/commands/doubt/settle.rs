@@ -14,7 +14,7 @@ use crate::remote;
 /// happen* is taken only once no lost worker can still send it; then it is performed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  semel doubt settle eff_0123… --happened --external-id inv_77 --result '{\"id\":\"inv_77\"}'
+  semel doubt settle eff_0123… --happened --result '{\"id\":\"inv_77\"}' --reason 'seen in the books'
   semel doubt settle eff_0123… --did-not-happen --reason 'no such invoice in the books'
   semel doubt settle eff_0123… --fail --reason 'customer left'")]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
@@ -25,20 +25,21 @@ pub(crate) struct Arguments {
     #[arg(long, group = "verdict")]
     happened: bool,
     /// It did not happen: it is performed.
-    #[arg(long, group = "verdict", requires = "reason")]
+    #[arg(long, group = "verdict")]
     did_not_happen: bool,
     /// The run shall fail here.
-    #[arg(long, group = "verdict", requires = "reason")]
+    #[arg(long, group = "verdict")]
     fail: bool,
     /// The destination's name for what was made.
     #[arg(long, requires = "happened", value_name = "ID")]
     external_id: Option<String>,
-    /// What later steps read as the step's result: JSON, @FILE, or - for stdin.
+    /// What later steps read as the step's result: JSON, @FILE, or - for stdin. Needed where one
+    /// does; null says that it gave nothing.
     #[arg(long, requires = "happened", value_name = "JSON")]
     result: Option<String>,
     /// Why, as it stands on the record.
     #[arg(long)]
-    reason: Option<String>,
+    reason: String,
     #[command(flatten)]
     repeat: Repeat,
 }

@@ -19,7 +19,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let found = remote::client(ctx)?.get_effect(arguments.effect).await?;
     let answer = Answer::done(&found, views::effect::detail(&found, ctx.style));
     let answer = if found.state == State::InDoubt {
-        answer.next(format!("semel doubt settle {} --happened", found.id))
+        views::effect::how_to_settle(answer, found.id)
     } else {
         answer
     };

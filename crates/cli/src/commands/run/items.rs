@@ -47,7 +47,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = match (failed, page.items.first()) {
         (Some(part), _) => answer
             .next(format!("semel run show {}", part.run))
-            .next(format!("semel run resume {run} --reason '…'")),
+            .decision(
+                "to try what failed again",
+                format!("semel run resume {run} --reason '…'"),
+            ),
         (None, Some(part)) => answer.next(format!("semel run show {}", part.run)),
         (None, None) => answer.note("no item is like that"),
     };

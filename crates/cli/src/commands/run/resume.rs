@@ -11,26 +11,36 @@ use crate::remote;
 /// Let a run go on that failed or gave up. What is done is not done again; of a list, only the
 /// items that failed are tried again.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel run resume run_0123… --reason 'the bank is back'")]
+#[command(after_help = "Examples:
+  semel run resume run_0123… --reason 'the bank is back'
+  semel run resume run_0123… --ask-again --reason 'the amount was corrected'")]
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
     /// Why, as it stands on the record.
     #[arg(long)]
     reason: String,
+    /// Ask people again who rejected an approval. Without it, a run that failed by a rejection is
+    /// not resumed.
+    #[arg(long)]
+    ask_again: bool,
     #[command(flatten)]
     repeat: Repeat,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let run = arguments.run;
-    let reason = arguments.reason.clone();
+    let resume = Resume {
+        reason: arguments.reason.clone(),
+        ask_again: arguments.ask_again,
+    };
     let client = remote::client(ctx)?;
     // Said again of the same standing it is the same command; said after another failure, another.
     let reached = client.get_run(run).await?.journal.len().to_string();
-    let words = ["run resume", &run.to_string(), &reached];
+    let how = if resume.ask_again { "ask again" } else { "" };
+    let words = ["run resume", &run.to_string(), &reached, how];
     let key = arguments.repeat.key_or(&words);
-    let resumed = client.resume_run(run, &Resume { reason }, &key).await?.body;
+    let resumed = client.resume_run(run, &resume, &key).await?.body;
     let text = format!("{run} goes on behind its ledger: what is done is not done again");
     Ok(Answer::done(&resumed, text).next(format!("semel run watch {run}")))
 }

@@ -22,7 +22,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .iter()
         .find(|effect| effect.state == semel_model::effect::State::InDoubt);
     Ok(match doubt {
-        Some(effect) => answer.next(format!("semel doubt settle {} --happened", effect.id)),
+        Some(effect) => views::effect::how_to_settle(answer, effect.id)
+            .next(format!("semel effect show {}", effect.id)),
         None if found.run.state.is_ended() => answer,
         None => answer.next(format!("semel run watch {}", arguments.run)),
     })

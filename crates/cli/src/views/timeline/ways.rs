@@ -86,6 +86,7 @@ pub(super) fn tell(event: &Event) -> String {
         | Event::ApprovalElapsed { .. }
         | Event::Parked { .. }
         | Event::Resumed { .. }
+        | Event::Amended { .. }
         | Event::Ended { .. } => String::new(),
     }
 }

@@ -52,6 +52,7 @@ impl Notes {
             emitted: std::mem::take(&mut self.emitted),
             departs: std::mem::take(&mut self.departs),
             record: self.record.take(),
+            acts: std::mem::take(&mut self.acts),
             saw_cancel,
             part_of,
             progresses,

@@ -1,10 +1,13 @@
 //! The order of effects: what cannot be guarded comes last, what moves money is approved first.
 
+use std::collections::BTreeSet;
+
 use super::super::Check;
 use super::super::taint::Taint;
 use super::needs::Needs;
 use crate::diagnostic::Code;
 use crate::effect::{Effect, changes, method};
+use crate::expr::Path;
 use crate::tree::{StepIndex, Value};
 
 /// Parts of an address that move money.
@@ -35,9 +38,13 @@ impl<'t> Check<'_, 't, '_> {
         let unguarded: Vec<Option<bool>> = (0..self.outline.steps.len())
             .map(|index| self.effect(index).map(|effect| effect.is_unguarded()))
             .collect();
+        let mut by_link = BTreeSet::new();
         for index in 0..self.outline.steps.len() {
             self.unguarded_early(index, &unguarded, &needs);
-            self.money(index);
+            by_link.extend(self.money(index));
+        }
+        for index in by_link {
+            self.money_by_link(index);
         }
     }
 
@@ -72,17 +79,18 @@ impl<'t> Check<'_, 't, '_> {
         );
     }
 
-    /// A call that moves money without anybody's approval.
-    fn money(&mut self, index: StepIndex) {
+    /// A call that moves money without anybody's approval. Says which approvals before it whoever
+    /// has the link gives, where no other one is needed.
+    fn money(&mut self, index: StepIndex) -> Vec<StepIndex> {
         let outline = self.outline;
         let Some(body) = outline.steps[index].record.map("http") else {
-            return;
+            return Vec::new();
         };
         let Some("post") = method(body).filter(|_| changes("http", Some(body))) else {
-            return;
+            return Vec::new();
         };
         let Some(Value::Holes(url, _)) = body.value("post") else {
-            return;
+            return Vec::new();
         };
         let text = serde_json::to_value(url).unwrap_or_default();
         let text = text.as_str().unwrap_or_default().to_owned();
@@ -91,25 +99,83 @@ impl<'t> Check<'_, 't, '_> {
             rest.split_once('/').map_or("", |(_, path)| path)
         });
         let Some(word) = path.split('/').find(|part| MONEY.contains(part)) else {
+            return Vec::new();
+        };
+        let approvals: Vec<StepIndex> = (0..index)
+            .filter(|earlier| {
+                outline.steps[*earlier].action == Some("approval")
+                    && outline.is_known(*earlier, Some(index))
+            })
+            .collect();
+        let holds = |earlier: &StepIndex| !self.goes_on_without(*earlier, index);
+        if !approvals.iter().any(holds) {
+            let (problem, help) = match approvals.first().map(|first| outline.steps[*first].id) {
+                Some(id) => (
+                    format!("and `{id}` lets the run go on without a yes"),
+                    format!("add `if: steps.{id}.result.approved == true` to this step"),
+                ),
+                None => (
+                    "and nobody approves it".to_owned(),
+                    "add an `approval` step before it, with `if:` where small sums may pass"
+                        .to_owned(),
+                ),
+            };
+            let message = format!("this call moves money (`{word}`), {problem}");
+            self.add(
+                Code::MoneyUnapproved,
+                body.value_span("post"),
+                &message,
+                &help,
+            );
+            return Vec::new();
+        }
+        let by_link = |index: &StepIndex| {
+            let body = outline.body(*index);
+            body.is_some_and(|body| body.truth("login") == Some(false))
+        };
+        // One that takes a token is enough.
+        match approvals.iter().all(by_link) {
+            true => approvals,
+            false => Vec::new(),
+        }
+    }
+
+    /// Whether an approval lets the run come to a step without a yes: it goes on after a rejection
+    /// or without a decision, and no condition in front of the step reads which it was.
+    fn goes_on_without(&self, approval: StepIndex, index: StepIndex) -> bool {
+        let outline = self.outline;
+        let body = outline.body(approval);
+        let goes_on = |field| body.and_then(|body| body.word(field)) == Some("continue");
+        if !goes_on("on_reject") && !goes_on("on_timeout") {
+            return false;
+        }
+        let id = outline.steps[approval].id;
+        let reads =
+            |path: &Path| path.root == "steps" && path.fields.first().is_some_and(|it| it == id);
+        // The step itself, and whatever it stands inside of.
+        let around =
+            (0..=index).filter(|other| *other == index || outline.steps[*other].behind > index);
+        !around.into_iter().any(|other| {
+            let step = &outline.steps[other];
+            let cases = outline
+                .body(other)
+                .filter(|body| body.shape.name == "switch");
+            let cases = cases.into_iter().flat_map(|body| body.maps("cases"));
+            let whens = cases.filter_map(|case| case.expr("when"));
+            let mut conditions = step.record.expr("if").into_iter().chain(whens);
+            conditions.any(|placed| placed.expr.references().iter().any(reads))
+        })
+    }
+
+    /// Money that whoever has a link may approve.
+    fn money_by_link(&mut self, index: StepIndex) {
+        let Some(body) = self.outline.body(index) else {
             return;
         };
-        let approved = outline.steps[..index]
-            .iter()
-            .enumerate()
-            .any(|(earlier, step)| {
-                step.action == Some("approval") && outline.is_known(earlier, Some(index))
-            });
-        if approved {
-            return;
-        }
-        let message = format!("this call moves money (`{word}`), and nobody approves it");
-        let help = "add an `approval` step before it, with `if:` where small sums may pass";
-        self.add(
-            Code::MoneyUnapproved,
-            body.value_span("post"),
-            &message,
-            help,
-        );
+        let message = "whoever has the link approves a call that moves money: a link does not say \
+                       who follows it";
+        let help = "leave `login: false` out: deciding then takes a token of somebody in `from`";
+        self.add(Code::MoneyByLink, body.name_span("login"), message, help);
     }
 
     /// Conditions that a model decides, in front of an effect.

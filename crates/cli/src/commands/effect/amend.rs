@@ -1,0 +1,51 @@
+//! `semel effect amend`: a person corrects what a person said that an effect gave.
+
+use semel_api::types::Amend;
+use semel_model::EffectId;
+
+use crate::answer::{Answer, Problem};
+use crate::commands::{Repeat, read_json};
+use crate::context::Context;
+use crate::remote;
+
+/// Correct the result that a person gave for an effect, and let its run go on.
+///
+/// Only while the run has stopped and no later step has used the result. What a destination
+/// answered is never changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  semel effect amend eff_0123… --result '{\"id\":\"inv_77\"}' --reason 'the id was missing'")]
+pub(crate) struct Arguments {
+    /// The effect.
+    effect: EffectId,
+    /// What later steps read as the step's result: JSON, @FILE, or - for stdin.
+    #[arg(long, value_name = "JSON")]
+    result: String,
+    /// The destination's name for what was made; as it was, or as the result tells, when absent.
+    #[arg(long, value_name = "ID")]
+    external_id: Option<String>,
+    /// Why, as it stands on the record.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let amend = Amend {
+        result: read_json(&arguments.result)?,
+        external_id: arguments.external_id.clone(),
+        reason: arguments.reason.clone(),
+    };
+    let client = remote::client(ctx)?;
+    let effect = arguments.effect;
+    let found = client.get_effect(effect).await?;
+    // Said again of the same standing it is the same command; said after another stop, another.
+    let reached = client.get_run(found.run).await?.journal.len().to_string();
+    let asked = serde_json::to_string(&amend).unwrap_or_default();
+    let words = ["effect amend", &effect.to_string(), &reached, &asked];
+    let key = arguments.repeat.key_or(&words);
+    let amended = client.amend_effect(effect, &amend, &key).await?.body;
+    let text = format!("{effect} is corrected; its run goes on");
+    Ok(Answer::done(&amended, text).next(format!("semel run watch {}", amended.run)))
+}

@@ -1,0 +1,148 @@
+//! Rejections: they stand, unless people are asked again or the flow goes on with them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::approvals::{Approver, Verdict};
+use semel_engine::{ResumeError, Wish};
+use semel_model::RunId;
+use semel_model::run::State;
+use semel_store::approvals::{self, ApprovalView};
+use semel_store::runs::Standing;
+use semel_store::{clock, kv, runs};
+use serde_json::{Value, json};
+
+use crate::world::{World, soon};
+
+const ASK: &str = "steps:\n  - id: sign\n\
+    \x20   approval: { from: [ada], show: { id: '${{ input.id }}' }, within: 1h MORE }\n\
+    \x20 - id: after\n    if: steps.sign.result.approved == true\n    kv: { add: after }\n\
+    result: steps.sign.result.approved\n";
+
+async fn world_with(more: &str) -> Result<World> {
+    let world = World::start().await?;
+    world.publish(&ASK.replace("MORE", more)).await?;
+    Ok(world)
+}
+
+async fn open(world: &World, run: RunId) -> Result<ApprovalView> {
+    soon(async || {
+        let cell = world.engine.cell();
+        let open = approvals::list(cell, world.namespace_id, Some(run), false, 9).await?;
+        Ok(open.into_iter().next())
+    })
+    .await
+}
+
+async fn decide(world: &World, view: &ApprovalView, approved: bool) -> Result<()> {
+    let verdict = Verdict {
+        digest: view.digest.clone(),
+        approved,
+        comment: None,
+    };
+    let by = Approver::Token {
+        name: "ada".to_owned(),
+        groups: Vec::new(),
+    };
+    world.engine.decide(view, &by, verdict).await?;
+    Ok(())
+}
+
+async fn end(world: &World, run: RunId) -> Result<Standing> {
+    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    end.context("there is such a run")
+}
+
+async fn rejected(world: &World) -> Result<(RunId, ApprovalView)> {
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let view = open(world, run).await?;
+    decide(world, &view, false).await?;
+    anyhow::ensure!(end(world, run).await?.state == State::Failed);
+    Ok((run, view))
+}
+
+#[tokio::test]
+async fn a_rejection_stands_when_the_run_is_resumed() -> Result<()> {
+    let world = world_with("").await?;
+    let (run, _) = rejected(&world).await?;
+
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, run, "again", "token:ada")
+        .await;
+    let after = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+
+    match resumed {
+        Err(ResumeError::Unfit { hint, .. }) => assert!(hint.contains("--ask-again"), "{hint}"),
+        other => anyhow::bail!("it was resumed: {other:?}"),
+    }
+    assert_eq!(after.context("the run")?.state, State::Failed);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeated_delivery_does_not_ask_again() -> Result<()> {
+    let world = World::start().await?;
+    let source = format!(
+        "flow: story\ntrigger:\n  webhook: {{ auth: none, key: input.id, on_repeat: resume }}\n{}",
+        ASK.replace("MORE", "")
+    );
+    world.publish_source(&source).await?;
+    let (run, _) = rejected(&world).await?;
+
+    let repeat = world.deliver(r#"{"id":"1"}"#).await?;
+
+    assert_eq!((repeat.run, repeat.state), (run, State::Failed));
+    Ok(())
+}
+
+#[tokio::test]
+async fn people_are_asked_again_where_whoever_resumes_says_so() -> Result<()> {
+    let world = world_with("").await?;
+    let (run, first) = rejected(&world).await?;
+
+    let wish = Wish {
+        reason: "the amount was corrected",
+        ask_again: true,
+    };
+    world
+        .engine
+        .resume(world.namespace_id, run, wish, "token:ada")
+        .await?;
+    let second = open(&world, run).await?;
+    let late = decide(&world, &first, true).await;
+    decide(&world, &second, true).await?;
+    let end = end(&world, run).await?;
+
+    assert_eq!((first.round, second.round), (0, 1));
+    assert!(late.is_err(), "a click on the first round decides nothing");
+    assert!(
+        second.decision.is_none(),
+        "the rejection does not count again"
+    );
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+    assert_eq!(after, json!(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flow_can_go_on_with_a_rejection() -> Result<()> {
+    let world = world_with(", on_reject: continue").await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let silent = world.deliver(r#"{"id":"2"}"#).await?.run;
+    open(&world, silent).await?;
+
+    decide(&world, &open(&world, run).await?, false).await?;
+    let end_of_no = end(&world, run).await?;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+    let end_of_silence = end(&world, silent).await?;
+    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+
+    for end in [&end_of_no, &end_of_silence] {
+        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.result.as_deref(), Some("false"));
+    }
+    assert_eq!(after, Value::Null, "nothing was done without a yes");
+    Ok(())
+}

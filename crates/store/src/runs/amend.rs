@@ -1,0 +1,84 @@
+//! Correcting what a person said that an effect gave. The correction, the run's going on and the
+//! record of who did it are one commit.
+
+use semel_model::event::Event;
+use semel_model::{EffectId, RunId};
+
+use super::{REOPEN, to_text};
+use crate::audit::{self, Act};
+use crate::cell::{Cell, ReadError};
+
+/// The part of [`REOPEN`] for a run that was parked and that nobody holds.
+pub(super) const UNPARK: &str = "
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    freed AS (
+        UPDATE queue q
+           SET seq = q.seq + 1, epoch = q.epoch + 1, takes = 0, stage = 'ready', due_at = p.now
+          FROM present p, runs r
+         WHERE q.run_id = $1 AND q.holder IS NULL AND q.stage = 'parked'
+           AND r.id = q.run_id AND r.state IN ('needs_review', 'quarantined')
+     RETURNING q.run_id, q.epoch, q.seq, q.born),
+    active AS (
+        UPDATE runs r SET state = 'active', result = NULL, fault = NULL
+          FROM freed f
+         WHERE r.id = f.run_id),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT f.born, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)
+    SELECT count(*) FROM freed";
+
+/// A done effect stays done; what the destination calls it may have been said wrongly. Nothing
+/// happens where the journal has gone on since it was read.
+pub(super) const EXTERNAL_ID: &str = "
+    UPDATE effects e
+       SET external_id = coalesce($3::text, e.external_id), note = 'amended by a person'
+      FROM runs r
+     WHERE r.id = $1 AND e.born = r.born AND e.id = $2 AND e.state = 'done'
+       AND (SELECT max(j.seq) FROM journal j WHERE j.born = r.born AND j.run_id = r.id) = $4";
+
+/// What is corrected.
+#[derive(Clone, Copy, Debug)]
+pub struct Amended<'a> {
+    /// The run.
+    pub run: RunId,
+    /// The effect.
+    pub effect: EffectId,
+    /// What the destination calls it; as it was, when absent.
+    pub external_id: Option<&'a str>,
+    /// The last row of the journal that the correction was judged by.
+    pub seq: i32,
+}
+
+/// Corrects what an effect gave, with the events that say so, and lets its run go on. False where
+/// the run has moved on meanwhile, or somebody holds it.
+pub async fn amend(
+    cell: &Cell,
+    amended: &Amended<'_>,
+    events: &[Event],
+    act: &Act,
+) -> Result<bool, ReadError> {
+    let Amended {
+        run,
+        effect,
+        external_id,
+        seq,
+    } = amended;
+    let events = to_text(events);
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let mut freed = tx.query_one(REOPEN, &[run.as_uuid(), &events]).await?;
+    if freed.get::<_, i64>(0) == 0 {
+        freed = tx.query_one(UNPARK, &[run.as_uuid(), &events]).await?;
+    }
+    let written = seq + 1;
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        [run.as_uuid(), effect.as_uuid(), external_id, &written];
+    // Our own row is the next one, or another was written in between: then nothing is kept.
+    if freed.get::<_, i64>(0) == 0 || tx.execute(EXTERNAL_ID, &values).await? == 0 {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(true)
+}
