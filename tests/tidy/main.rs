@@ -6,6 +6,7 @@ mod crates;
 mod faults;
 mod promises;
 mod sources;
+mod tls;
 mod tree;
 
 use anyhow::Result;
