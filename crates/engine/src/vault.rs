@@ -264,20 +264,21 @@ impl Vault {
     /// with the new key, before anything is sealed with it.
     pub(crate) async fn rotate(&self, namespace_id: i32, act: &Act) -> Result<usize, VaultError> {
         let keys = self.open_keys(Some(namespace_id)).await?;
-        let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
-        let fresh = self.wrapped(namespace_id, number, &SealingKey::generate());
-        secrets::make_key_by(&self.cell, &fresh, act).await?;
+        let mut rewrapped = Vec::new();
         for row in secrets::list_keys(&self.cell, Some(namespace_id)).await? {
-            if row.number >= number {
-                continue;
-            }
             let key = keys
                 .get(&(namespace_id, row.number))
                 .ok_or(VaultError::Locked {
                     name: row.wrapped_by,
                 })?;
-            let row = self.wrapped(namespace_id, row.number, key);
-            secrets::rewrap(&self.cell, &row).await?;
+            rewrapped.push(self.wrapped(namespace_id, row.number, key));
+        }
+        // Nothing is changed before all of it can be.
+        let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
+        let fresh = self.wrapped(namespace_id, number, &SealingKey::generate());
+        secrets::make_key_by(&self.cell, &fresh, act).await?;
+        for row in &rewrapped {
+            secrets::rewrap(&self.cell, row).await?;
         }
         let (number, key) = self.sealing_key(namespace_id).await?;
         let rows = secrets::list(&self.cell, Some(namespace_id)).await?;
