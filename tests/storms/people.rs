@@ -42,7 +42,7 @@ steps:
   - id: tell
     kv: { set: 'link/${{ input.id }}', value: '${{ waits.sign.url }}' }
   - id: sign
-    approval: { from: [finance], show: { id: '${{ input.id }}' }, within: 1h }
+    approval: { from: [finance], show: { id: '${{ input.id }}' }, within: 1h, login: false }
   - id: after
     kv: { add: 'after/${{ input.id }}' }
 result: steps.sign.result
@@ -139,7 +139,7 @@ async fn click(
             return Ok(told);
         };
         let (path, digest) = &asked[approval];
-        let body = json!({ "approved": approved, "digest": digest }).to_string();
+        let body = json!({ "approved": approved, "digest": digest, "name": "Grace" }).to_string();
         let answer = loop {
             let sent = http.send(Method::POST, path, &JSON, body.clone().into());
             match sent.await {

@@ -68,7 +68,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Approvals
             "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: tell\n    \
              kv: {{ set: 'link/${{{{ input.id }}}}', value: '${{{{ waits.sign.url }}}}' }}\n  - id: sign\n    \
              approval: {{ from: [finance], escalate: [board], show: {{ id: '${{{{ input.id }}}}' }}, \
-             within: {WITHIN}h, remind: {REMIND}h, on_timeout: {on_timeout} }}\n  - id: after\n    \
+             within: {WITHIN}h, remind: {REMIND}h, on_timeout: {on_timeout}, login: false }}\n  - id: after\n    \
              kv: {{ add: 'after/${{{{ input.id }}}}' }}\nresult: steps.sign.result\n"
         );
         month.home.publish(server, name, &source).await?;
@@ -144,7 +144,8 @@ impl Approvals {
         let client = server.client.clone();
         let some = self.per_leap.min(self.clicks.len());
         for click in self.clicks.split_off(self.clicks.len() - some) {
-            let body = json!({ "approved": click.approved, "digest": click.digest });
+            let body =
+                json!({ "approved": click.approved, "digest": click.digest, "name": "Grace" });
             let status = match client.post(&click.path, body.to_string()).await {
                 Ok(answer) => answer.status.as_u16(),
                 Err(_) => 503,

@@ -87,11 +87,11 @@ async fn what_was_decided_by_another_is_not_decided_again() -> Result<()> {
     let passed_over = other.take(10).await?.schedules.len();
     let taken = batch.schedules.len();
     let first = [decision(id, before, "2026-02-01T00:00:00Z")?];
-    let written = batch.decide(&first, GROUNDS).await?;
-    let late = other.lock(id).await?.decide(&first, GROUNDS).await?;
+    let written = batch.decide(&first, GROUNDS, None).await?;
+    let late = other.lock(id).await?.decide(&first, GROUNDS, None).await?;
     let back = first[0].decided_to;
     let back = [decision(id, back, "2026-01-15T00:00:00Z")?];
-    let back = other.lock(id).await?.decide(&back, GROUNDS).await?;
+    let back = other.lock(id).await?.decide(&back, GROUNDS, None).await?;
 
     assert_eq!((taken, passed_over), (1, 0), "one server has it at a time");
     assert!(written && !late, "from where it stood, once");
@@ -108,7 +108,7 @@ async fn ticks_are_forgotten_after_their_time() -> Result<()> {
     let mut taking = schedules::start_taking(&world.cell).await?;
     let batch = taking.take(10).await?;
     let old = [decision(id, before, "2026-02-01T00:00:00Z")?];
-    batch.decide(&old, GROUNDS).await?;
+    batch.decide(&old, GROUNDS, None).await?;
 
     let too_soon = schedules::forget(&world.cell, Span::from_secs(10 * 365 * 86_400)).await?;
     let after = schedules::forget(&world.cell, Span::from_secs(86_400)).await?;
