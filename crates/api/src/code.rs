@@ -36,6 +36,13 @@ macro_rules! codes {
                 match self { $(Self::$variant => $hint,)* }
             }
 
+            /// What stands there.
+            pub const fn page_text(self) -> &'static str {
+                match self {
+                    $(Self::$variant => include_str!(concat!("../../../docs/errors/", $name, ".md")),)*
+                }
+            }
+
             /// Where the repository tells more.
             pub const fn page(self) -> &'static str {
                 match self { $(Self::$variant => concat!("docs/errors/", $name, ".md"),)* }
@@ -143,13 +150,19 @@ codes! {
         "Add the trigger to the flow, or start the flow the way it declares.";
     /// A start without a key.
     KeyMissing "key-missing" 400 "The request has no key"
-        "Send an Idempotency-Key header, or give the trigger a `key` expression.";
+        "Send an Idempotency-Key header or `key`, or give the trigger a `key` expression.";
     /// The key expression failed on this payload.
     KeyFailed "key-failed" 400 "The key of this delivery could not be told"
         "Mend the payload or the trigger's `key` expression; nothing was started.";
     /// The text given as key is none.
     KeyInvalid "key-invalid" 400 "The key is not usable"
         "Send 1 to 4096 bytes, and the same in header and body.";
+    /// A key for a trigger that has its own.
+    KeyDeclared "key-declared" 400 "The trigger has a key of its own"
+        "Leave the key out: the flow's `key` names the run, so that one intent is one run whoever asks.";
+    /// The input is not what the flow's schema describes.
+    InputInvalid "input-invalid" 422 "The input does not fit the flow's schema"
+        "Mend the input as the detail says and send it again under the same key; nothing was started.";
     /// A known key with another payload.
     PayloadMismatch "payload-mismatch" 422 "The key is known with another payload"
         "Send the first payload again, or use another key for what is another thing.";

@@ -108,10 +108,10 @@ impl Engine {
     }
 
     async fn start_called(&self, namespace_id: i32, asked: &Asked) -> Result<(), IntakeError> {
-        let release = self.inner.catalogue.find_flow(namespace_id, &asked.flow);
-        let release = release.ok_or(IntakeError::UnknownFlow)?;
+        let release = self.inner.find_flow(namespace_id, &asked.flow).await?;
         let key = Key::new(asked.key.clone().into_bytes()).map_err(|_| IntakeError::NoKey)?;
         let input = asked.input.clone();
+        self.must_fit(&release, KeySpace::Call, &key, &input).await?;
         let inbound = Inbound {
             release,
             trigger: TriggerKind::Call,

@@ -36,6 +36,8 @@ pub struct Release {
     pub reads_query: bool,
     /// Whether any of its steps goes over a connection.
     pub connected: bool,
+    /// The connections that its steps go over.
+    pub connections: Vec<String>,
     /// Whether its runs may begin with an effect.
     pub may_open: bool,
     /// Whether its runs pass gates before they begin.
@@ -75,7 +77,8 @@ impl Catalogue {
     /// Loads the live releases again, if they changed.
     pub async fn refresh(&self) -> Result<(), ReadError> {
         let version = flows::version(&self.cell).await?;
-        if version == self.live().version {
+        let known = self.live().version;
+        if version == known {
             return Ok(());
         }
         let mut live = Live {
@@ -95,7 +98,10 @@ impl Catalogue {
                 live.by_flow.insert((release.namespace_id, flow), release);
             }
         }
-        if let Ok(mut slot) = self.live.write() {
+        // Of two that look at once, the one that saw less may be through last.
+        if let Ok(mut slot) = self.live.write()
+            && (slot.version == known || slot.version < live.version)
+        {
             *slot = Arc::new(live);
         }
         Ok(())
@@ -212,6 +218,7 @@ impl Catalogue {
             namespace_id: row.namespace_id,
             namespace,
             connected: !flow.connections().is_empty(),
+            connections: flow.connections().into_iter().map(str::to_owned).collect(),
             reads_headers: reads("headers"),
             reads_query: reads("query"),
             may_open: !has_gates(&flow)

@@ -30,11 +30,12 @@ use crate::ends::Ends;
 use crate::fans::Fans;
 use crate::gates::Gatekeeper;
 use crate::holdings::{self, Holdings};
-use crate::intake::Unproven;
+use crate::intake::{Refusing, Unproven};
 use crate::landing::Landing;
 use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
 use crate::llm::Asking;
+use crate::looks::Looks;
 use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
 use crate::outside::Desks;
@@ -171,6 +172,11 @@ pub struct Inner {
     pub(crate) asking: Asking,
     pub(crate) recent: Recent,
     pub(crate) unproven: Unproven,
+    pub(crate) refusing: Refusing,
+    /// Looks for releases that are not known here.
+    pub(crate) looks: Looks,
+    /// Looks for secrets and connections that are not known here.
+    pub(crate) vault_looks: Looks,
     duties: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -211,6 +217,9 @@ impl Engine {
             asking: Asking::default(),
             recent: Recent::default(),
             unproven: Unproven::default(),
+            refusing: Refusing::default(),
+            looks: Looks::default(),
+            vault_looks: Looks::default(),
             duties: Mutex::default(),
             options,
             cell,

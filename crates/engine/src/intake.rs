@@ -1,24 +1,20 @@
 //! Intake: from an arrival to a claim and its run.
 //!
 //! The way of a delivery: judge whether its source is whom the hook trusts, read the payload, ask
-//! the trigger's `when`, tell the key, take the fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
+//! the trigger's `when`, tell the key, compare the payload with the flow's schema, take the fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
 //! a sender answered. A run that this process has room for starts at once, in its hands.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use semel_flow::Scope;
-use semel_model::event::{Caller, Event};
+use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, NamespaceName, RunId,
-    TriggerKind, Verdict,
+    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, RunId, TriggerKind, Verdict,
 };
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};
-use semel_store::refusals;
-use semel_store::runs::Reopening;
 use serde_json::Value;
 
 use crate::catalogue::Release;
@@ -26,46 +22,30 @@ use crate::engine::{Engine, Inner};
 use crate::finish::Finish;
 use crate::lease;
 use crate::memory;
-use crate::resume::is_rejection;
 use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
 
 mod authentic;
 mod error;
 mod event;
+mod fits;
 mod hook;
 mod order;
 mod reading;
 mod replay;
+mod start;
 mod tick;
 mod unproven;
 
 pub use error::IntakeError;
+pub(crate) use fits::Refusing;
 pub use hook::{Arrival, Authentic};
 pub use order::Stale;
-use reading::{begin_unforeseen, first_event, first_state, read_payload, tell};
+use reading::{begin_unforeseen, first_event, first_state};
+pub use start::{KeySource, Start};
 pub(crate) use unproven::Unproven;
 
 /// The most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-
-/// A start by a program or a person.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// The namespace, short.
-    pub namespace_id: i32,
-    /// The namespace.
-    pub namespace: NamespaceName,
-    /// The flow.
-    pub flow: FlowName,
-    /// Whether a program or a person starts it.
-    pub trigger: TriggerKind,
-    /// The payload, as JSON text.
-    pub input: Vec<u8>,
-    /// The caller's key; otherwise the trigger's expression tells it.
-    pub key: Option<Key>,
-    /// Who starts it.
-    pub by: Option<String>,
-}
 
 /// What became of an arrival.
 #[derive(Clone, Debug)]
@@ -126,70 +106,6 @@ pub(crate) struct Inbound {
 }
 
 impl Engine {
-    /// Takes in a start by a program or a person.
-    pub async fn start_run(&self, start: Start) -> Result<Intake, IntakeError> {
-        let inner = &self.inner;
-        let release = inner
-            .catalogue
-            .find_flow(start.namespace_id, &start.flow)
-            .ok_or(IntakeError::UnknownFlow)?;
-        let triggers = &release.flow.trigger;
-        let declared = match start.trigger {
-            TriggerKind::Api => triggers.api.as_ref(),
-            TriggerKind::Manual => triggers.manual.as_ref(),
-            TriggerKind::Webhook
-            | TriggerKind::Event
-            | TriggerKind::Schedule
-            | TriggerKind::Call => None,
-        };
-        let Some(declared) = declared else {
-            return Err(IntakeError::NoTrigger {
-                kind: start.trigger,
-            });
-        };
-        let (input, text) = read_payload(start.input)?;
-        let key = match (start.key, &declared.key) {
-            (Some(key), _) => key,
-            (None, None) => return Err(IntakeError::NoKey),
-            (None, Some(expr)) => {
-                let trigger = serde_json::json!({ "kind": start.trigger.as_str() });
-                let nothing = Value::Null;
-                let scope = Scope::new()
-                    .with("input", &input)
-                    .with("headers", &nothing)
-                    .with("query", &nothing)
-                    .with("trigger", &trigger)
-                    .with("env", &release.flow.env);
-                match tell(None, expr, &scope) {
-                    Ok(Some(key)) => key,
-                    Ok(None) => return Err(IntakeError::NoKey),
-                    Err(reason) => return Err(refuse(inner, &release, reason).await),
-                }
-            }
-        };
-        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
-        let trigger = start.trigger;
-        let (headers, query) = (Value::Null, Value::Null);
-        let by = start.by.filter(|_| release.flow.asks_who_started());
-        self.accept(Inbound {
-            by,
-            release,
-            trigger,
-            mismatch,
-            space: KeySpace::Given,
-            key,
-            fingerprint: Fingerprint::of(&input),
-            input,
-            text,
-            headers,
-            query,
-            caller: None,
-            resumes,
-            nominal: None,
-        })
-        .await
-    }
-
     /// Has a delivery accepted, and starts its run if it is new and there is room. What was begun
     /// ends, even where the sender hangs up.
     pub(crate) async fn accept(&self, inbound: Inbound) -> Result<Intake, IntakeError> {
@@ -302,21 +218,10 @@ impl Engine {
                 let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
                 inner.tally.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
-                // What people rejected is not asked again because a sender repeats itself.
-                if inbound.resumes
-                    && met.state == State::Failed
-                    && !is_rejection(met.fault.as_deref())
-                {
-                    let resumed = [Event::Resumed {
-                        reason: "its delivery came again".to_owned(),
-                        by: None,
-                        asks_again: false,
-                    }];
-                    let reopening = self.reopen(met.run, &resumed, None, flow.keep).await;
-                    let reopening =
-                        reopening.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
-                    // A run whose history is gone, or whose key is another's, stays as it ended.
-                    if matches!(reopening, Reopening::Reopened | Reopening::NotFailed) {
+                if inbound.resumes && met.state == State::Failed {
+                    let fault = met.fault.as_deref();
+                    let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
+                    if resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))? {
                         accepted.state = State::Active;
                         (accepted.result, accepted.fault) = (None, None);
                     }
@@ -360,20 +265,8 @@ impl Engine {
 
 /// A delivery whose key cannot be told is refused, and the refusal is on record.
 async fn refuse(inner: &Inner, release: &Release, reason: String) -> IntakeError {
-    inner.metrics.refused.add_one();
     let error = IntakeError::KeyFailed(reason.clone());
-    let flow = release.flow.name.as_str();
-    let kept = refusals::append(
-        &inner.cell,
-        release.namespace_id,
-        flow,
-        error.code(),
-        &reason,
-    )
-    .await;
-    if let Err(error) = kept {
-        tracing::warn!(%error, flow, "a refusal could not be written down");
-    }
+    fits::note_refusal(inner, release, &error, &reason).await;
     error
 }
 

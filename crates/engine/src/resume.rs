@@ -4,12 +4,15 @@
 //! again under the same key. A doubt is not resumed but settled. A rejection stands, unless whoever
 //! resumes says that people are to be asked again.
 
+use semel_flow::Action;
+use semel_flow::release::OnError;
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{Fault, RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::journal::Lease;
+use semel_store::parts;
 use semel_store::runs::{self, Reopening};
 
 use crate::engine::Engine;
@@ -113,9 +116,14 @@ impl Engine {
             asks_again: wish.ask_again,
         };
         match (view.state, view.parent) {
-            (State::Failed, Some(parent)) => Err(unfit(&format!(
-                "resume the run that it is a part of, {parent}"
-            ))),
+            (State::Failed, Some(parent)) => {
+                match self.stands_alone(namespace_id, run, parent).await? {
+                    true => self.reopen_item(run, &resumed, &act).await,
+                    false => Err(unfit(&format!(
+                        "resume the run that it is a part of, {parent}"
+                    ))),
+                }
+            }
             (State::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
                 Err(unfit(&format!(
                     "an approval was rejected, and the rejection stands; to ask again: \
@@ -137,14 +145,17 @@ impl Engine {
             (State::NeedsReview | State::Quarantined, _) => self.unpark(run, resumed, act).await,
             (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
             (State::Active, _) => Err(unfit("it goes on by itself")),
-            (State::Succeeded, _) => Err(unfit("there is nothing left to do")),
+            (State::Succeeded, _) => Err(unfit(
+                "there is nothing left to do; items of a list that failed are resumed one by \
+                 one, semel run items --state failed",
+            )),
             (State::Cancelled, _) => Err(unfit("a person ended it; start another one")),
         }
     }
 
     /// Lets a run go on that failed; nothing where it did not, goes on already, or another run has
     /// its key.
-    pub(crate) async fn reopen(
+    async fn reopen(
         &self,
         run: RunId,
         events: &[Event],
@@ -158,6 +169,27 @@ impl Engine {
         Ok(reopening)
     }
 
+    /// Lets a run go on that failed, because its delivery or request came again. What people
+    /// rejected is not asked again because a sender repeats itself, and a run whose history is gone
+    /// or whose key is another's stays as it ended. Says whether the run goes on.
+    pub(crate) async fn resume_for_repeat(
+        &self,
+        run: RunId,
+        fault: Option<&str>,
+        keep: Span,
+    ) -> Result<bool, ReadError> {
+        if is_rejection(fault) {
+            return Ok(false);
+        }
+        let resumed = [Event::Resumed {
+            reason: "its delivery came again".to_owned(),
+            by: None,
+            asks_again: false,
+        }];
+        let reopening = self.reopen(run, &resumed, None, keep).await?;
+        Ok(matches!(reopening, Reopening::Reopened | Reopening::NotFailed))
+    }
+
     /// How long the key of a run is kept, by the release that the run is on.
     async fn keep_of(&self, namespace_id: i32, run: RunId) -> Result<Span, ResumeError> {
         let inner = &self.inner;
@@ -166,6 +198,47 @@ impl Engine {
         let release = inner.catalogue.get(release).await?;
         let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
         Ok(release.flow.keep)
+    }
+
+    /// Whether a part can go on without its run: an item of a list whose run succeeded all the
+    /// same, by `on_error: continue`. The run's result stands as it was.
+    async fn stands_alone(
+        &self,
+        namespace_id: i32,
+        part: RunId,
+        parent: RunId,
+    ) -> Result<bool, ReadError> {
+        let cell = &self.inner.cell;
+        let parent = runs::find(cell, namespace_id, parent).await?;
+        if parent.is_none_or(|parent| parent.state != State::Succeeded) {
+            return Ok(false);
+        }
+        let release = runs::find_release(cell, namespace_id, part).await?;
+        let release = match release {
+            Some((release, _)) => self.inner.catalogue.get(release).await?,
+            None => None,
+        };
+        let step = parts::find_step(cell, part).await?;
+        let (Some(release), Some(step)) = (release, step) else {
+            return Ok(false);
+        };
+        let step = release.flow.find_step(&step);
+        Ok(step.is_some_and(|step| {
+            matches!(&step.action, Action::Foreach(each) if each.on_error == OnError::Continue)
+        }))
+    }
+
+    async fn reopen_item(
+        &self,
+        item: RunId,
+        resumed: &Event,
+        act: &Act,
+    ) -> Result<(), ResumeError> {
+        if !parts::reopen_one(&self.inner.cell, item, resumed, act).await? {
+            return Err(ResumeError::Busy);
+        }
+        self.inner.wake.notify_one();
+        Ok(())
     }
 
     async fn unpark(&self, run: RunId, resumed: Event, act: Act) -> Result<(), ResumeError> {
@@ -186,7 +259,7 @@ fn unreadable(reason: &str) -> ResumeError {
 }
 
 /// Whether a run failed because people said no, or did not say yes in time.
-pub(crate) fn is_rejection(fault: Option<&str>) -> bool {
+fn is_rejection(fault: Option<&str>) -> bool {
     let fault = fault.and_then(|text| serde_json::from_str::<Fault>(text).ok());
     fault.is_some_and(|fault| fault.code == REJECTED)
 }

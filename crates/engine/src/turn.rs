@@ -141,6 +141,7 @@ impl Turn {
         if !self.pass_gates().await? {
             return Ok(());
         }
+        self.inner.know_connections(&self.release).await;
         loop {
             if self.inner.stop.is_cancelled() && self.notes.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));

@@ -12,7 +12,7 @@ mod seal;
 pub use keys::KeyReport;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use jiff::Timestamp;
@@ -143,7 +143,8 @@ impl Vault {
     /// Looks again, if control data changed.
     pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
         let version = flows::version(&self.cell).await?;
-        if version == self.held().version {
+        let known = self.held().version;
+        if version == known {
             return Ok(());
         }
         let keys = self.open_keys(None).await?;
@@ -179,9 +180,10 @@ impl Vault {
         }
         let linked = linked.into_iter();
         held.linked = linked.map(|(id, it)| (id, Arc::new(it))).collect();
-        match self.held.write() {
-            Ok(mut slot) => *slot = Arc::new(held),
-            Err(mut poisoned) => **poisoned.get_mut() = Arc::new(held),
+        let mut slot = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        // Of two that look at once, the one that saw less may be through last.
+        if slot.version == known || slot.version < held.version {
+            *slot = Arc::new(held);
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ pub mod inventory;
 pub mod provider;
 pub mod release;
 pub mod schedule;
+pub mod shapes;
 pub mod template;
 pub mod tree;
 

@@ -16,6 +16,7 @@ use crate::check::env_of;
 use crate::diagnostic::{Code, Report};
 use crate::release::Flow;
 use crate::tree::{Outline, Record};
+use crate::types::input_schema;
 
 /// The release of a tree without mistakes and without anything pending.
 ///
@@ -36,7 +37,12 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
     let name: FlowName = flow.text("flow")?.parse().ok()?;
     let env = env_of(flow);
     let retry = retry(flow, RetryPolicy::default());
+    let input_schema = match input_schema(flow) {
+        Some(schema) => Some(schema.ok()?),
+        None => None,
+    };
     Some(Flow {
+        input_schema,
         about: flow.text("about").map(str::to_owned),
         trigger: trigger::triggers(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,

@@ -10,6 +10,7 @@ mod digest;
 mod gate;
 mod guard;
 mod http;
+mod input;
 mod keep;
 mod kv;
 mod llm;
@@ -23,12 +24,13 @@ mod topic;
 mod trigger;
 
 pub use approval::ApprovalStep;
-pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, Parallel, Switch};
+pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, OnError, Parallel, Switch};
 pub use db::DbStep;
 pub use digest::{Digest, DigestError};
 pub use gate::{Limit, Order, Overlap, object_of};
 pub use guard::{Ask, Probe, StepGuard};
 pub use http::{Body, Method, PartTemplate, Request};
+pub use input::InputSchema;
 pub use keep::{EmitStep, PersistStep};
 pub use kv::{KvStep, KvVerb};
 pub use llm::LlmStep;
@@ -60,6 +62,9 @@ pub struct Flow {
     pub about: Option<String>,
     /// What starts runs.
     pub trigger: Triggers,
+    /// What the input of every run looks like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<InputSchema>,
     /// How long a key is remembered after its run has ended.
     pub keep: Span,
     /// What happens to a run while another one of the same object is under way.

@@ -1,12 +1,13 @@
 //! Types: what is known about values before a run, from a schema, an example or a literal.
 
 mod infer;
+mod kinds;
 mod outcomes;
 mod schema;
 
 pub(crate) use infer::infer;
 pub(crate) use outcomes::Outcomes;
-pub(crate) use schema::{input_type, misfit, of_schema};
+pub(crate) use schema::{input_schema, input_type};
 
 use std::collections::BTreeMap;
 

@@ -33,6 +33,8 @@ pub(crate) async fn list(
     caller: Caller,
     Params(filter): Params<Filter>,
 ) -> Answered {
+    // A repeat that this server has just answered is on the list.
+    app.engine.write_down_repeats().await;
     let limit = page_size(filter.limit);
     let key = match &filter.key {
         Some(key) => Some(read_key(key.as_bytes())?),

@@ -59,7 +59,7 @@ pub(crate) async fn receive(
         headers: read_headers(&headers),
         query: read_query(&uri)?,
     };
-    let delivery = match app.engine.authenticate(arrival) {
+    let delivery = match app.engine.authenticate(arrival).await {
         Err(IntakeError::Unproven) => return Err(app.edge.refuse_unproven(&hook, peer)),
         judged => judged.map_err(Refusal::from)?,
     };

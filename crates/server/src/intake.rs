@@ -53,11 +53,21 @@ where
 
 /// Answers with the run that a delivery made or met.
 pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, quarantined: bool) -> Answered {
+    receipt_standing(status, accepted, accepted.state.into(), quarantined)
+}
+
+/// The same where more is known of how the run stands.
+pub(crate) fn receipt_standing(
+    status: StatusCode,
+    accepted: &Accepted,
+    state: Standing,
+    quarantined: bool,
+) -> Answered {
     let receipt = Receipt {
         run: accepted.run,
         key: accepted.key.text(),
         flow: &accepted.flow,
-        state: accepted.state.into(),
+        state,
         accepted_at: accepted.accepted_at,
         result: accepted.result.as_deref(),
         fault: accepted.fault.as_deref(),
@@ -136,6 +146,8 @@ impl From<IntakeError> for Refusal {
             IntakeError::NotJson(detail) => Self::new(Code::BodyNotJson, detail),
             IntakeError::NoKey => Self::plain(Code::KeyMissing),
             IntakeError::KeyFailed(detail) => Self::new(Code::KeyFailed, detail),
+            IntakeError::KeyDeclared => Self::plain(Code::KeyDeclared),
+            IntakeError::InputInvalid(detail) => Self::new(Code::InputInvalid, detail),
             IntakeError::Mismatch { run } => mismatch(run),
             IntakeError::TooLarge => Self::plain(Code::BodyTooLarge),
             IntakeError::Unavailable(cause) => {

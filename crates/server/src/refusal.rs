@@ -63,6 +63,18 @@ impl Refusal {
         self
     }
 
+    /// The run whose key came with another payload, where that is what is wrong.
+    pub(crate) fn mismatched(&self) -> Option<RunId> {
+        let mismatch = self.0.code() == Some(Code::PayloadMismatch);
+        self.0.run.filter(|_| mismatch)
+    }
+
+    /// Says what to do in this case.
+    pub(crate) fn with_hint(mut self, hint: String) -> Self {
+        self.0.hint = hint;
+        self
+    }
+
     /// What is said, for an answer that is no problem in JSON.
     pub(crate) fn into_problem(self) -> Problem {
         *self.0
@@ -169,6 +181,8 @@ mod tests {
             IntakeError::TooLarge,
             IntakeError::NoKey,
             IntakeError::KeyFailed(text()),
+            IntakeError::KeyDeclared,
+            IntakeError::InputInvalid(text()),
             IntakeError::Mismatch { run },
             IntakeError::Unavailable(text()),
         ]

@@ -1,5 +1,7 @@
 //! Schedules: list, show, their instants and ticks; pause, resume, fire by hand.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -21,6 +23,9 @@ use crate::commands::{self, Command, KEY_HEADER, Reply};
 use crate::connections::by;
 use crate::query::{Named, Params, page_size, read_key};
 use crate::refusal::Refusal;
+
+/// How many instants that were fired before their time are told apart.
+const FIRED_AHEAD_MAX: i64 = 500;
 
 /// `GET /v1/schedules`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
@@ -65,11 +70,13 @@ pub(crate) async fn list_instants(
 ) -> Answered {
     let (found, rhythm) = get(&app, &caller, &flow).await?;
     let after = match filter.after {
-        Some(after) => after,
+        Some(after) => after.max(found.decided_to),
         None => schedules::look(app.cell()).await?.0.max(found.decided_to),
     };
     let limit = usize::from(page_size(filter.limit));
-    let instants: Vec<Timestamp> = rhythm.after(after).take(limit).collect();
+    let fired = fired_after(&app, &found, after).await?;
+    let undecided = rhythm.after(after).filter(|at| !fired.contains(at));
+    let instants: Vec<Timestamp> = undecided.take(limit).collect();
     let next = instants.last().filter(|_| instants.len() == limit);
     answer::ok(&Page {
         next: next.map(Timestamp::to_string),
@@ -81,6 +88,17 @@ pub(crate) async fn list_instants(
             })
             .collect(),
     })
+}
+
+/// The instants after another that were fired by hand before their time: they are decided.
+async fn fired_after(
+    app: &App,
+    found: &ScheduleView,
+    after: Timestamp,
+) -> Result<BTreeSet<Timestamp>, Refusal> {
+    let ticks = schedules::list_ticks(app.cell(), found.id, None, FIRED_AHEAD_MAX).await?;
+    let ahead = ticks.into_iter().map(|view| view.tick.nominal);
+    Ok(ahead.filter(|at| *at > after).collect())
 }
 
 /// `POST /v1/schedules/{flow}/pause`.

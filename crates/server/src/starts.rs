@@ -1,13 +1,20 @@
 //! `POST /v1/flows/{flow}/runs`: starts by programs and people.
 //!
-//! The `Idempotency-Key` is the run's key, just as it stands: a start in flight is joined by its
-//! repeats, which all get the same run.
+//! Where the trigger has a `key`, that names the run, and an `Idempotency-Key` names the request:
+//! the same request gets the same run, another one under the same header is refused. Where the
+//! trigger has none, the caller's key is the run's, just as it stands. Either way a start in flight
+//! is joined by its repeats, which all get the same run.
+
+mod request;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_engine::{Accepted, Intake, Start};
-use semel_model::{Key, Span, TriggerKind};
+use semel_api::types::Standing;
+use semel_engine::{Accepted, Intake, KeySource, Start};
+use semel_model::run::State as RunState;
+use semel_model::{FlowName, Key, Span, TriggerKind};
+use semel_store::runs as store_runs;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -55,10 +62,11 @@ pub(crate) async fn start(
     payload: Payload,
 ) -> Answered {
     let asked = read_asked(&payload)?;
-    let start = Start {
-        by: Some(caller.token),
+    let named = agree_on_key(&headers, asked.key.as_deref())?;
+    let mut start = Start {
+        by: Some(caller.token.clone()),
         namespace_id: caller.namespace_id,
-        namespace: caller.namespace,
+        namespace: caller.namespace.clone(),
         flow: flow.flow()?,
         trigger: read_trigger(&headers, asked.trigger)?,
         input: asked
@@ -66,18 +74,77 @@ pub(crate) async fn start(
             .map_or("null", RawValue::get)
             .as_bytes()
             .to_vec(),
-        key: agree_on_key(&headers, asked.key.as_deref())?,
+        key: None,
     };
+    let source = app
+        .engine
+        .key_source(start.namespace_id, &start.flow, start.trigger);
+    match (source.await?, named) {
+        (KeySource::Caller, named) => start.key = named,
+        (KeySource::Flow, None) => {}
+        (KeySource::Flow, Some(_)) if asked.key.is_some() => {
+            return Err(Refusal::plain(Code::KeyDeclared));
+        }
+        (KeySource::Flow, Some(name)) => {
+            return request::once(app, &caller, &name, start, wait).await;
+        }
+    }
+    let taken = take_in(&app, start).await?;
+    tell(&app, taken, wait).await
+}
+
+async fn take_in(app: &App, start: Start) -> Result<Intake, Refusal> {
     let engine = app.engine.clone();
-    match intake::take_in(&app, async move { engine.start_run(start).await }).await? {
+    let (namespace_id, flow) = (start.namespace_id, start.flow.clone());
+    let taken = intake::take_in(app, async move { engine.start_run(start).await }).await;
+    match taken {
+        Err(refusal) => Err(advise(app, namespace_id, &flow, refusal).await),
+        taken => taken,
+    }
+}
+
+/// Where the run that a key belongs to came to nothing, the way on is to free the key.
+async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: Refusal) -> Refusal {
+    let Some(run) = refusal.mismatched() else {
+        return refusal;
+    };
+    match store_runs::find(app.cell(), namespace_id, run).await {
+        Ok(Some(view)) if matches!(view.state, RunState::Failed | RunState::Cancelled) => {
+            let hint = format!(
+                "That run is {}. To start it anew with this payload, free its key first: \
+                 `semel key drop {flow} KEY --reason …`, with the key that the run has.",
+                view.state
+            );
+            refusal.with_hint(hint)
+        }
+        Ok(_) | Err(_) => refusal,
+    }
+}
+
+async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
+    match taken {
         Intake::Accepted(mut accepted) => {
-            follow(&app, &mut accepted, wait).await?;
-            intake::receipt(status(&accepted), &accepted, false)
+            follow(app, &mut accepted, wait).await?;
+            let standing = standing(app, &accepted).await?;
+            intake::receipt_standing(status(&accepted), &accepted, standing, false)
         }
         Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
         Intake::Stale(stale) => intake::stale(&stale),
     }
+}
+
+/// Where the run stands: of a repeat, which may come at any time, as closely as `run show` tells it.
+async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, Refusal> {
+    if !accepted.replayed || accepted.state.is_ended() {
+        return Ok(accepted.state.into());
+    }
+    let namespace_id = store_runs::find_namespace(app.cell(), accepted.run).await?;
+    let view = match namespace_id {
+        Some(id) => store_runs::find(app.cell(), id, accepted.run).await?,
+        None => None,
+    };
+    Ok(view.map_or_else(|| accepted.state.into(), |view| runs::standing(&view)))
 }
 
 fn status(accepted: &Accepted) -> StatusCode {

@@ -20,6 +20,7 @@ use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
 /// An item that is on record already stays as it is: loading goes on where it was cut off, and of
@@ -133,6 +134,35 @@ const REOPEN: &str = "/* commits alone: reopen parts */
           FROM last l, present p)
     SELECT count(*) FROM last";
 
+/// One part that failed goes on by itself, whatever became of the run that it is a part of.
+const REOPEN_ONE: &str = "
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    chosen AS MATERIALIZED (
+        SELECT p.run_id, r.born
+          FROM parts p JOIN runs r ON r.id = p.run_id
+         WHERE p.run_id = $1 AND p.state = 'failed'
+           FOR UPDATE OF p),
+    last AS MATERIALIZED (
+        SELECT c.run_id, c.born, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM chosen c JOIN journal j ON j.born = c.born AND j.run_id = c.run_id
+         GROUP BY c.run_id, c.born),
+    opened AS (
+        UPDATE parts p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
+    active AS (
+        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+          FROM last l WHERE r.id = l.run_id),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, born)
+        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.born FROM last l, present p),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT l.born, l.run_id, l.seq + 1, l.epoch + 1, p.now,
+               json_build_array($2::text::json)
+          FROM last l, present p)
+    SELECT 1 FROM last";
+
+const STEP_OF: &str = "SELECT step FROM parts WHERE run_id = $1";
+
 /// The end of parts, with the commit that ends their runs. Whoever they are parts of is due again;
 /// where somebody holds it, it is due when it is given back. The batch holds the rows of both
 /// already, so that this waits for nobody.
@@ -159,6 +189,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     view::FIRST_SUCCEEDED,
     CANCEL,
     REOPEN,
+    REOPEN_ONE,
+    STEP_OF,
     END,
 ];
 
@@ -321,4 +353,26 @@ pub async fn reopen(
     let values: [&(dyn ToSql + Sync); 5] = [of.parent.as_uuid(), &of.step, &states, &most, &event];
     let row = cell.reader().await?.query_one(REOPEN, &values).await?;
     Ok(row.get(0))
+}
+
+/// Lets one part go on that failed. False where it did not fail, or goes on already.
+pub async fn reopen_one(
+    cell: &Cell,
+    part: RunId,
+    event: &Event,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    let Ok(event) = serde_json::to_string(event) else {
+        unreachable!("events are plain data");
+    };
+    let values: [&(dyn ToSql + Sync); 2] = [part.as_uuid(), &event];
+    let opened = audit::query_opt(cell, REOPEN_ONE, &values, act).await?;
+    Ok(opened.is_some())
+}
+
+/// The step that a run is a part of.
+pub async fn find_step(cell: &Cell, part: RunId) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(STEP_OF, &[part.as_uuid()]).await?;
+    Ok(row.map(|row| row.get(0)))
 }

@@ -163,8 +163,11 @@ async fn deliver(inner: &Inner, delivery: &Due) {
 
 /// Makes one attempt at a delivery, under the event's own id.
 async fn attempt(inner: &Inner, delivery: &Due) -> Settled {
-    let linked = inner.vault.linked(delivery.namespace_id);
-    let Some(to) = linked.find(&delivery.connection) else {
+    let connection = &delivery.connection;
+    let found = inner
+        .find_destination(delivery.namespace_id, connection)
+        .await;
+    let Some(to) = found.as_ref() else {
         let note = format!("there is no connection `{}`", delivery.connection);
         return again(delivery, inner.clock.now(), note, None);
     };

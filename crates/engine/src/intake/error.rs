@@ -34,6 +34,12 @@ pub enum IntakeError {
     /// The trigger's expression gives no key for this payload. It is on record.
     #[error("the key cannot be told: {0}")]
     KeyFailed(String),
+    /// The caller names a key, and the trigger has one.
+    #[error("the trigger has a key of its own, so a start cannot name another")]
+    KeyDeclared,
+    /// The payload does not fit the flow's `input_schema`. It is on record.
+    #[error("the input does not fit the flow's schema: {0}")]
+    InputInvalid(String),
     /// The key is known with another payload.
     #[error("the key belongs to {run}, which came with another payload")]
     Mismatch {
@@ -57,6 +63,8 @@ impl IntakeError {
             Self::TooLarge => "body-too-large",
             Self::NoKey => "key-missing",
             Self::KeyFailed(_) => "key-failed",
+            Self::KeyDeclared => "key-declared",
+            Self::InputInvalid(_) => "input-invalid",
             Self::Mismatch { .. } => "payload-mismatch",
             Self::Unavailable(_) => "database-unavailable",
         }

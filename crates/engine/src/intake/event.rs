@@ -56,6 +56,7 @@ impl Engine {
             Some(_) => KeySpace::Given,
             None => KeySpace::Event,
         };
+        self.must_fit(&release, space, &key, &input).await?;
         self.accept(Inbound {
             release,
             trigger: TriggerKind::Event,

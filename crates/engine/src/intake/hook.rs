@@ -60,18 +60,15 @@ impl Engine {
     ///
     /// Where there is no such hook, or the request does not prove where it comes from. The latter
     /// is one error whatever is wrong; what it was is counted, and now and then written down.
-    pub fn authenticate(&self, arrival: Arrival) -> Result<Authentic, IntakeError> {
+    pub async fn authenticate(&self, arrival: Arrival) -> Result<Authentic, IntakeError> {
         let inner = &self.inner;
-        let release = inner
-            .catalogue
-            .find_hook(&arrival.namespace, &arrival.path)
-            .ok_or(IntakeError::UnknownHook)?;
+        let release = inner.find_hook(&arrival.namespace, &arrival.path).await?;
         let webhook = webhook_of(&release)?;
         let (url, secrets) = match &webhook.auth {
             WebhookAuth::None => (String::new(), Vec::new()),
             WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => (
                 public_address(inner, &arrival),
-                signing_secrets(inner, release.namespace_id, secret),
+                signing_secrets(inner, release.namespace_id, secret).await,
             ),
         };
         let call = Call {
@@ -137,6 +134,7 @@ impl Engine {
             }
             Err(reason) => return Err(refuse(inner, &release, reason).await),
         };
+        self.must_fit(&release, KeySpace::Given, &key, &input).await?;
         let earlier = match &digest {
             Some(digest) => replay::earlier_key(inner, &release, digest, &key).await?,
             None => None,
@@ -181,8 +179,19 @@ fn public_address(inner: &Inner, arrival: &Arrival) -> String {
 }
 
 /// The versions of a secret that deliveries may be signed with, the latest first.
-fn signing_secrets(inner: &Inner, namespace_id: i32, name: &str) -> Vec<SecretText> {
-    inner.vault.secrets(namespace_id, name, inner.clock.now())
+async fn signing_secrets(inner: &Inner, namespace_id: i32, name: &str) -> Vec<SecretText> {
+    let known = inner.vault.secrets(namespace_id, name, inner.clock.now());
+    // One that another server set a moment ago is looked for. Without any, nothing is accepted.
+    if known.is_empty()
+        && inner
+            .vault_looks
+            .look(|| inner.vault.refresh())
+            .await
+            .is_ok()
+    {
+        return inner.vault.secrets(namespace_id, name, inner.clock.now());
+    }
+    known
 }
 
 /// A token is a secret, wherever it stands.

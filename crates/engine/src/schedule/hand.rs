@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{ClaimId, FlowName, Key, NamespaceName, RunId, ScheduleId};
+use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId, ScheduleId};
 use semel_store::audit::{self, Act, ReasonError};
 use semel_store::schedules::{self, Schedule, Tick, TickView, Verdict};
 use semel_store::{ReadError, claims, runs};
@@ -287,7 +287,8 @@ impl Engine {
         nominal: Timestamp,
         key: &Key,
     ) -> Result<(RunId, bool), FireError> {
-        let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
+        let (namespace, flow) = (&release.namespace, &release.flow.name);
+        let claim = ClaimId::derive_in(KeySpace::Schedule, namespace, flow, key);
         if claims::find(self.cell(), claim).await?.is_none() {
             audit::begin(self.cell(), &by.act("schedule.fire", &key.text())).await?;
         }

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use semel_flow::release::{Join, Parallel};
+use semel_flow::release::{Join, OnError, Parallel};
 use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
@@ -172,7 +172,7 @@ impl Turn {
             return Ok(None);
         }
         if let Action::Foreach(each) = &self.step().action {
-            let stops = look.failed.is_some() && !each.goes_on;
+            let stops = look.failed.is_some() && each.on_error == OnError::Stop;
             return Ok(stops.then(|| stop(false)));
         }
         if let Action::Parallel(parallel) = &self.step().action

@@ -102,7 +102,7 @@ impl Turn {
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
             (Some(probe), Current::Effect(standing)) if probe.ask == Ask::Marker => {
                 let key = standing.entry.id();
-                match self.destination(call) {
+                match self.destination(call).await {
                     Ok(to) => {
                         let route = self.route(to.as_deref());
                         let executors = &self.tenure.executors;

@@ -99,7 +99,7 @@ impl Turn {
         } else {
             effect
         };
-        let to = match self.destination(call) {
+        let to = match self.destination(call).await {
             Ok(to) => to,
             Err(fault) => return Outcome::Failed(fault),
         };
@@ -123,13 +123,13 @@ impl Turn {
     }
 
     /// Where a call goes, where it names a connection.
-    pub(super) fn destination(&self, call: &Call) -> Result<Option<Arc<Destination>>, Fault> {
+    pub(super) async fn destination(&self, call: &Call) -> Result<Option<Arc<Destination>>, Fault> {
         let Some(name) = call.connection() else {
             return Ok(None);
         };
-        let linked = self.inner.vault.linked(self.release.namespace_id);
-        match linked.find(name) {
-            Some(destination) => Ok(Some(destination.clone())),
+        let namespace_id = self.release.namespace_id;
+        match self.inner.find_destination(namespace_id, name).await {
+            Some(destination) => Ok(Some(destination)),
             None => {
                 let message =
                     format!("there is no connection `{name}`: semel connection create {name}");
@@ -140,7 +140,7 @@ impl Turn {
 
     /// Makes a call that changes nothing.
     pub(super) async fn ask(&self, call: &Call) -> Outcome {
-        let to = match self.destination(call) {
+        let to = match self.destination(call).await {
             Ok(to) => to,
             Err(fault) => return Outcome::Failed(fault),
         };

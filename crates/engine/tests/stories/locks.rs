@@ -81,14 +81,19 @@ async fn nobody_frees_a_lock_that_another_run_has() -> Result<()> {
 
     let stranger = world
         .engine
-        .deliver(world.engine.authenticate(semel_engine::Arrival {
-            namespace: "default".to_owned(),
-            path: "story2".to_owned(),
-            target: "/hooks/default/story2".to_owned(),
-            body: br#"{"id":"9"}"#.to_vec(),
-            headers: Vec::new(),
-            query: Vec::new(),
-        })?)
+        .deliver(
+            world
+                .engine
+                .authenticate(semel_engine::Arrival {
+                    namespace: "default".to_owned(),
+                    path: "story2".to_owned(),
+                    target: "/hooks/default/story2".to_owned(),
+                    body: br#"{"id":"9"}"#.to_vec(),
+                    headers: Vec::new(),
+                    query: Vec::new(),
+                })
+                .await?,
+        )
         .await?;
     let semel_engine::Intake::Accepted(stranger) = stranger else {
         anyhow::bail!("not accepted: {stranger:?}");

@@ -10,6 +10,8 @@ mod effects;
 mod events;
 mod hostile;
 mod hostile_destinations;
+mod inputs;
+mod items;
 mod keys;
 mod leases;
 mod limits;

@@ -216,7 +216,7 @@ impl World {
             query: Vec::new(),
         };
         self.engine
-            .deliver(self.engine.authenticate(arrival)?)
+            .deliver(self.engine.authenticate(arrival).await?)
             .await
     }
 

@@ -2,23 +2,23 @@
 
 use super::Check;
 use crate::diagnostic::Code;
+use crate::release::InputSchema;
 use crate::tree::Value;
-use crate::types::{Outcomes, Type, infer, input_type, misfit, of_schema};
+use crate::types::{Outcomes, Type, infer, input_schema};
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn fit(&mut self) {
-        self.schema();
-        let input = input_type(self.outline.flow);
-        if let Some(input) = &input {
-            self.examples(input);
+        if let Some(schema) = self.schema() {
+            self.examples(&schema);
+            self.scheduled(&schema);
         }
         self.types();
     }
 
-    fn schema(&mut self) {
+    fn schema(&mut self) -> Option<InputSchema> {
         let flow = self.outline.flow;
         let Some(Value::Json(schema)) = flow.value("input_schema") else {
-            return;
+            return None;
         };
         let span = flow.value_span("input_schema");
         if let Some(name) = schema.get("from_example") {
@@ -30,25 +30,48 @@ impl<'t> Check<'_, 't, '_> {
                 let message = format!("there is no example {name}");
                 let help = format!("examples of this flow: {}", known.join(", "));
                 self.add(Code::SchemaInvalid, span, &message, &help);
+                return None;
             }
-            return;
         }
-        if let Err(problem) = of_schema(schema, 0) {
-            let help = "flows use: type, properties, required, items, enum, const, anyOf, oneOf, nullable, additionalProperties";
-            self.add(Code::SchemaInvalid, span, &problem, help);
+        match input_schema(flow)? {
+            Ok(schema) => Some(schema),
+            Err(problem) => {
+                let help = "flows use: type, properties, required, items, enum, const, anyOf, oneOf, nullable, additionalProperties, pattern, and the bounds of numbers, texts, lists and maps";
+                self.add(Code::SchemaInvalid, span, &problem, help);
+                None
+            }
         }
     }
 
-    fn examples(&mut self, input: &Type) {
+    fn examples(&mut self, schema: &InputSchema) {
         for example in self.outline.flow.maps("examples") {
             let Some(Value::Json(value)) = example.value("input") else {
                 continue;
             };
-            if let Some(problem) = misfit(value, input, "input") {
+            if let Some(problem) = schema.misfit(value) {
                 let help = "mend the example or the schema: deliveries look like one of them";
                 let span = example.value_span("input");
                 self.add(Code::ExampleUnfit, span, &problem, help);
             }
+        }
+    }
+
+    /// A schedule's input is the same every time: one that does not fit would never start a run.
+    fn scheduled(&mut self, schema: &InputSchema) {
+        let trigger = self.outline.flow.map("trigger");
+        let Some(schedule) = trigger.and_then(|trigger| trigger.map("schedule")) else {
+            return;
+        };
+        let nothing = serde_json::Value::Null;
+        let input = match schedule.value("input") {
+            Some(Value::Json(input)) => input,
+            Some(_) | None => &nothing,
+        };
+        if let Some(problem) = schema.misfit(input) {
+            let help =
+                "give the schedule an `input` that fits, or mend the schema: no run would start";
+            let span = schedule.value_span("input");
+            self.add(Code::ExampleUnfit, span, &problem, help);
         }
     }
 
@@ -69,6 +92,20 @@ impl<'t> Check<'_, 't, '_> {
                     None => placed.part_span(self.report.source, problem.at, 1),
                 };
                 found.push((span, problem.message, problem.mend));
+            }
+            let is_list = at.is_some_and(|at| {
+                let body = outline.body(at).filter(|body| body.shape.name == "foreach");
+                let list = body.and_then(|body| body.expr("in"));
+                list.is_some_and(|list| list.span() == placed.span())
+            });
+            let holds_items = |one: &Type| matches!(one, Type::List(_) | Type::Map(_) | Type::Text);
+            if is_list && !yields.may_be(holds_items) {
+                let message = format!(
+                    "`in` is a list, or a resource that holds one, not a {}",
+                    yields.name()
+                );
+                let mend = "name the list: `semel explain shapes` says what results have";
+                found.push((placed.span(), message, mend.to_owned()));
             }
             // Only steps have an `if`.
             if field == "if" && !yields.may_be(|one| *one == Type::Bool) {

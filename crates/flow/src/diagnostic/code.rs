@@ -22,6 +22,14 @@ macro_rules! codes {
                 match self { $(Self::$variant => $name,)* }
             }
 
+            /// Its page, `docs/errors/CODE.md`.
+            #[must_use]
+            pub const fn page(self) -> &'static str {
+                match self {
+                    $(Self::$variant => include_str!(concat!("../../../../docs/errors/", $name, ".md")),)*
+                }
+            }
+
             /// How much it matters.
             #[must_use]
             pub const fn severity(self) -> Severity {

@@ -112,6 +112,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
                 None => Err(Fault::Missing {
                     path: "the scope".into(),
                     field: name.to_string(),
+                    has: Box::default(),
                 }),
             },
             Root::Bound(depth, _) => walk(self.bound[*depth].clone(), fields),

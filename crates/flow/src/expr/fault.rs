@@ -22,12 +22,15 @@ impl EvalError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A field that is not there.
-    #[error("`{path}` has no `{field}`")]
+    #[error("`{path}` has no `{field}`{}", listed(has))]
     Missing {
         /// What was looked into.
         path: String,
         /// What was looked for.
         field: String,
+        /// The first few fields that are there, as text. In one piece: faults stay small, because
+        /// evaluating is recursive.
+        has: Box<str>,
     },
     /// A value of another type than the operation takes.
     #[error("{operation} needs {expected}, not {found}")]
@@ -59,6 +62,32 @@ pub enum Fault {
     /// A value that cannot be used as asked.
     #[error("{0}")]
     Invalid(String),
+}
+
+/// How many fields are named where one is missing.
+const NAMED_MAX: usize = 12;
+
+/// How many characters of each name are shown.
+const NAME_CHARS_SHOWN: usize = 40;
+
+/// Names of fields for a message: a few, short, and safe to show.
+pub(super) fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Box<str> {
+    let mut text = String::new();
+    for (place, name) in names.into_iter().take(NAMED_MAX + 1).enumerate() {
+        text.push_str(if place == 0 { "" } else { ", " });
+        match place < NAMED_MAX {
+            true => text.extend(name.escape_debug().take(NAME_CHARS_SHOWN)),
+            false => text.push('…'),
+        }
+    }
+    text.into_boxed_str()
+}
+
+fn listed(has: &str) -> String {
+    match has {
+        "" => String::new(),
+        names => format!("; it has: {names}"),
+    }
 }
 
 impl Fault {

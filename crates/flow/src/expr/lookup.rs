@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::fault::Fault;
+use super::fault::{Fault, named};
 use super::fuel::Fuel;
 use super::order::equal;
-use super::value::{Text, Val};
+use super::value::{Map, Text, Val};
 
 pub(super) fn walk_json<'a>(
     name: &str,
@@ -19,6 +19,14 @@ pub(super) fn walk_json<'a>(
             Fault::Missing {
                 path: path.collect::<Vec<_>>().join("."),
                 field: field.to_string(),
+                has: match found {
+                    Value::Object(map) => named(map.keys().map(String::as_str)),
+                    Value::Null
+                    | Value::Bool(_)
+                    | Value::Number(_)
+                    | Value::String(_)
+                    | Value::Array(_) => Box::default(),
+                },
             }
         })?;
     }
@@ -27,9 +35,7 @@ pub(super) fn walk_json<'a>(
 
 pub(super) fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
     fields.iter().try_fold(value, |value, field| match &value {
-        Val::Map(map) => map
-            .get(field)
-            .unwrap_or_else(|| Err(absent("the map", field))),
+        Val::Map(map) => map.get(field).unwrap_or_else(|| Err(absent_in(map, field))),
         Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_) | Val::List(_) => {
             Err(absent(&format!("the {}", value.type_name()), field))
         }
@@ -40,6 +46,15 @@ fn absent(path: &str, field: &str) -> Fault {
     Fault::Missing {
         path: path.to_owned(),
         field: field.to_owned(),
+        has: Box::default(),
+    }
+}
+
+fn absent_in(map: &Map<'_>, field: &str) -> Fault {
+    Fault::Missing {
+        path: "the map".to_owned(),
+        field: field.to_owned(),
+        has: map.named(),
     }
 }
 
@@ -54,7 +69,7 @@ pub(super) fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fau
         }
         (Val::Map(map), Val::Text(key)) => {
             let key = key.as_str();
-            map.get(key).unwrap_or_else(|| Err(absent("the map", key)))
+            map.get(key).unwrap_or_else(|| Err(absent_in(map, key)))
         }
         (Val::List(_), other) => Err(wrong_index("a whole number", other)),
         (Val::Map(_), other) => Err(wrong_index("a string", other)),

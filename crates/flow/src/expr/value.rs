@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map as JsonMap, Value};
 
-use super::fault::Fault;
+use super::fault::{Fault, named};
 use super::limits::{OUTPUT_BYTES_MAX, OUTPUT_DEPTH_MAX};
 
 /// A value. Cloning one is cheap: what is large is behind a reference.
@@ -124,6 +124,14 @@ impl<'a> Map<'a> {
                     .ok()?;
                 Some(Ok(fields[found].1.clone()))
             }
+        }
+    }
+
+    /// The first few keys, for a message.
+    pub(crate) fn named(&self) -> Box<str> {
+        match self {
+            Self::Lent(fields) => named(fields.keys().map(String::as_str)),
+            Self::Made(fields) => named(fields.iter().map(|(key, _)| key.as_str())),
         }
     }
 

@@ -23,13 +23,13 @@ pub(super) static PROBE: Shape = Shape::new(
         field(
             "found",
             Takes::Condition(Place::Probe),
-            "Whether it happened, over `probe`.",
+            "Whether it happened, over `probe`: `status`, `headers`, `json`, `text`; by `db`: `rows`, `records`.",
         )
         .needed("probe.json.size() > 0"),
         field(
             "result",
             Takes::Expr(Place::Probe),
-            "The step's result where it happened, over `probe`.",
+            "The step's result where it happened, over `probe`: `status`, `headers`, `json`, `text`; by `db`: `rows`, `records`.",
         ),
         field(
             "after",

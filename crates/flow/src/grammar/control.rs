@@ -97,8 +97,8 @@ pub(super) static FOREACH: Shape = Shape::new(
         .default("1"),
         field(
             "on_error",
-            Takes::Word(&["stop", "continue"]),
-            "What becomes of the other items where one fails.",
+            Takes::Word(&["stop", "continue", "collect"]),
+            "Where an item fails: begin no more and fail; do the others and succeed; or do the others, then fail.",
         )
         .default("stop"),
         field("steps", Takes::Steps, "What is done with each item.").needed("[…]"),

@@ -126,7 +126,7 @@ const FIELDS: &[Field] = &[
     field(
         "result",
         Takes::Expr(Place::Response),
-        "What is kept of the answer, over `response`.",
+        "What is kept of the answer, over `response`, which has what its kind of step answers: docs/shapes.md.",
     ),
     field(
         "external_id",

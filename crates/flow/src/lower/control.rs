@@ -4,7 +4,7 @@ use semel_model::RetryPolicy;
 use serde_json::Value as Json;
 
 use super::step;
-use crate::release::{Action, Case, Follow, Foreach, Join, Parallel, Step, Switch};
+use crate::release::{Action, Case, Follow, Foreach, Join, OnError, Parallel, Step, Switch};
 use crate::tree::{Outline, Record, StepIndex};
 
 /// The list of a switch that holds where no case is true.
@@ -97,7 +97,11 @@ pub(super) fn action(
             name: body.word("as").unwrap_or("item").to_owned(),
             key: body.expr("key").map(|placed| placed.expr.clone()),
             parallel: u32::try_from(body.whole("parallel").unwrap_or(1)).ok()?,
-            goes_on: body.word("on_error") == Some("continue"),
+            on_error: match body.word("on_error") {
+                Some("continue") => OnError::Continue,
+                Some("collect") => OnError::Collect,
+                Some(_) | None => OnError::Stop,
+            },
             first: first(0),
         }))),
         ("parallel", Some(body)) => Some(Action::Parallel(Parallel {

@@ -62,10 +62,22 @@ pub struct Foreach {
     pub key: Option<Expr>,
     /// How many items are under way together.
     pub parallel: u32,
-    /// Whether the others go on where one fails.
-    pub goes_on: bool,
+    /// What becomes of the others where one fails.
+    pub on_error: OnError,
     /// Where the steps of an item begin.
     pub first: Option<usize>,
+}
+
+/// What becomes of the other items, and of the step, where one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// No further item begins, and the step fails.
+    Stop,
+    /// All are tried, and the step succeeds.
+    Continue,
+    /// All are tried, and then the step fails; resuming tries again only those that failed.
+    Collect,
 }
 
 /// Several ways together. Each branch is a run of its own.

@@ -63,6 +63,19 @@ pub struct EventTrigger {
 }
 
 impl Triggers {
+    /// What is declared for starts of a kind; nothing where runs do not start so.
+    #[must_use]
+    pub const fn start(&self, kind: TriggerKind) -> Option<&Start> {
+        match kind {
+            TriggerKind::Api => self.api.as_ref(),
+            TriggerKind::Manual => self.manual.as_ref(),
+            TriggerKind::Webhook
+            | TriggerKind::Event
+            | TriggerKind::Schedule
+            | TriggerKind::Call => None,
+        }
+    }
+
     /// Whether runs can start in this way.
     #[must_use]
     pub const fn allow(&self, kind: TriggerKind) -> bool {

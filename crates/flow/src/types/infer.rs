@@ -216,6 +216,16 @@ impl Inference<'_, '_> {
             let name = format!("`{}`", builtin.name());
             self.expect(node, found, &name, "a string", |one| *one == Type::Text);
         }
+        if let (Builtin::Size, [found], [node]) = (builtin, &types[..], arguments) {
+            let counts = |one: &Type| matches!(one, Type::Text | Type::List(_) | Type::Map(_));
+            if !found.may_be(counts) {
+                let message = format!(
+                    "`size` counts what a string, a list or a map has, not a {}",
+                    found.name()
+                );
+                self.problem(node, message, "leave `size` out, or name a list beside it");
+            }
+        }
         builtin.yields()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::infer::infer;
+use super::kinds;
 use super::schema::of_schema;
 use super::{Type, input_type};
 use crate::tree::{Outline, StepIndex, Value};
@@ -12,6 +13,8 @@ pub(crate) struct Outcomes<'c, 't> {
     outline: &'c Outline<'t>,
     input: Type,
     results: HashMap<&'t str, Type>,
+    responses: HashMap<StepIndex, Type>,
+    probes: HashMap<StepIndex, Type>,
     items: HashMap<StepIndex, Type>,
 }
 
@@ -22,9 +25,18 @@ impl<'c, 't> Outcomes<'c, 't> {
             outline,
             input: input_type(outline.flow).unwrap_or(Type::Any),
             results: HashMap::new(),
+            responses: HashMap::new(),
+            probes: HashMap::new(),
             items: HashMap::new(),
         };
         for (index, step) in outline.steps.iter().enumerate() {
+            if let Some(action) = step.action {
+                let response = kinds::response(action, outline.body(index));
+                outcomes.responses.insert(index, response);
+            }
+            if let Some(probe) = step.record.map("probe") {
+                outcomes.probes.insert(index, kinds::probe(probe));
+            }
             let result = outcomes.result(index);
             outcomes.results.insert(step.id, result);
             if let Some(item) = outcomes.item(index) {
@@ -40,11 +52,21 @@ impl<'c, 't> Outcomes<'c, 't> {
             return self.of(function.expr.node(), Some(index));
         }
         let body = self.outline.body(index);
+        if let Some(result) = step.record.expr("result") {
+            // Where a probe finds the effect done, its own `result` is the step's.
+            return match step.record.has("probe") {
+                true => Type::Any,
+                false => self.of(result.expr.node(), Some(index)),
+            };
+        }
         let schema = body.filter(|body| body.shape.name == "llm");
         if let Some(Value::Json(schema)) = schema.and_then(|body| body.value("schema")) {
             return of_schema(schema, 0).unwrap_or(Type::Any);
         }
-        Type::Any
+        match step.action {
+            Some(action) if !step.record.has("probe") => kinds::result(action, body),
+            Some(_) | None => Type::Any,
+        }
     }
 
     fn item(&self, index: StepIndex) -> Option<Type> {
@@ -76,6 +98,12 @@ impl<'c, 't> Outcomes<'c, 't> {
             ("input", _) => Some((&self.input, 0)),
             ("steps", [id, part, ..]) if &**part == "result" => {
                 self.results.get(&**id).map(|result| (result, 2))
+            }
+            ("response", _) => self.responses.get(&at?).map(|response| (response, 0)),
+            ("probe", _) => self.probes.get(&at?).map(|probe| (probe, 0)),
+            ("result", _) => {
+                let own = self.outline.steps.get(at?)?.id;
+                self.results.get(own).map(|result| (result, 0))
             }
             _ => {
                 let at = at?;

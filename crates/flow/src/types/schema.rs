@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::{Field, Fields, Type};
+use crate::release::InputSchema;
 use crate::tree::{Record, Value};
 
 /// How deep a schema is read.
@@ -47,6 +48,22 @@ pub(crate) fn input_type(flow: &Record) -> Option<Type> {
         return None;
     }
     of_schema(schema, 0).ok()
+}
+
+/// What inputs have to fit, or what is wrong with the schema; nothing where the flow says nothing.
+pub(crate) fn input_schema(flow: &Record) -> Option<Result<InputSchema, String>> {
+    let Some(Value::Json(schema)) = flow.value("input_schema") else {
+        return None;
+    };
+    let Some(name) = schema.get("from_example").and_then(Json::as_str) else {
+        return Some(InputSchema::compile(schema));
+    };
+    let mut examples = flow.maps("examples");
+    let example = examples.find(|example| example.text("name") == Some(name));
+    match example.and_then(|example| example.value("input")) {
+        Some(Value::Json(input)) => Some(InputSchema::from_example(input)),
+        Some(_) | None => Some(Err(format!("there is no example \"{name}\""))),
+    }
 }
 
 /// The type of everything that looks like an example.
@@ -187,61 +204,4 @@ fn fields(schema: &Json, depth: usize) -> Result<Fields, String> {
         None => {}
     }
     Ok(fields)
-}
-
-/// Why a value is not of a type: where, and what was expected.
-pub(crate) fn misfit(value: &Json, of: &Type, path: &str) -> Option<String> {
-    let expected = |name: &str| Some(format!("`{path}` is not {name}"));
-    match of {
-        Type::Any => None,
-        Type::Null => (!value.is_null()).then(|| expected("null")).flatten(),
-        Type::Bool => (!value.is_boolean())
-            .then(|| expected("true or false"))
-            .flatten(),
-        Type::Int => {
-            let whole = value.is_i64() || value.is_u64();
-            (!whole).then(|| expected("a whole number")).flatten()
-        }
-        Type::Double => (!value.is_number()).then(|| expected("a number")).flatten(),
-        Type::Text => (!value.is_string()).then(|| expected("text")).flatten(),
-        Type::List(item) => match value.as_array() {
-            Some(items) => items
-                .iter()
-                .enumerate()
-                .find_map(|(index, value)| misfit(value, item, &format!("{path}[{index}]"))),
-            None => expected("a list"),
-        },
-        Type::Map(fields) => match value.as_object() {
-            Some(found) => misfit_fields(found, fields, path),
-            None => expected("a map"),
-        },
-        Type::Union(types) => {
-            let fits = types.iter().any(|one| misfit(value, one, path).is_none());
-            let names: Vec<&str> = types.iter().map(Type::name).collect();
-            (!fits).then(|| expected(&names.join(" or "))).flatten()
-        }
-    }
-}
-
-fn misfit_fields(
-    found: &serde_json::Map<String, Json>,
-    fields: &Fields,
-    path: &str,
-) -> Option<String> {
-    for (name, field) in &fields.known {
-        match found.get(name) {
-            Some(value) => {
-                if let Some(problem) = misfit(value, &field.value, &format!("{path}.{name}")) {
-                    return Some(problem);
-                }
-            }
-            None if field.required => return Some(format!("`{path}` has no `{name}`")),
-            None => {}
-        }
-    }
-    let extra = found.keys().find(|name| !fields.known.contains_key(*name));
-    match extra {
-        Some(name) if fields.closed => Some(format!("`{path}` cannot have `{name}`")),
-        Some(_) | None => None,
-    }
 }

@@ -160,3 +160,130 @@ async fn a_run_is_shown_with_all_that_happened() -> Result<()> {
     );
     Ok(())
 }
+
+const REFUND: &str = "trigger: { api: { key: input.refund_id }, manual: { key: input.refund_id } }\n\
+    steps:\n  - id: pay\n    kv: { add: refunds }\nresult: steps.pay.result\n";
+
+async fn ask(world: &World, header: &str, body: &str) -> Result<semel_testkit::client::Answer> {
+    let bearer = format!("Bearer {}", world.token);
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("idempotency-key", header),
+    ];
+    let path = "/v1/flows/refund/runs?wait=10s";
+    let body = body.to_owned().into();
+    Ok(world
+        .bare
+        .send(hyper::Method::POST, path, &headers, body)
+        .await?)
+}
+
+#[tokio::test]
+async fn one_intent_is_one_run_whatever_the_requests_are_called() -> Result<()> {
+    let world = World::start().await?;
+    world.publish("refund", REFUND).await?;
+    let body = r#"{"input":{"refund_id":"r-1"}}"#;
+
+    let mut runs = Vec::new();
+    for header in ["a", "b", "c"] {
+        let answer = ask(&world, header, body).await?;
+        assert_eq!(answer.status.as_u16(), 200);
+        let started: semel_api::types::Started = answer.json()?;
+        assert_eq!(
+            (started.key.as_str(), &started.result),
+            ("r-1", &Some(json!(1)))
+        );
+        runs.push(started.run);
+    }
+
+    assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_gets_its_run_and_another_payload_is_refused() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("refund", REFUND).await?;
+    let body = r#"{"input":{"refund_id":"r-1"}}"#;
+
+    let first = ask(&world, "a", body).await?;
+    let again = ask(&world, "a", body).await?;
+    let other = ask(&world, "a", r#"{"input":{"refund_id":"r-2"}}"#).await?;
+
+    let (one, two): (semel_api::types::Started, semel_api::types::Started) =
+        (first.json()?, again.json()?);
+    assert_eq!(one, two);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(other.status.as_u16(), 422);
+    let problem: semel_api::Problem = other.json()?;
+    assert_eq!(problem.code(), Some(Code::CommandMismatch));
+    let found = world.client.list_runs(&RunFilter::default()).await?;
+    assert_eq!(found.items.len(), 1, "nothing else was started");
+
+    let named = StartRun {
+        input: json!({"refund_id": "r-1"}),
+        key: Some("mine".to_owned()),
+        trigger: Some(TriggerKind::Manual),
+    };
+    let refused_key = refused(world.client.start_run(&flow, &named, None).await)?;
+    assert_eq!(refused_key, Code::KeyDeclared);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_input_that_does_not_fit_is_a_422_on_every_way_in() -> Result<()> {
+    let world = World::start().await?;
+    let strict = "trigger: { webhook: { auth: none, key: input.id }, api: { key: input.id } }\n\
+        input_schema: { type: object, required: [id, n], properties: { id: { type: string }, n: { type: integer } } }\n\
+        steps:\n  - id: one\n    function: input.n\nresult: steps.one.result\n";
+    let flow = world.publish("strict", strict).await?;
+
+    let hook = world
+        .bare
+        .post("/hooks/main/strict", r#"{"id":"1","n":"x"}"#)
+        .await?;
+    let start = StartRun {
+        input: json!({"id": "1"}),
+        ..StartRun::default()
+    };
+    let started = world.client.start_run(&flow, &start, None).await;
+
+    let problem: semel_api::Problem = hook.json()?;
+    assert_eq!(
+        (hook.status.as_u16(), problem.code()),
+        (422, Some(Code::InputInvalid))
+    );
+    assert_eq!(refused(started)?, Code::InputInvalid);
+    let mended = world
+        .bare
+        .post("/hooks/main/strict", r#"{"id":"1","n":1}"#)
+        .await?;
+    assert_eq!(mended.status.as_u16(), 202, "the key was not taken");
+    assert_eq!(mended.header("idempotency-replayed"), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_whose_run_failed_is_told_how_to_be_freed() -> Result<()> {
+    let world = World::start().await?;
+    let failing = "trigger: { api: {} }\nsteps:\n  - { id: no, fail: { message: not today } }\n";
+    let flow = world.publish("failing", failing).await?;
+    world
+        .client
+        .start_run(&flow, &order("k", 1), patience())
+        .await?;
+
+    let other = world.client.start_run(&flow, &order("k", 2), None).await;
+
+    let Err(ClientError::Problem(problem)) = other else {
+        anyhow::bail!("not refused: {other:?}")
+    };
+    assert_eq!(problem.code(), Some(Code::PayloadMismatch));
+    assert!(
+        problem.hint.contains("semel key drop failing"),
+        "{}",
+        problem.hint
+    );
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! What comes of a step whose parts have ended.
 
 use semel_flow::Action;
-use semel_flow::release::{Foreach, Join, Parallel};
+use semel_flow::release::{Foreach, Join, OnError, Parallel};
 use semel_model::event::Event;
 use semel_model::{Fault, json};
 use semel_store::parts::{self, Counts, PartFilter, PartView};
@@ -22,6 +22,12 @@ const FAILURES_MAX: i64 = 20;
 
 /// How deep what branches gave may nest: two levels stand around what a step gave.
 const JOINED_DEPTH_MAX: usize = json::RESULT_DEPTH_MAX + 2;
+
+/// How many of them are named in the step's fault.
+const FAILURES_NAMED: usize = 5;
+
+/// How many characters of each one's reason stand there.
+const REASON_CHARS_SHOWN: usize = 200;
 
 impl Turn {
     /// What came of the parts.
@@ -119,19 +125,41 @@ fn each_result(counts: &Counts, results: Value, failures: &[PartView]) -> Value 
 }
 
 fn each_fault(each: &Foreach, counts: &Counts, failures: &[PartView]) -> Option<Fault> {
-    if each.goes_on || counts.succeeded == counts.all() {
+    let goes_on = match each.on_error {
+        OnError::Continue => true,
+        OnError::Stop | OnError::Collect => false,
+    };
+    if goes_on || counts.succeeded == counts.all() {
         return None;
     }
-    let first = failures.first().map(|part| {
-        let why = fault_of(part).map_or_else(String::new, |fault| format!(": {}", fault.message));
-        format!("item {}{why}", part.key)
-    });
-    let first = first.unwrap_or_else(|| "an item was cancelled".to_owned());
+    let mut named: Vec<String> = failures
+        .iter()
+        .take(FAILURES_NAMED)
+        .map(|part| {
+            let why = fault_of(part).map_or_else(String::new, |fault| {
+                format!(": {}", cut(&fault.message, REASON_CHARS_SHOWN))
+            });
+            format!("item {}{why}", part.key)
+        })
+        .collect();
+    if named.is_empty() {
+        named.push("an item was cancelled".to_owned());
+    }
     let message = format!(
-        "{first} ({} done, {} failed, {} cancelled, {} not begun)",
-        counts.succeeded, counts.failed, counts.cancelled, counts.pending
+        "{} ({} done, {} failed, {} cancelled, {} not begun)",
+        named.join("; "),
+        counts.succeeded,
+        counts.failed,
+        counts.cancelled,
+        counts.pending
     );
     Some(Fault::permanent("item-failed", message))
+}
+
+/// The beginning of a text.
+fn cut(text: &str, most: usize) -> &str {
+    let end = text.char_indices().nth(most);
+    end.map_or(text, |(at, _)| &text[..at])
 }
 
 fn branch_fault(

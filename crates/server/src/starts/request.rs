@@ -1,0 +1,72 @@
+//! Requests to start a run whose key the flow names.
+//!
+//! ```text
+//! begin ══▶ start ══▶ keep the run
+//!      └─▶ the same name with another payload (422), or the run that answered before
+//! ```
+//!
+//! The header names the request and never a run. What is kept is which run answered, so that a
+//! repeat is told how that run stands now. A request in flight is joined: starting twice is safe,
+//! because the run's claim makes it one.
+
+use semel_api::Code;
+use semel_engine::{Intake, Start};
+use semel_model::{Fingerprint, Key, RunId, Span, json};
+use semel_store::commands::{self, Begin};
+use serde_json::json;
+
+use super::{take_in, tell};
+use crate::access::Caller;
+use crate::answer::Answered;
+use crate::app::App;
+use crate::commands::identify;
+use crate::refusal::{Refusal, chain};
+
+/// How long a request may be under way before its process counts as dead, in seconds.
+const HOLD_SECS: u64 = 30;
+
+/// Starts a run once per request of a name.
+pub(super) async fn once(
+    app: App,
+    caller: &Caller,
+    name: &Key,
+    start: Start,
+    wait: Option<Span>,
+) -> Answered {
+    let id = identify(caller, "start", name.as_bytes());
+    let input = json::parse_strict(&start.input)
+        .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
+    let payload = Fingerprint::of(&input);
+    let subject = json!([start.flow.as_str(), start.trigger.as_str(), input]);
+    let hold = Span::from_secs(HOLD_SECS);
+    let cell = app.cell();
+    let namespace_id = start.namespace_id;
+    let begun = commands::begin(cell, id, namespace_id, Fingerprint::of(&subject), hold).await?;
+    let first = matches!(begun, Begin::First);
+    match begun {
+        Begin::Mismatch => return Err(Refusal::plain(Code::CommandMismatch)),
+        Begin::First | Begin::UnderWay => {}
+        Begin::Answered { answer, .. } => {
+            if let Ok(run) = serde_json::from_value::<RunId>(answer["run"].clone())
+                && let Some(met) = app.engine.meet_again(&start, run, payload).await?
+            {
+                return tell(&app, Intake::Accepted(met), wait).await;
+            }
+        }
+    }
+    let taken = take_in(&app, start).await;
+    let kept = match &taken {
+        Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
+            commands::finish(cell, id, 200, &json!({ "run": accepted.run })).await
+        }
+        // A refusal changed nothing, and what it rested on may change.
+        Ok(Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
+            commands::abandon(cell, id).await
+        }
+        Ok(Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
+    };
+    if let Err(error) = kept {
+        tracing::warn!(error = %chain(&error), "which run answered a request could not be kept");
+    }
+    tell(&app, taken?, wait).await
+}
