@@ -49,7 +49,7 @@ async fn a_run_that_waits_says_behind_whom_and_goes_on_when_its_turn_comes() -> 
         .await?;
     let listed = desk.say("semel run list").await?;
     let waits = desk.data("semel wait list").await?;
-    let wait = waits["items"][0]["id"].as_str().context("a wait")?;
+    let wait = waits["items"][0]["wait"].as_str().context("a wait")?;
     desk.say(&format!("semel wait complete {wait}")).await?;
     let after = desk.until_said(&show, "let in by").await?;
 

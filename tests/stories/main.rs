@@ -1,5 +1,6 @@
 //! What users see, told through the real binary.
 
+mod asked;
 mod control;
 mod desk;
 mod first_minutes;

@@ -188,13 +188,23 @@ async fn a_schedule_is_seen_paused_and_fired_through_the_binary() -> Result<()> 
 
     let run = beside["run"].as_str().context("a run")?;
     world.done(&["run", "watch", run]).await?;
+    let ahead = ["schedule", "fire", "nightly", "--next"];
+    let (ahead, same) = (world.done(&ahead).await?, world.done(&ahead).await?);
+    assert_eq!(ahead["run"], same["run"], "the next one is named once");
+    let next = world.done(&["schedule", "next", "nightly"]).await?;
+    let listed = next["items"].to_string();
+    let nominal = ahead["nominal"].as_str().context("an instant")?;
+    ensure!(
+        !listed.contains(nominal),
+        "what is decided is not next: {listed}"
+    );
     let runs = world.done(&["run", "list"]).await?;
-    assert_eq!(runs["items"].as_array().map(Vec::len), Some(5));
+    assert_eq!(runs["items"].as_array().map(Vec::len), Some(6));
     let audited = "SELECT string_agg(action, ' ' ORDER BY id) FROM audit WHERE action LIKE 'sch%'";
     let audited: String = world.client.query_one(audited, &[]).await?.get(0);
     assert_eq!(
         audited,
-        "schedule.pause schedule.resume schedule.fire schedule.fire"
+        "schedule.pause schedule.resume schedule.fire schedule.fire schedule.fire"
     );
     Ok(())
 }

@@ -62,16 +62,9 @@ async fn the_end_of_a_command_is_what_becomes_of_its_task() -> Result<()> {
         dead["fault"]["message"].to_string().contains("signal 9"),
         "{dead}"
     );
-    let lines: Vec<Value> = said
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    let last = lines.last().context("a last line")?;
+    let told: Value = serde_json::from_str(&said).context("exactly one object")?;
     let counts = json!({ "done": 3, "failed": 2, "in_doubt": 1, "left": 0 });
-    assert_eq!(
-        last["data"], counts,
-        "every line is JSON, and the last counts"
-    );
+    assert_eq!(told["data"], counts);
     Ok(())
 }
 
@@ -100,6 +93,57 @@ async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
         worker.stderr()
     );
     Ok(())
+}
+
+#[tokio::test]
+async fn what_a_killed_worker_ran_does_not_outlive_it() -> Result<()> {
+    let place = Place::open().await?;
+    place.start("slow").await?;
+    let (url, token) = place.address()?;
+    let note = place.home.path().join("pids");
+    // A command that has started another one, as scripts do.
+    let command = format!("sleep 300 & echo $$ $! > {}; wait", note.display());
+    let mut worker = Program::semel()?
+        .args([
+            "worker", "--queue", "work", "--url", &url, "--token", &token,
+        ])
+        .args(["--", "sh", "-c", &command])
+        .start()?;
+    let pids = until(async || {
+        let text = std::fs::read_to_string(&note).unwrap_or_default();
+        let pids: Vec<u32> = text
+            .split_whitespace()
+            .filter_map(|it| it.parse().ok())
+            .collect();
+        (pids.len() == 2).then_some(pids)
+    })
+    .await?;
+    ensure!(pids.iter().all(|pid| is_alive(*pid)), "both run");
+
+    worker.sigkill()?;
+
+    until(async || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await
+}
+
+/// Whether a process runs; one that nobody has waited for is as good as gone.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look().await {
+            return Ok(seen);
+        }
+        ensure!(Instant::now() < deadline, "it did not come");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// `semel dev` with the flow live.

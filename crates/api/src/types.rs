@@ -1,7 +1,8 @@
 //! What goes over the wire. JSON, members in `snake_case`, identities and spans as text, times as
 //! RFC 3339 in UTC.
 //!
-//! Answers may gain members: a reader leaves aside what it does not know. Requests are read
+//! A thing's identity stands under its own name wherever it is met: `run`, `effect`, `wait`, `task`,
+//! `approval`. Answers may gain members: a reader leaves aside what it does not know. Requests are read
 //! strictly: a member that nobody knows is refused instead of being dropped in silence.
 
 mod approval;
@@ -63,7 +64,7 @@ pub struct Page<T> {
     /// What is on it.
     pub items: Vec<T>,
     /// What to send as `cursor` for the next one; absent on the last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "cursor", default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Fault {
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// In how many seconds it is worth asking again, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after: Option<u64>,
 }
 
 /// A command that makes sense now.
@@ -117,6 +120,7 @@ impl Answer {
             code: code.to_owned(),
             message: message.to_owned(),
             hint: None,
+            retry_after: None,
         });
         self.with_outcome(outcome)
     }
@@ -176,6 +180,14 @@ impl Problem {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         if let Some(fault) = &mut self.0.fault {
             fault.hint = Some(hint.into());
+        }
+        self
+    }
+
+    /// Says when it is worth asking again, in whole seconds.
+    pub(crate) fn retry_after(mut self, span: semel_model::Span) -> Self {
+        if let Some(fault) = &mut self.0.fault {
+            fault.retry_after = Some(span.as_millis().div_ceil(1_000).max(1));
         }
         self
     }

@@ -3,8 +3,9 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approval, check, completions, config, connection, dev, doctor, doubt, duplicate, effect, flow,
-    init, key, migrate, resource, run, schedule, secret, serve, subscription, task, wait, worker,
+    approval, check, completions, config, connection, dev, doctor, doubt, duplicate, effect,
+    explain, flow, init, key, migrate, resource, run, schedule, secret, serve, subscription, task,
+    wait, worker,
 };
 use crate::output::Reader;
 
@@ -12,6 +13,7 @@ const AFTER_HELP: &str = "\
 Start here:
   semel init greet        writes greet.flow.yaml
   semel dev               starts everything, and prints a curl line that works
+  semel explain           tells the language, the steps, the shapes of values, and every error
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 still running, 4 in doubt, 5 not found, 6 conflict,
 7 denied, 8 unreachable. With --json exactly one object is written to stdout, errors included.";
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Init(init::Arguments),
     Dev(dev::Arguments),
     Check(check::Arguments),
+    Explain(explain::Arguments),
     #[command(subcommand)]
     Flow(flow::Command),
     #[command(subcommand)]

@@ -14,6 +14,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, test_kill_process};
+
 use crate::answer::Problem;
 use account::Account;
 use home::Home;
@@ -89,6 +91,26 @@ impl Cluster {
         }
         let message = format!("PostgreSQL did not start: {}", last_lines(&log));
         Err(Problem::local(message).hint(format!("its log is {}", log.display())))
+    }
+
+    /// Whether the server's process is there. Looks at the system and starts no program, so that it
+    /// can be asked often.
+    pub(crate) fn is_running(&self) -> bool {
+        let Ok(text) = fs::read_to_string(self.data().join("postmaster.pid")) else {
+            return false;
+        };
+        let pid = text
+            .lines()
+            .next()
+            .and_then(|line| line.trim().parse().ok());
+        let Some(pid) = pid.and_then(Pid::from_raw) else {
+            return false;
+        };
+        match test_kill_process(pid) {
+            Ok(()) => true,
+            // It is there and another user's.
+            Err(error) => error == rustix::io::Errno::PERM,
+        }
     }
 
     /// Stops the server; what was acknowledged is on disk already.

@@ -29,6 +29,36 @@ pub(crate) const RUN_UNDER_WAY: &str = "run-under-way";
 pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
 /// The run failed, was cancelled, or needs a person.
 pub(crate) const RUN_FAILED: &str = "run-failed";
+/// `semel explain` knows no such topic.
+pub(crate) const TOPIC_NOT_FOUND: &str = "topic-not-found";
+
+macro_rules! page {
+    ($code:literal) => {
+        (
+            $code,
+            include_str!(concat!("../../../docs/errors/", $code, ".md")),
+        )
+    };
+}
+
+/// The page of each code.
+pub(crate) const PAGES: [(&str, &str); 15] = [
+    page!("usage"),
+    page!("local"),
+    page!("config"),
+    page!("file-exists"),
+    page!("file-not-found"),
+    page!("token-missing"),
+    page!("already-running"),
+    page!("address-in-use"),
+    page!("migrations-pending"),
+    page!("migration-failed"),
+    page!("not-in-order"),
+    page!("run-under-way"),
+    page!("run-in-doubt"),
+    page!("run-failed"),
+    page!("topic-not-found"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -54,6 +84,7 @@ mod tests {
             RUN_UNDER_WAY,
             RUN_IN_DOUBT,
             RUN_FAILED,
+            TOPIC_NOT_FOUND,
         ];
         for code in codes {
             let page = root.join(format!("docs/errors/{code}.md"));
@@ -64,6 +95,7 @@ mod tests {
                 "{code} has a page"
             );
             assert!(code.parse::<semel_api::Code>().is_err(), "{code} is ours");
+            assert!(PAGES.iter().any(|(known, _)| *known == code), "{code}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The commands, one module each, and which of them an argument leads to.
 //!
-//! Apart from `serve`, `dev`, `migrate`, `doctor`, `check` and `init`, a command is a client of
-//! the API and nothing else.
+//! Apart from `serve`, `dev`, `migrate`, `doctor`, `check`, `explain` and `init`, a command is a
+//! client of the API and nothing else.
 
 pub(crate) mod approval;
 pub(crate) mod check;
@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod doubt;
 pub(crate) mod duplicate;
 pub(crate) mod effect;
+pub(crate) mod explain;
 pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
@@ -41,6 +42,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Init(arguments) => init::run(ctx, &arguments),
         Command::Dev(arguments) => dev::run(ctx, &arguments).await,
         Command::Check(arguments) => check::run(ctx, &arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Flow(command) => flow::run(ctx, &command).await,
         Command::Run(command) => run::run(ctx, &command).await,
         Command::Effect(command) => effect::run(ctx, &command).await,

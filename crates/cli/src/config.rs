@@ -1,7 +1,7 @@
 //! Configuration: every value, and where it came from.
 //!
 //! A flag beats the environment, which beats what `semel dev` left in `.semel/` of the working
-//! directory, which beats `semel.toml` there, which beats the default.
+//! directory or the nearest one above it, which beats `semel.toml` there, which beats the default.
 
 mod file;
 mod key;
@@ -10,6 +10,7 @@ pub(crate) use key::Key;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::answer::Problem;
@@ -97,6 +98,27 @@ impl Config {
         Some(Setting { value, source })
     }
 
+    /// What `semel dev` left.
+    pub(crate) fn find_local(&self, key: Key) -> Option<String> {
+        self.said_locally(key).map(|(value, _)| value)
+    }
+
+    /// The folder of `semel dev`: of the working directory, or of the nearest one above it. One
+    /// above is taken only where it is this user's: a stranger's would lead a token astray.
+    fn local_folder(&self) -> Option<PathBuf> {
+        let here = self.directory.join(LOCAL_FOLDER);
+        if here.is_dir() {
+            return Some(here);
+        }
+        let me = rustix::process::geteuid().as_raw();
+        let mut above = self.directory.ancestors().skip(1);
+        above.find_map(|directory| {
+            let folder = directory.join(LOCAL_FOLDER);
+            let there = std::fs::symlink_metadata(&folder).ok()?;
+            (there.is_dir() && there.uid() == me).then_some(folder)
+        })
+    }
+
     fn said_by_env(&self, key: Key) -> Option<(String, Source)> {
         let name = key.env()?;
         let value = self.env.get(name).filter(|value| !value.is_empty())?;
@@ -105,7 +127,7 @@ impl Config {
 
     fn said_locally(&self, key: Key) -> Option<(String, Source)> {
         let name = key.local()?;
-        let path = self.directory.join(LOCAL_FOLDER).join(name);
+        let path = self.local_folder()?.join(name);
         let text = std::fs::read_to_string(path).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| (text.to_owned(), Source::Local(name)))
@@ -147,6 +169,19 @@ mod tests {
         let flagged = source(&[("SEMEL_URL", "http://env")], Some("http://flag"));
         assert_eq!(flagged.value, "http://flag");
         assert_eq!(flagged.source, Source::Flag);
+    }
+
+    #[test]
+    fn what_dev_left_is_found_from_below_it() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), ".semel/url", "http://local\n");
+        let below = directory.path().join("flows/old");
+        std::fs::create_dir_all(&below).unwrap();
+
+        let found = config(&below, &[]).find(Key::Url, None).unwrap();
+
+        assert_eq!(found.value, "http://local");
+        assert_eq!(found.source, Source::Local("url"));
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Context {
         self.find(Key::Url)
     }
 
+    /// Where the `semel dev` of this directory listens, while it does.
+    pub(crate) fn local_url(&self) -> Option<String> {
+        self.config.find_local(Key::Url)
+    }
+
     /// The token that they show.
     pub(crate) fn token(&self) -> Option<Setting> {
         self.find(Key::Token)

@@ -29,6 +29,7 @@ use clap::error::ErrorKind;
 
 use answer::{Answer, Problem};
 use arguments::{Arguments, Command, Global};
+use commands::worker::supervise;
 use context::Context;
 use output::Reader;
 
@@ -37,6 +38,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    // No command of people's: it is how a worker runs one, and must not fail over configuration.
+    if let [_, word, mark, command @ ..] = &words[..]
+        && word == supervise::WORD
+        && mark == "--"
+    {
+        return supervise::run(command);
+    }
     match Arguments::try_parse_from(&words) {
         Ok(Arguments { global, command }) => {
             let reader = global.reader();
@@ -83,7 +91,10 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
         });
     }
     let text = error.to_string();
-    let answer = if help {
+    let answer = if error.kind() == ErrorKind::DisplayVersion {
+        let version = env!("CARGO_PKG_VERSION");
+        Answer::done(serde_json::json!({ "version": version }), String::new())
+    } else if help {
         Answer::done(serde_json::json!({ "help": text }), String::new())
     } else {
         let text = text.trim().trim_start_matches("error: ");

@@ -26,6 +26,12 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
              `semel dev` leaves one in .semel/token",
         ));
     };
+    let elsewhere = ctx.local_url().is_none_or(|local| local != url.value);
+    if let (Source::Local(_), true) = (token.source, elsewhere) {
+        let message = format!("the token of `semel dev` is not shown to {}", url.value);
+        let problem = Problem::new(Outcome::Denied, code::TOKEN_MISSING, message);
+        return Err(problem.hint("pass --token or set SEMEL_TOKEN for that server"));
+    }
     Client::new(&url.value, &token.value).map_err(|error| {
         let said = if url.source == Source::Default {
             String::new()
@@ -62,10 +68,16 @@ impl From<ClientError> for Problem {
         };
         let problem = Self::new(outcome, error.code(), message).hint(hint);
         match &error {
-            ClientError::Problem(told) => match told.run {
-                Some(run) => problem.next(format!("semel run show {run}")),
-                None => problem,
-            },
+            ClientError::Problem(told) => {
+                let problem = match told.retry_in {
+                    Some(span) => problem.retry_after(span),
+                    None => problem,
+                };
+                match told.run {
+                    Some(run) => problem.next(format!("semel run show {run}")),
+                    None => problem,
+                }
+            }
             ClientError::Unreachable(_) => problem.next("semel doctor"),
             ClientError::Address(_) | ClientError::Malformed { .. } => problem,
         }
@@ -99,6 +111,17 @@ fn outcome(error: &ClientError) -> Outcome {
         ClientError::Malformed { .. } => Outcome::Failed,
         ClientError::Problem(problem) => match problem.code() {
             Some(Code::PayloadMismatch | Code::CommandMismatch) => Outcome::Conflict,
+            Some(Code::InstantNotScheduled | Code::TaskWithdrawn) => Outcome::NotFound,
+            // What was asked for makes no sense, and would not a second time.
+            Some(
+                Code::InputInvalid
+                | Code::TriggerNotDeclared
+                | Code::FlowNameDiffers
+                | Code::ConnectionInvalid
+                | Code::SubscriptionInvalid
+                | Code::SecretInvalid
+                | Code::BodyTooLarge,
+            ) => Outcome::Usage,
             _ => of_status(problem.status),
         },
     }
@@ -110,7 +133,8 @@ const fn of_status(status: u16) -> Outcome {
         401 | 403 => Outcome::Denied,
         404 => Outcome::NotFound,
         409 => Outcome::Conflict,
-        502..=504 => Outcome::Unreachable,
+        // Nothing was done, and later it may be.
+        408 | 429 | 502..=504 => Outcome::Unreachable,
         _ => Outcome::Failed,
     }
 }
@@ -134,6 +158,10 @@ mod tests {
         assert_eq!(outcome(Code::DatabaseUnavailable), Outcome::Unreachable);
         assert_eq!(outcome(Code::FlowInvalid), Outcome::Failed);
         assert_eq!(outcome(Code::KeyMissing), Outcome::Usage);
+        assert_eq!(outcome(Code::KeyDeclared), Outcome::Usage);
+        assert_eq!(outcome(Code::InputInvalid), Outcome::Usage);
+        assert_eq!(outcome(Code::TooManyRequests), Outcome::Unreachable);
+        assert_eq!(outcome(Code::InstantNotScheduled), Outcome::NotFound);
     }
 
     #[test]

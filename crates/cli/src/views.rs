@@ -19,6 +19,39 @@ use crate::text::{ago, printable, shortened};
 /// The most characters of a value that a line shows.
 const VALUE_CHARS_MAX: usize = 100;
 
+/// How much of a value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What fits a line, with a mark where some was left out.
+    Line,
+    /// All of it.
+    Whole,
+}
+
+impl Extent {
+    /// What `--full` asks for.
+    pub(crate) const fn of(full: bool) -> Self {
+        match full {
+            true => Self::Whole,
+            false => Self::Line,
+        }
+    }
+}
+
+/// A value, as much of it as is wanted; where some was left out, it is said how to see it.
+pub(crate) fn shown(of: &Value, extent: Extent) -> String {
+    match extent {
+        Extent::Whole => printable(&of.to_string()),
+        Extent::Line => {
+            let line = value(of);
+            match line.ends_with('…') {
+                true => format!("{line} (--full shows all of it)"),
+                false => line,
+            }
+        }
+    }
+}
+
 /// A value on one line. One that is kept elsewhere is told by its name, size and type.
 pub(crate) fn value(value: &Value) -> String {
     match serde_json::from_value::<Resource>(value.clone()) {

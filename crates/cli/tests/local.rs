@@ -265,3 +265,98 @@ fn what_a_connection_lacks_is_named_by_its_flag() {
         "{message}"
     );
 }
+
+#[test]
+fn every_template_is_written_checked_and_formatted() {
+    let place = directory();
+    let listed = object(&semel(place.path(), &["init", "--list", "--json"]));
+    let items = listed["data"]["items"].as_array().expect("templates");
+    assert!(items.len() >= 5, "{listed}");
+
+    for item in items {
+        let name = item["template"].as_str().expect("a name");
+        let file = format!("{name}.flow.yaml");
+        let made = semel(place.path(), &["init", name, "--template", name]);
+        let checked = semel(place.path(), &["check", &file]);
+        let formatted = semel(place.path(), &["flow", "fmt", "--check", &file]);
+
+        assert!(made.status.success(), "{name}: {}", stderr(&made));
+        assert!(checked.status.success(), "{name}: {}", stderr(&checked));
+        assert!(formatted.status.success(), "{name}: {}", stderr(&formatted));
+    }
+    let unknown = semel(place.path(), &["init", "a", "--template", "nowhere"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn the_binary_explains_its_language_and_its_errors() {
+    let place = directory();
+    for topic in [
+        "language",
+        "http",
+        "shapes",
+        "functions",
+        "guards",
+        "input-invalid",
+    ] {
+        let told = semel(place.path(), &["explain", topic, "--json"]);
+        let read = object(&told);
+
+        assert!(told.status.success(), "{topic}");
+        assert_eq!(read["data"]["topic"], topic);
+        let text = read["data"]["text"].as_str().unwrap_or_default();
+        assert!(text.len() > 200, "{topic}: {text}");
+    }
+    let shapes = object(&semel(place.path(), &["explain", "shapes", "--json"]));
+    assert!(shapes["data"]["shapes"][0]["fields"][0]["field"].is_string());
+    let unknown = semel(place.path(), &["explain", "nothing", "--json"]);
+    assert_eq!(unknown.status.code(), Some(5));
+    assert_eq!(object(&unknown)["error"]["code"], "topic-not-found");
+}
+
+#[test]
+fn the_version_is_data_too() {
+    let told = semel(directory().path(), &["--version", "--json"]);
+
+    assert!(told.status.success());
+    assert_eq!(object(&told)["data"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_worker_that_cannot_work_is_refused_at_its_start() {
+    let place = directory();
+    let begin = |queue: &str, command: &str| {
+        let words = [
+            "worker", "--queue", queue, "--token", "t", "--json", "--", command,
+        ];
+        semel(place.path(), &words)
+    };
+
+    let missing = begin("images", "./not-there.sh");
+    let unnamed = begin("no queue!", "sh");
+    std::fs::write(place.path().join("plain.txt"), "no program").expect("a file");
+    let plain = begin("images", "./plain.txt");
+
+    for refused in [&missing, &unnamed, &plain] {
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(refused));
+        assert_eq!(object(refused)["outcome"], "usage");
+    }
+    assert!(stdout(&missing).contains("not-there.sh"));
+}
+
+#[test]
+fn the_token_of_dev_is_not_shown_to_another_server() {
+    let place = directory();
+    let kept = place.path().join(".semel");
+    std::fs::create_dir(&kept).expect("a folder");
+    std::fs::write(kept.join("url"), "http://127.0.0.1:1\n").expect("a file");
+    std::fs::write(kept.join("token"), "secret\n").expect("a file");
+
+    let own = semel(place.path(), &["run", "list", "--json"]);
+    let words = ["--url", "http://127.0.0.1:2", "run", "list", "--json"];
+    let other = semel(place.path(), &words);
+
+    assert_eq!(own.status.code(), Some(8), "it is asked, and is not there");
+    assert_eq!(other.status.code(), Some(7));
+    assert_eq!(object(&other)["error"]["code"], "token-missing");
+}

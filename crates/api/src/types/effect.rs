@@ -10,6 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The effect, which is the key that the destination was sent.
+    #[serde(rename = "effect")]
     pub id: EffectId,
     /// Its run.
     pub run: RunId,

@@ -18,7 +18,8 @@ pub struct StartRun {
     /// What the flow's expressions read as `input`.
     #[serde(default)]
     pub input: Value,
-    /// The run's key, where it is not in the `Idempotency-Key` header: any text.
+    /// The run's key, any text, where the trigger has no `key`. A trigger that has one names its
+    /// runs itself, and refuses another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// `manual` when a person asks; `api` otherwise.
@@ -54,6 +55,7 @@ pub struct Started {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The run.
+    #[serde(rename = "run")]
     pub id: RunId,
     /// Its flow.
     pub flow: String,

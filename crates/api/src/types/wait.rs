@@ -9,6 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The wait.
+    #[serde(rename = "wait")]
     pub id: WaitId,
     /// Its run.
     pub run: RunId,

@@ -7,7 +7,7 @@ mod folder;
 mod greeting;
 mod watch;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use semel_engine::{Options, Secret};
 use semel_store::{Cell, CellOptions, flows};
@@ -38,6 +38,12 @@ const OPEN: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 /// How often the directory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How often PostgreSQL is started again within [`MEND_WINDOW`].
+const MENDS_MAX: usize = 5;
+
+/// See [`MENDS_MAX`].
+const MEND_WINDOW: Duration = Duration::from_secs(60);
+
 /// How long the server and the engine may take to stop.
 const STOP_BOUND: Duration = Duration::from_secs(10);
 
@@ -59,6 +65,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     forbid_core_dumps();
     let folder = Folder::take(ctx.config.directory())?;
     let place = folder.path().to_owned();
+    // Said at once, also where stderr is no terminal: the first start takes a few seconds.
+    output::note("starting PostgreSQL …");
     let progress = Progress::begin(ctx.reader, "starting PostgreSQL …");
     let cluster = blocking(move || {
         let cluster = Cluster::open(&place)?;
@@ -75,7 +83,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         // Asked to stop before everything stood: the database is stopped all the same.
         () = signals.come() => Ok(()),
         started = start(ctx, &folder, &cluster, arguments.port) => match started {
-            Ok(world) => live(ctx, &folder, world, &mut signals).await,
+            Ok(world) => live(ctx, &folder, &cluster, world, &mut signals).await,
             Err(problem) => Err(problem),
         },
     };
@@ -127,6 +135,7 @@ async fn start(
 async fn live(
     ctx: &Context,
     folder: &Folder,
+    cluster: &Cluster,
     mut world: World,
     signals: &mut Signals,
 ) -> Result<(), Problem> {
@@ -137,18 +146,50 @@ async fn live(
         Reader::Person => output::data(&ready.text),
         Reader::Program => output::data(&ready.envelope()),
     }
+    watch.greeted(&world.url);
+    let mut mended = Mended::default();
     let ended = loop {
         tokio::select! {
             () = signals.come() => break None,
             problem = world.service.ended() => break Some(problem),
-            () = tokio::time::sleep(LOOK_EVERY) => watch.look(world.service.engine()).await,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
         }
+        if !cluster.is_running() {
+            match mended.mend(cluster).await {
+                Ok(()) => {}
+                Err(problem) => break Some(problem),
+            }
+        }
+        watch.look(world.service.engine()).await;
     };
     if let Some(problem) = ended {
         return Err(problem);
     }
     output::note("stopping …");
     world.service.stop(STOP_BOUND).await
+}
+
+/// How often the database was started again.
+#[derive(Default)]
+struct Mended {
+    lately: Vec<Instant>,
+}
+
+impl Mended {
+    /// Starts a database again that died, unless it keeps dying. Runs go on where they were.
+    async fn mend(&mut self, cluster: &Cluster) -> Result<(), Problem> {
+        self.lately.retain(|at| at.elapsed() < MEND_WINDOW);
+        if self.lately.len() >= MENDS_MAX {
+            let message = format!("PostgreSQL died {MENDS_MAX} times within a minute");
+            return Err(Problem::local(message).hint("its log is in .semel"));
+        }
+        self.lately.push(Instant::now());
+        output::note("PostgreSQL has died; starting it again …");
+        let cluster = cluster.clone();
+        blocking(move || cluster.start()).await?;
+        output::note("PostgreSQL is back; runs go on where they were");
+        Ok(())
+    }
 }
 
 /// The token of the folder, or a new one where that one does not work.

@@ -3,6 +3,7 @@
 mod cancel;
 mod items;
 mod list;
+mod person;
 mod resume;
 mod show;
 mod start;

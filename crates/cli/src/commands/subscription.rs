@@ -13,7 +13,7 @@ use crate::context::Context;
 #[derive(Debug, clap::Subcommand)]
 #[command(
     after_help = "Example, from nothing to a receiver that is told of every order:
-  semel connection create erp-hook --kind webhook --url https://erp.example/hooks --secret erp_signing
+  semel connection create erp-hook --kind webhook --base-url https://erp.example/hooks --secret erp_signing
   semel secret set erp_signing
   semel subscription create erp --event 'order.*' --connection erp-hook"
 )]

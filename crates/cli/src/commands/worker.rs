@@ -2,14 +2,17 @@
 
 mod job;
 mod report;
+pub(crate) mod supervise;
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_api::types::{ClaimTasks, ClaimedTask};
 use semel_api::{Client, ClientError};
-use semel_model::{DeliveryId, Span};
+use semel_model::{DeliveryId, Label, Span};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,9 +21,10 @@ use tokio_util::task::TaskTracker;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::hardening::forbid_core_dumps;
+use crate::output::Reader;
 use crate::remote;
 use crate::service::Signals;
-use report::Report;
+use report::{Report, Teller};
 
 /// How long one request waits for work: a worker that is asked to stop waits for its end, because
 /// work that it was given must not get lost.
@@ -36,7 +40,12 @@ const REST: (Duration, Duration) = (Duration::from_millis(250), Duration::from_s
 /// or else the text itself. Exit code 0 says that it is done, 75 that it did not happen and another
 /// attempt may help, any other that it did not happen. A command that a signal ends leaves a doubt.
 ///
-/// SIGTERM or Ctrl-C: what runs is finished, nothing new is begun; a second one ends at once.
+/// SIGTERM or Ctrl-C: what runs is finished, nothing new is begun; a second one ends at once. A
+/// worker that ends, however it ends, takes its commands and all that they started with it.
+///
+/// With --json the sums are written at the end, as one object. With --events each step on the way
+/// is a JSON line on stderr: {"event": "started" | "claimed" | "done" | "failed" | "in_doubt" |
+/// "left" | "lost" | "cancel" | "away" | "stopping", …}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel worker --queue images -- ./resize.sh
@@ -44,7 +53,7 @@ const REST: (Duration, Duration) = (Duration::from_millis(250), Duration::from_s
 pub(crate) struct Arguments {
     /// The queue, as the flow's `task` step names it.
     #[arg(long, visible_alias = "type", value_name = "QUEUE")]
-    queue: String,
+    queue: Label,
     /// How many commands may run together.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     parallel: u16,
@@ -58,6 +67,9 @@ pub(crate) struct Arguments {
     /// End once there has been nothing to do for this long.
     #[arg(long, value_name = "SPAN")]
     until_idle: Option<Span>,
+    /// Write what happens as JSON lines to stderr.
+    #[arg(long)]
+    events: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -65,17 +77,25 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     forbid_core_dumps();
+    must_start(&arguments.command)?;
     let client = remote::client(ctx)?;
     let mut signals = Signals::catch()?;
+    let teller = match (arguments.events, ctx.reader) {
+        (true, _) => Teller::Lines,
+        (false, Reader::Person) => Teller::Person,
+        (false, Reader::Program) => Teller::Nobody,
+    };
     let worker = Worker {
         client,
-        report: Arc::new(Report::new(ctx.reader)),
+        report: Arc::new(Report::new(teller)),
         room: Arc::new(Semaphore::new(usize::from(arguments.parallel))),
         jobs: TaskTracker::new(),
         stop: CancellationToken::new(),
         command: Arc::from(arguments.command.as_slice()),
     };
-    worker.report.begin(&arguments.queue, arguments.parallel);
+    worker
+        .report
+        .begin(arguments.queue.as_str(), arguments.parallel);
     let working = async {
         let ended = worker.work(arguments).await;
         worker.jobs.close();
@@ -92,6 +112,31 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         ended = &mut working => ended.map(|()| worker.report.end()),
         () = signals.come() => Err(Problem::local("stopped at once: what ran is left to its lease")),
     }
+}
+
+/// Refuses a command that is not there before any task is taken for it.
+fn must_start(command: &[OsString]) -> Result<(), Problem> {
+    let Some(program) = command.first().map(Path::new) else {
+        return Err(Problem::usage("there is no command to run"));
+    };
+    let is_program = |path: &Path| {
+        let there = std::fs::metadata(path);
+        there.is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0)
+    };
+    let found = match program.components().count() {
+        // A bare name is looked for where the system would.
+        1 if !program.starts_with(".") => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| is_program(&folder.join(program)))
+        }
+        _ => is_program(program),
+    };
+    if found {
+        return Ok(());
+    }
+    let message = format!("there is no program `{}` to run", program.display());
+    Err(Problem::usage(message)
+        .hint("name one that is in PATH, or its path; it has to be executable"))
 }
 
 struct Worker {
@@ -116,7 +161,7 @@ impl Worker {
             // A request whose answer was lost is asked again under its own name.
             let key = name.get_or_insert_with(|| DeliveryId::generate().to_string());
             let claim = ClaimTasks {
-                queue: arguments.queue.clone(),
+                queue: arguments.queue.to_string(),
                 max: Some(room),
                 wait: Some(CLAIM_WAIT),
                 worker: Some(worker_name(arguments)),

@@ -3,7 +3,7 @@
 use semel_api::types::{AtGate, Run, RunDetail, Standing};
 use semel_model::run::State;
 
-use super::{timeline, value};
+use super::{Extent, shown, timeline, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, offset, printable};
 
@@ -37,9 +37,9 @@ pub(crate) fn table(runs: &[Run], style: Style) -> String {
 }
 
 /// Everything about a run.
-pub(crate) fn detail(detail: &RunDetail, style: Style) -> String {
+pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String {
     let run = &detail.run;
-    let mut parts = vec![head(run, style)];
+    let mut parts = vec![head(run, extent, style)];
     if let Some(gate) = &detail.gate {
         parts[0].push_str(&format!("\n  waits     {}", at_gate(gate)));
     }
@@ -94,7 +94,7 @@ fn at_gate(gate: &AtGate) -> String {
 }
 
 /// The lines on top of a run: what it is, and how it stands.
-pub(crate) fn head(run: &Run, style: Style) -> String {
+pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
     let mut lines = vec![
         format!("{}  {}", style.bold(&run.id.to_string()), state(run, style)),
         format!("  flow      {} r{}", printable(&run.flow), run.release),
@@ -112,7 +112,7 @@ pub(crate) fn head(run: &Run, style: Style) -> String {
         lines.push(format!("  due       {due_at} ({})", ago(due_at)));
     }
     if let Some(result) = &run.result {
-        lines.push(format!("  result    {}", value(result)));
+        lines.push(format!("  result    {}", shown(result, extent)));
     }
     if let Some(fault) = &run.fault {
         lines.push(format!("  fault     {}", fault_text(fault)));

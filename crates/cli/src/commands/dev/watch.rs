@@ -8,7 +8,9 @@ use std::time::SystemTime;
 use semel_engine::{Engine, FlowError};
 use semel_flow::Flow;
 
+use crate::access::NAMESPACE;
 use crate::answer::chain;
+use crate::curl;
 use crate::output;
 use crate::style::Style;
 use crate::text::printable;
@@ -28,6 +30,8 @@ pub(super) struct Watch {
     namespace_id: i32,
     seen: BTreeMap<String, Stamp>,
     flows: BTreeMap<String, Live>,
+    /// Where the server listens, once people were told what is live.
+    url: Option<String>,
 }
 
 /// A flow that is live.
@@ -44,7 +48,13 @@ impl Watch {
             namespace_id,
             seen: BTreeMap::new(),
             flows: BTreeMap::new(),
+            url: None,
         }
+    }
+
+    /// People know what is live; from here on each change is told.
+    pub(super) fn greeted(&mut self, url: &str) {
+        self.url = Some(url.to_owned());
     }
 
     /// The flows that are live, by file.
@@ -107,9 +117,13 @@ impl Watch {
     }
 
     fn take(&mut self, file: &str, flow: Flow, release: i32) {
-        let known = self.seen.contains_key(file);
-        if known {
-            output::note(&format!("{} r{release} is live", flow.name));
+        if let Some(url) = &self.url {
+            output::note(&format!("{} r{release} is live ({file})", flow.name));
+            let first = !self.flows.contains_key(file);
+            let line = curl::line(&flow, url, NAMESPACE).filter(|_| first);
+            if let Some(line) = line {
+                output::note(&format!("  {line}"));
+            }
         }
         let twin = self
             .flows

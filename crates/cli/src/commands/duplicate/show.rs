@@ -24,7 +24,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let page = client.list_duplicates(Some(arguments.run)).await?;
     let first = first_input(&found);
     let mut lines = vec![
-        views::run::head(&found.run, ctx.style),
+        views::run::head(&found.run, views::Extent::Line, ctx.style),
         String::new(),
         format!("first   {}", views::value(&first)),
     ];

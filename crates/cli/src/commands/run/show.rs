@@ -2,21 +2,28 @@
 
 use semel_model::RunId;
 
+use super::person::Wanted;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
-use crate::views;
+use crate::views::{self, Extent};
 
 /// Show a run, what happened to it, and its effects.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
+    /// Show the result whole, however long it is.
+    #[arg(long)]
+    full: bool,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    let found = remote::client(ctx)?.get_run(arguments.run).await?;
-    let answer = Answer::done(&found, views::run::detail(&found, ctx.style));
+    let client = remote::client(ctx)?;
+    let found = client.get_run(arguments.run).await?;
+    let extent = Extent::of(arguments.full);
+    let answer = Answer::done(&found, views::run::detail(&found, extent, ctx.style));
+    let answer = Wanted::find(&client, &found).await?.tell(answer);
     let doubt = found
         .effects
         .iter()

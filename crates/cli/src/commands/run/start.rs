@@ -2,45 +2,52 @@
 
 use std::time::Instant;
 
-use semel_api::types::{StartRun, Started};
+use semel_api::types::{RunDetail, Standing, StartRun, Started};
 use semel_api::{Client, ClientError, Code};
+use semel_model::run::State;
 use semel_model::{FlowName, RunId, Span, TriggerKind};
 use serde_json::{Value, json};
 
 use super::judged;
+use super::person::{Idle, Wanted};
 use crate::answer::{Answer, Problem};
 use crate::commands::read_json;
 use crate::context::Context;
 use crate::output::Progress;
 use crate::remote::{self, key_of};
-use crate::views;
+use crate::views::{self, Extent};
 
-/// The longest that one request waits, in seconds; longer waits are made of several.
-const WAIT_SECS_MAX: u64 = 20;
+/// How long one request waits for the run's end; then it is seen whether the run needs a person.
+const LOOK_EVERY_MS: u64 = 500;
 
 /// Start a run, or meet the one that its key has already.
 ///
-/// Safe to repeat: the same key never starts a second run. Where neither --key nor the flow tells
-/// the key, it is derived from the input, so that the same input is the same run.
+/// Safe to repeat: the same key never starts a second run. Where the flow's trigger has a `key`, it
+/// alone names the run, and --key is refused. Where it has none, --key does; without it the key is
+/// derived from the input, so that the same input is the same run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel run start greet --input '{\"id\":\"1\",\"name\":\"Ada\"}'
-  semel run start greet --input @order.json --key order-42 --wait 30s
+  semel run start import --input @order.json --key order-42 --wait 30s
   jq .order event.json | semel run start greet --input -
 
-With --wait the exit code is the run's: 0 succeeded, 1 failed, 3 still running, 4 in doubt.")]
+With --wait the exit code is the run's: 0 succeeded, 1 failed, 3 still running or waiting for a
+person, 4 in doubt. Without it the same holds for a repeat of a run that has ended.")]
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
     /// The input: JSON, @FILE, or - for stdin.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     input: String,
-    /// What this and every repeat of it have in common.
+    /// What this and every repeat of it have in common, where the flow's trigger does not say it.
     #[arg(long, alias = "idempotency-key", value_name = "KEY")]
     key: Option<String>,
     /// Wait this long for the run's end.
     #[arg(long, value_name = "SPAN")]
     wait: Option<Span>,
+    /// Show the result whole, however long it is.
+    #[arg(long)]
+    full: bool,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
@@ -48,14 +55,18 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let begun = Instant::now();
     let (started, replayed) = start(&client, arguments, input).await?;
-    let mut answer = match arguments.wait {
-        None => told(&started, replayed),
-        Some(span) => {
+    let ended = started.state.state() != State::Active;
+    let mut answer = match (arguments.wait, ended) {
+        (None, false) => told(&started, replayed),
+        (None, true) => {
+            let found = client.get_run(started.run).await?;
+            show(ctx, &found, arguments)
+        }
+        (Some(span), _) => {
             let progress = Progress::begin(ctx.reader, "waiting for the run's end …");
-            let run = wait_for(&client, started.run, span, begun).await?;
+            let (found, wanted) = wait_for(&client, started.run, span, begun).await?;
             drop(progress);
-            let text = views::run::head(&run, ctx.style);
-            judged(Answer::done(&run, text), &run)
+            wanted.tell(show(ctx, &found, arguments))
         }
     };
     if let Value::Object(data) = &mut answer.data {
@@ -65,6 +76,12 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         answer = answer.note("this key has its run already: nothing was started twice");
     }
     Ok(answer)
+}
+
+fn show(ctx: &Context, found: &RunDetail, arguments: &Arguments) -> Answer {
+    let extent = Extent::of(arguments.full);
+    let text = views::run::head(&found.run, extent, ctx.style);
+    judged(Answer::done(&found.run, text), &found.run)
 }
 
 fn told(started: &Started, replayed: bool) -> Answer {
@@ -112,22 +129,30 @@ fn refusal(error: &ClientError) -> Option<Code> {
     }
 }
 
-/// Waits for a run's end, at most a span since it was asked for.
+/// Waits for a run's end, or until it needs a person, at most a span since it was asked for.
 async fn wait_for(
     client: &Client,
     run: RunId,
     span: Span,
     begun: Instant,
-) -> Result<semel_api::types::Run, Problem> {
+) -> Result<(RunDetail, Wanted), Problem> {
+    let mut idle = Idle::default();
     loop {
         let left = span.to_duration().saturating_sub(begun.elapsed());
         let left = Span::from_millis(left.as_millis() as u64);
-        let found = client
-            .await_run(run, left.min(Span::from_secs(WAIT_SECS_MAX)))
-            .await?;
+        let state = client
+            .await_run(run, left.min(Span::from_millis(LOOK_EVERY_MS)))
+            .await?
+            .state;
         let over = begun.elapsed() >= span.to_duration();
-        if over || found.state.state() != semel_model::run::State::Active {
-            return Ok(found);
+        if !over && state.state() == State::Active && state != Standing::Waiting {
+            continue;
+        }
+        let found = client.get_run(run).await?;
+        let wanted = Wanted::find(client, &found).await?;
+        let ended = found.run.state.state() != State::Active;
+        if over || ended || idle.needs_person(&wanted) {
+            return Ok((found, wanted));
         }
     }
 }

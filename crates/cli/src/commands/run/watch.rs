@@ -6,18 +6,21 @@ use semel_model::run::State;
 use semel_model::{RunId, Span};
 
 use super::judged;
+use super::person::{Idle, Wanted};
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::output::{self, Reader};
 use crate::remote;
-use crate::views;
+use crate::views::{self, Extent};
 
 /// How long the journal may lie unread while the run goes on.
 const LOOK_EVERY_MS: u64 = 500;
 
 /// Show what happens to a run until it ends or needs a person.
 ///
-/// The exit code is the run's: 0 succeeded, 1 failed, 4 in doubt; and 3 when --for ran out first.
+/// It needs one where an effect is in doubt, where it gave up, where an approval is open, and where
+/// no worker has taken its task for ten seconds. The exit code is the run's: 0 succeeded, 1 failed
+/// or gave up, 4 in doubt; and 3 where it waits for a person or --for ran out first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run.
@@ -25,32 +28,44 @@ pub(crate) struct Arguments {
     /// Watch at most this long.
     #[arg(long = "for", value_name = "SPAN")]
     patience: Option<Span>,
+    /// Show the result whole, however long it is.
+    #[arg(long)]
+    full: bool,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
     let watching = watch(ctx, &client, arguments.run);
-    let found = match arguments.patience {
+    let (found, wanted) = match arguments.patience {
         None => watching.await?,
         Some(span) => match tokio::time::timeout(span.to_duration(), watching).await {
             Ok(found) => found?,
-            Err(_) => client.get_run(arguments.run).await?,
+            Err(_) => {
+                let found = client.get_run(arguments.run).await?;
+                let wanted = Wanted::find(&client, &found).await?;
+                (found, wanted)
+            }
         },
     };
-    let text = views::run::head(&found.run, ctx.style);
-    Ok(judged(Answer::done(&found, text), &found.run))
+    let text = views::run::head(&found.run, Extent::of(arguments.full), ctx.style);
+    Ok(wanted.tell(judged(Answer::done(&found, text), &found.run)))
 }
 
 /// Tells new lines of the journal until there will be no more without a person.
-async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<RunDetail, Problem> {
+async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<(RunDetail, Wanted), Problem> {
     let mut told = 0;
+    let mut idle = Idle::default();
     loop {
         let found = client.get_run(run).await?;
         if ctx.reader == Reader::Person {
             told = tell(ctx, &found, told);
         }
         if found.run.state.state() != State::Active {
-            return Ok(found);
+            return Ok((found, Wanted::default()));
+        }
+        let wanted = Wanted::find(client, &found).await?;
+        if idle.needs_person(&wanted) {
+            return Ok((found, wanted));
         }
         // Returns early when the run ends.
         client

@@ -1,7 +1,7 @@
 //! `semel schedule fire`.
 
 use jiff::Timestamp;
-use semel_api::types::{FireSchedule, InstantFilter};
+use semel_api::types::FireSchedule;
 use semel_api::{Client, Code};
 use semel_model::FlowName;
 
@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     which: Which,
     /// The key of a run beside the schedule; the same key is the same run.
     #[arg(
-        long = "idempotency-key",
-        alias = "key",
+        long = "key",
+        alias = "idempotency-key",
         value_name = "KEY",
         required_if_eq("now", "true")
     )]
@@ -40,7 +40,7 @@ struct Which {
     /// An instant that the schedule names.
     #[arg(long, value_name = "INSTANT")]
     at: Option<Timestamp>,
-    /// The next instant that is not decided yet.
+    /// The next instant whose time has not come.
     #[arg(long)]
     next: bool,
     /// The present, which the schedule need not name. Needs --key.
@@ -67,20 +67,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(Answer::done(&fired, text).next(format!("semel run watch {}", fired.run)))
 }
 
-/// The next instant that has no run. Named here, so that asking again asks for the same one.
+/// The next instant whose time has not come. Named here, so that asking again asks for the same one.
 async fn next(client: &Client, flow: &FlowName) -> Result<Timestamp, Problem> {
-    let filter = InstantFilter {
-        limit: Some(1),
-        after: None,
-    };
-    let page = client.list_instants(flow, &filter).await?;
-    let first = page.items.first().map(|one| one.at);
-    first.ok_or_else(|| {
+    let schedule = client.get_schedule(flow).await?;
+    schedule.next.ok_or_else(|| {
         let code = Code::InstantNotScheduled.as_str();
-        Problem::new(
-            Outcome::NotFound,
-            code,
-            "the schedule names no instant any more",
-        )
+        let message = match schedule.paused_at {
+            Some(_) => "the schedule is paused; name an instant with --at",
+            None => "the schedule names no instant any more",
+        };
+        Problem::new(Outcome::NotFound, code, message)
     })
 }

@@ -10,7 +10,8 @@ use crate::remote;
 use crate::style::{cell, render};
 use crate::text::ago;
 
-/// Tell the next instants of a schedule, as they are kept and as the clock on the wall shows them.
+/// Tell the next instants of a schedule that are not decided yet, as they are kept and as the clock
+/// on the wall shows them. One that was fired by hand is decided.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel schedule next nightly

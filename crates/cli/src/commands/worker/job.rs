@@ -11,11 +11,11 @@ use semel_api::{Client, ClientError, Code};
 use semel_model::Span;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::Instant;
 
 use super::report::{End, Report};
-use super::{REST, passes};
+use super::{REST, passes, supervise};
 use crate::answer::chain;
 use crate::output;
 
@@ -75,18 +75,15 @@ impl Job {
         let input = format!("{}\n", self.task.input);
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let feed = async {
-            // A command need not read what it is given.
-            if let Some(mut stdin) = stdin {
-                let _ = stdin.write_all(input.as_bytes()).await;
-            }
-        };
-        let (_, result, said, status) = tokio::join!(
-            feed,
-            read_bounded(stdout),
-            pass_through(stderr),
-            child.wait()
-        );
+        let mut stdin = stdin;
+        if let Some(stdin) = &mut stdin {
+            let _ = stdin.write_all(&supervise::frame(&input)).await;
+            let _ = stdin.flush().await;
+        }
+        let (result, said, status) =
+            tokio::join!(read_bounded(stdout), pass_through(stderr), child.wait());
+        // The pipe stays open until here: its end is the command's.
+        drop(stdin);
         match status {
             Ok(status) => self.judge(status, result, &said),
             Err(error) => self.unsure(format!("cannot tell how the command ended: {error}")),
@@ -94,12 +91,7 @@ impl Job {
     }
 
     fn start(&self) -> std::io::Result<Child> {
-        let (program, rest) = match self.command.split_first() {
-            Some(words) => words,
-            None => return Err(std::io::ErrorKind::NotFound.into()),
-        };
-        Command::new(program)
-            .args(rest)
+        supervise::command(&self.command)?
             .env("SEMEL_TASK", self.task.task.to_string())
             .env("SEMEL_KEY", self.task.key.to_string())
             .env("SEMEL_ATTEMPT", self.task.attempt.to_string())
@@ -116,6 +108,13 @@ impl Job {
     /// What an exit code says.
     fn judge(&self, status: ExitStatus, result: Option<Vec<u8>>, said: &str) -> Word {
         match (status.code(), result) {
+            (Some(code), _)
+                if code == i32::from(supervise::NOT_STARTED)
+                    && said.contains(supervise::NOT_STARTED_WORDS) =>
+            {
+                let message = format!("cannot start the command: {}", said.trim());
+                self.failed("command-missing", message, true)
+            }
             (Some(0), Some(result)) => Word::Done(read_result(&result)),
             (Some(0), None) => {
                 let message = format!("its output has more than {RESULT_BYTES_MAX} bytes");

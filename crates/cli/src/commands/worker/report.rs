@@ -1,4 +1,5 @@
-//! What a worker says while it works: lines for people on stderr, or JSON lines on stdout.
+//! What a worker says while it works, on stderr: lines for people, or JSON lines. The sums at its end
+//! are its answer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::job::took;
 use crate::answer::{Answer, chain};
-use crate::output::{self, Reader};
+use crate::output;
 use crate::style::{Style, Tone};
 use crate::text::{printable, printable_lines};
 
@@ -22,9 +23,20 @@ pub(super) enum End {
     Left(String),
 }
 
+/// Who is told what happens on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Teller {
+    /// People.
+    Person,
+    /// Programs, a JSON line for each event.
+    Lines,
+    /// Nobody: the sums at the end are enough.
+    Nobody,
+}
+
 /// What was done, and for whom it is told.
 pub(super) struct Report {
-    reader: Reader,
+    teller: Teller,
     style: Style,
     done: AtomicU64,
     failed: AtomicU64,
@@ -35,9 +47,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(reader: Reader) -> Self {
+    pub(super) fn new(teller: Teller) -> Self {
         Self {
-            reader,
+            teller,
             style: Style::of_stderr(),
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -145,9 +157,10 @@ impl Report {
     }
 
     fn say(&self, event: &str, data: Value, text: &str) {
-        match self.reader {
-            Reader::Person => output::note(text),
-            Reader::Program => output::data(&line(event, data)),
+        match self.teller {
+            Teller::Person => output::note(text),
+            Teller::Lines => output::note(&line(event, data)),
+            Teller::Nobody => {}
         }
     }
 }
