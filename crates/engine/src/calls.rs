@@ -111,7 +111,8 @@ impl Engine {
         let release = self.inner.find_flow(namespace_id, &asked.flow).await?;
         let key = Key::new(asked.key.clone().into_bytes()).map_err(|_| IntakeError::NoKey)?;
         let input = asked.input.clone();
-        self.must_fit(&release, KeySpace::Call, &key, &input).await?;
+        self.must_fit(&release, KeySpace::Call, &key, &input)
+            .await?;
         let inbound = Inbound {
             release,
             trigger: TriggerKind::Call,

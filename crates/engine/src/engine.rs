@@ -2,14 +2,12 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use ipnet::IpNet;
 use semel_model::run::State;
-use semel_model::{RunId, SessionId, Span};
-use semel_steps::{Egress, NoResources, Reach, ResourceStore};
+use semel_model::{RunId, SessionId};
+use semel_steps::{Egress, Reach};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
@@ -36,16 +34,18 @@ use crate::lease::{self, Tenure};
 use crate::lineage::Lineage;
 use crate::llm::Asking;
 use crate::looks::Looks;
-use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
 use crate::outside::Desks;
 use crate::recent::Recent;
 pub use crate::secret::{Secret, SecretError};
 use crate::stuck::Stuck;
-use crate::vault::{Linked, MasterKeys, Vault};
+use crate::vault::{Linked, Vault};
 use crate::{events, gates, recover, retain, schedule, spill};
 
+mod options;
 mod stop;
+
+pub use options::Options;
 
 /// How often somebody who waits for a run's end looks at the record, where nobody will tell.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -55,60 +55,6 @@ const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
 /// How often they look where this process carries the run: its lease may have gone to another.
 const LOOK_RARELY: Duration = Duration::from_secs(5);
-
-/// What an operator may choose about a process.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Host and process number, for people.
-    pub process: String,
-    /// How long runs stay with a process that is not heard of.
-    pub lease: Span,
-    /// How many runs the process holds at once.
-    pub capacity: usize,
-    /// How much memory the runs that it holds may take, about.
-    pub memory: Budget,
-    /// Where callbacks reach this installation.
-    pub public_url: String,
-    /// What callback addresses are derived from.
-    pub secret: Secret,
-    /// What secrets are sealed with in the end.
-    pub masters: MasterKeys,
-    /// Special addresses that flows may reach all the same, such as a private network.
-    pub allow_private: Vec<IpNet>,
-    /// Where this installation itself listens: no flow may reach it, whatever is opened.
-    pub own: Vec<SocketAddr>,
-    /// How long a destination may still act on a request after its exchange has ended, where its
-    /// connection does not say (`acts_within`). Until lease, timeout and this have passed, neither
-    /// a probe nor an operator may say that an effect did not happen.
-    pub settle_margin: Span,
-    /// How long ended runs are kept.
-    pub history: Span,
-    /// Where large outputs are kept.
-    pub resources: Arc<dyn ResourceStore>,
-    /// Where answers are kept that could not be recorded before the process stopped.
-    pub state_dir: Option<PathBuf>,
-}
-
-impl Options {
-    /// The defaults.
-    pub fn new(secret: Secret) -> Self {
-        Self {
-            process: format!("pid {}", std::process::id()),
-            lease: Span::from_secs(30),
-            capacity: 1024,
-            memory: Budget::quarter_of(memory::limit_bytes()),
-            public_url: "http://127.0.0.1:7171".to_owned(),
-            masters: MasterKeys::derive(&secret),
-            allow_private: Vec::new(),
-            own: Vec::new(),
-            secret,
-            settle_margin: Span::from_secs(60),
-            history: Span::from_secs(90 * 86_400),
-            resources: Arc::new(NoResources),
-            state_dir: None,
-        }
-    }
-}
 
 /// Why the engine could not start.
 #[derive(Debug, thiserror::Error)]

@@ -187,7 +187,10 @@ impl Engine {
             asks_again: false,
         }];
         let reopening = self.reopen(run, &resumed, None, keep).await?;
-        Ok(matches!(reopening, Reopening::Reopened | Reopening::NotFailed))
+        Ok(matches!(
+            reopening,
+            Reopening::Reopened | Reopening::NotFailed
+        ))
     }
 
     /// How long the key of a run is kept, by the release that the run is on.

@@ -88,8 +88,7 @@ pub(crate) const READ: &str = "
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] =
-    &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
+pub(crate) const STATEMENTS: &[&str] = &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
 
 /// The largest amount that one operation may add.
 pub const ADD_MAX: i64 = 1 << 50;
@@ -298,8 +297,7 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Optio
                     None => Ok(None),
                 }
             };
-            let (set, row) =
-                try_join(set, client.query_opt(ready.statement(READ), &place)).await?;
+            let (set, row) = try_join(set, client.query_opt(ready.statement(READ), &place)).await?;
             let held = row.map_or(Value::Null, |row| read_value(&row));
             Ok(json!({ "set": set.is_some(), "value": held }))
         }

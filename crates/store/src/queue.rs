@@ -287,7 +287,6 @@ impl Taker {
     }
 }
 
-
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.
 pub async fn sleep_on(
     cell: &Cell,

@@ -134,7 +134,8 @@ impl Engine {
             }
             Err(reason) => return Err(refuse(inner, &release, reason).await),
         };
-        self.must_fit(&release, KeySpace::Given, &key, &input).await?;
+        self.must_fit(&release, KeySpace::Given, &key, &input)
+            .await?;
         let earlier = match &digest {
             Some(digest) => replay::earlier_key(inner, &release, digest, &key).await?,
             None => None,

@@ -107,7 +107,8 @@ impl Engine {
                 }
             }
         };
-        self.must_fit(&release, KeySpace::Given, &key, &input).await?;
+        self.must_fit(&release, KeySpace::Given, &key, &input)
+            .await?;
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         let by = start.by.filter(|_| release.flow.asks_who_started());
         self.accept(Inbound {

@@ -27,7 +27,8 @@ impl Engine {
             return Err(IntakeError::NoTrigger { kind });
         };
         let input = declared.input.clone();
-        self.must_fit(&release, KeySpace::Schedule, &key, &input).await?;
+        self.must_fit(&release, KeySpace::Schedule, &key, &input)
+            .await?;
         self.accept(Inbound {
             release,
             trigger: kind,

@@ -109,8 +109,8 @@ fn after_a_doubt_whoever_refuses_without_having_looked_says_nothing_about_it() {
         assert!(is_left_to_a_person(event.as_ref()), "{status}: {event:?}");
     }
     for code in ["28P01", "28000", "3D000", "0A000", "25006", "23505"] {
-        let fault = Fault::permanent(format!("sql-{code}"), "refused before the marker")
-            .of(FaultKind::Sql);
+        let fault =
+            Fault::permanent(format!("sql-{code}"), "refused before the marker").of(FaultKind::Sql);
         let again = second(Guard::Transaction, Licence::Marker);
         let event = judged(&db(), &again, fault);
         assert!(is_left_to_a_person(event.as_ref()), "{code}: {event:?}");

@@ -315,6 +315,7 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
         let settlement = Settlement::Happened {
             external_id: Some(text.clone()),
             result: Some(json!({ "note": text })),
+            reason: "looked it up".to_owned(),
         };
         let id = world.namespace_id;
         world.engine.settle(id, effect, settlement, "test").await?;

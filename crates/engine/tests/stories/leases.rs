@@ -70,6 +70,7 @@ async fn a_person_whose_take_was_never_answered_can_decide_again() -> Result<()>
     let happened = || Settlement::Happened {
         external_id: None,
         result: None,
+        reason: "looked it up".to_owned(),
     };
 
     proxy.lose_answer("take one", 0);
