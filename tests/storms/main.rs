@@ -15,6 +15,7 @@ mod harness;
 mod lies;
 mod limits;
 mod long_list;
+mod lost_answers;
 mod month;
 mod ordering;
 mod outside;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hyper::Method;
 use semel_testkit::{Cluster, Connection, Options, Peer};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -81,6 +82,66 @@ async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
 
     until(&client, "SELECT state::text FROM runs", "succeeded").await?;
     ensure!(peer.count("/plain/").await?.calls == 1, "it is sent once");
+    Ok(())
+}
+
+const PAUSING: &str = "flow: pausing
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: first
+    if: input.waits
+    wait: { callback: true, within: 1h }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_who_drop_a_key_none_takes_it_from_the_next_run() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let server = harness.serve(&home, "10s").await?;
+    home.publish(&server, "pausing", PAUSING).await?;
+    let client = home.connect().await?;
+    let post = async |body: &str| {
+        let answer = server
+            .client
+            .post("/hooks/default/pausing", body.to_owned());
+        let answer = answer.await?;
+        ensure!(answer.status == 202, "{}", answer.text());
+        let body: Value = answer.json()?;
+        Ok(body["run"].as_str().context("a run")?.to_owned())
+    };
+    let bearer = format!("Bearer {}", home.token());
+    let drop_key = async |name: &'static str| {
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", name),
+        ];
+        let path = "/v1/keys/pausing/drop?key=one";
+        let body = r#"{"reason":"a trial"}"#.into();
+        server.client.send(Method::POST, path, &headers, body).await
+    };
+    post(r#"{"id":"one","waits":false}"#).await?;
+    until(&client, "SELECT state::text FROM runs", "succeeded").await?;
+
+    // The first operator's command has found the run ended, and is about to free its key.
+    let judged = harness.arm("drop.judged", Some("one"));
+    let (late, second) = tokio::join!(drop_key("late"), async {
+        let judged = judged.until_held(PATIENCE).await?;
+        let quick = drop_key("quick").await?;
+        ensure!(quick.status == 200, "{}", quick.text());
+        let second = post(r#"{"id":"one","waits":true}"#).await?;
+        judged.let_go().await;
+        anyhow::Ok(second)
+    });
+    let (late, second) = (late?, second?);
+    let repeat = post(r#"{"id":"one","waits":true}"#).await?;
+
+    ensure!(late.status == 409, "{}: {}", late.status, late.text());
+    ensure!(repeat == second, "{repeat} beside {second}");
+    let active = "SELECT count(*)::text FROM runs WHERE state = 'active'";
+    ensure!(one(&client, active).await? == "1", "one run is under way");
     Ok(())
 }
 

@@ -1,0 +1,304 @@
+//! Statements that commit, and whose answer never arrives: each kind of them, again and again.
+//!
+//! A proxy between the servers and PostgreSQL lets some statements of a kind pass, has the next
+//! carried out, and cuts its wire instead of answering. Whatever was committed like that, the runs
+//! must go on: nothing that is due stays idle, nothing stays held that nobody moves.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Client, Cluster, Connection, Cut, Options, Peer, Program, Proxy};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+use crate::servers::{Home, serve};
+
+/// The servers' lease.
+const LEASE: &str = "2s";
+
+/// The most that a run which could move may stand still: the lease and two seconds, and what the
+/// longest call and a busy machine add.
+const IDLE_MAX: Duration = Duration::from_secs(6);
+
+/// How long answers are lost; `SEMEL_LOST_ANSWERS_S` says otherwise.
+const STORM: Duration = Duration::from_secs(12);
+
+/// How many senders there are, each with one delivery under way.
+const SENDERS: usize = 4;
+
+/// How many runs may be under way before senders rest: the servers have room for all of them, so
+/// whatever waits does not wait for its turn.
+const UNDER_WAY_MAX: usize = 8;
+
+/// How many statements of a kind pass at the most before an answer is lost.
+const PASSES_MAX: usize = 6;
+
+/// How long runs may take to come to rest after the storm.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Every kind of statement that commits alone and that this load makes.
+const KINDS: &[&str] = &[
+    "accept",
+    "record",
+    "take",
+    "return",
+    "renew",
+    "recover",
+    "sleep on",
+    "evidence",
+    "open session",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_run_stands_still_whatever_answers_are_lost() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let proxy = Proxy::start(cluster.server().address()).await?;
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        // Little room, so that runs are taken from the queue as often as they begin at once.
+        let program = Program::semel()?.env("SEMEL_CAPACITY", "6");
+        servers.push(serve(program, &home.url_at(proxy.address()), LEASE).await?);
+    }
+    for (name, steps) in [
+        ("rest", "  - { id: rest, wait: { for: 200ms } }\n"),
+        ("go", ""),
+    ] {
+        let source = format!(
+            "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n{steps}  - id: act\n    \
+             http: {{ post: '{}/slow/30/keyed/${{{{ input.id }}}}', json: {{ id: '${{{{ input.id }}}}' }} }}\n    \
+             guard: key\n  - {{ id: note, kv: {{ set: 'done/${{{{ input.id }}}}', value: 1 }} }}\n",
+            peer.url("")
+        );
+        home.publish(&servers[0], name, &source).await?;
+    }
+    // The other server learns of the flows by itself.
+    sleep(Duration::from_secs(2)).await;
+
+    let over = Arc::new(AtomicBool::new(false));
+    let (numbers, active) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = servers.iter().map(|it| it.client.clone()).collect();
+    let send = |_| {
+        tokio::spawn(send(
+            clients.clone(),
+            numbers.clone(),
+            (over.clone(), active.clone()),
+        ))
+    };
+    let senders: Vec<_> = (0..SENDERS).map(send).collect();
+    let client = home.connect().await?;
+    let mut watch = Watch::default();
+    let mut chance = Chance::new("lost answers");
+    let begun = Instant::now();
+    let mut lost = HashMap::new();
+    while begun.elapsed() < storm() {
+        for kind in KINDS {
+            // One more of each kind whenever the last one was lost.
+            let so_far = proxy.lost_answers(kind);
+            if lost.insert(*kind, so_far) != Some(so_far) {
+                proxy.lose_answer(kind, chance.below(PASSES_MAX) as u64);
+            }
+        }
+        watch.look(&client).await?;
+        active.store(count_active(&client).await?, Ordering::SeqCst);
+        sleep(Duration::from_millis(20)).await;
+    }
+    over.store(true, Ordering::SeqCst);
+    let mut accepted = HashMap::new();
+    for sender in senders {
+        accepted.extend(sender.await??);
+    }
+    watch.until_quiet(&client).await?;
+
+    lost.retain(|_, count| *count > 0);
+    println!("{} runs; lost: {lost:?}", accepted.len());
+    for kind in ["accept", "record", "take", "renew"] {
+        ensure!(lost.contains_key(kind), "no answer to {kind} was lost");
+    }
+    check(&client, &peer, &accepted).await
+}
+
+fn storm() -> Duration {
+    let given = std::env::var("SEMEL_LOST_ANSWERS_S").ok();
+    let given = given.and_then(|text| text.parse().ok());
+    given.map_or(STORM, Duration::from_secs)
+}
+
+/// Delivers one key after another, each until it is accepted, as senders do.
+async fn send(
+    servers: Vec<Arc<Client>>,
+    numbers: Arc<AtomicUsize>,
+    (over, active): (Arc<AtomicBool>, Arc<AtomicUsize>),
+) -> Result<HashMap<String, String>> {
+    let mut accepted = HashMap::new();
+    while !over.load(Ordering::SeqCst) {
+        if active.fetch_add(1, Ordering::SeqCst) >= UNDER_WAY_MAX {
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        }
+        let number = numbers.fetch_add(1, Ordering::SeqCst);
+        let flow = ["rest", "go"][number % 2];
+        let key = format!("{flow}-{number:06}");
+        let path = format!("/hooks/default/{flow}");
+        let body = format!(r#"{{"id":"{key}"}}"#);
+        let mut turn = number / 2;
+        let run = loop {
+            turn += 1;
+            let client = &servers[turn % servers.len()];
+            match client.post(&path, body.clone()).await {
+                Ok(answer) if answer.status.is_success() => {
+                    let body: Value = answer.json()?;
+                    break body["run"].as_str().context("a run")?.to_owned();
+                }
+                Ok(answer) => ensure!(answer.status.is_server_error(), "{}", answer.text()),
+                Err(_) => {}
+            }
+            sleep(Duration::from_millis(20)).await;
+        };
+        accepted.insert(key, run);
+    }
+    Ok(accepted)
+}
+
+/// Where each run stands that could move: its epoch and number, and since when.
+#[derive(Default)]
+struct Watch {
+    since: HashMap<String, ((i64, i32, bool), Instant)>,
+}
+
+impl Watch {
+    /// Looks at every run that is due or held, and objects to one that stands still.
+    async fn look(&mut self, client: &Connection) -> Result<()> {
+        let movable = "SELECT run_id::text, epoch, seq, holder IS NOT NULL FROM queue
+                        WHERE holder IS NOT NULL OR due_at <= moment()";
+        let rows = client.query(movable, &[]).await?;
+        let mut seen = HashSet::new();
+        for row in &rows {
+            let run: String = row.get(0);
+            let stands = (row.get(1), row.get(2), row.get(3));
+            let entry = self.since.entry(run.clone());
+            let (before, since) = entry.or_insert_with(|| (stands, Instant::now()));
+            if *before != stands {
+                (*before, *since) = (stands, Instant::now());
+            }
+            let held = if stands.2 { "held" } else { "due" };
+            ensure!(
+                since.elapsed() < IDLE_MAX,
+                "{run} is {held} and stands still under epoch {} at {}, beside {} others",
+                stands.0,
+                stands.1,
+                rows.len() - 1
+            );
+            seen.insert(run);
+        }
+        self.since.retain(|run, _| seen.contains(run));
+        Ok(())
+    }
+
+    async fn until_quiet(&mut self, client: &Connection) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.look(client).await?;
+            let left = count_active(client).await?;
+            if left == 0 {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "{left} runs do not come to rest");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+async fn count_active(client: &Connection) -> Result<usize> {
+    let active = "SELECT count(*) FROM runs WHERE state = 'active'";
+    let count: i64 = client.query_one(active, &[]).await?.get(0);
+    Ok(count.unsigned_abs() as usize)
+}
+
+/// Every key has one run, the one that was answered; it succeeded, and its effect happened once.
+async fn check(client: &Connection, peer: &Peer, accepted: &HashMap<String, String>) -> Result<()> {
+    let runs = "SELECT convert_from(key, 'UTF8'), id::text, state::text FROM runs";
+    let rows = client.query(runs, &[]).await?;
+    ensure!(rows.len() == accepted.len(), "{} runs", rows.len());
+    for row in &rows {
+        let (key, state): (&str, &str) = (row.get(0), row.get(2));
+        let name = format!("run_{}", row.get::<_, &str>(1).replace('-', ""));
+        ensure!(accepted.get(key) == Some(&name), "{key} has {name}");
+        ensure!(state == "succeeded", "{key} is {state}");
+    }
+    let mut effects: HashMap<String, usize> = HashMap::new();
+    for effect in peer.effects().await? {
+        let key = effect.path.rsplit('/').next().unwrap_or_default();
+        *effects.entry(key.to_owned()).or_default() += 1;
+    }
+    for key in accepted.keys() {
+        let count = effects.get(key).copied().unwrap_or_default();
+        ensure!(count == 1, "{key} happened {count} times");
+    }
+    Ok(())
+}
+
+/// How long the database is away: longer than a writer tries.
+const AWAY: Duration = Duration::from_secs(33);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_failed_does_not_free_the_run_of_its_repeat() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let proxy = Proxy::start(cluster.server().address()).await?;
+    // The lease outlasts the outage, so that the session stays the same.
+    let url = home.url_at(proxy.address());
+    let server = serve(Program::semel()?, &url, "120s").await?;
+    let source = format!(
+        "flow: charge\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: act\n    \
+         http: {{ post: '{}/slow/3000/plain/charge', json: {{ id: 1 }} }}\n    guard: review\n",
+        peer.url("")
+    );
+    home.publish(&server, "charge", &source).await?;
+
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    let client = server.client.clone();
+    let sender = tokio::spawn(async move {
+        loop {
+            // The first is refused when its writer gives up; its repeats come in the meantime.
+            let post = client.post("/hooks/default/charge", r#"{"id":"one"}"#);
+            let within = Duration::from_millis(200);
+            if let Ok(Ok(answer)) = tokio::time::timeout(within, post).await
+                && answer.status.is_success()
+            {
+                return answer.status;
+            }
+            sleep(within).await;
+        }
+    });
+    let first = server.client.clone();
+    let first =
+        tokio::spawn(async move { first.post("/hooks/default/charge", r#"{"id":"one"}"#).await });
+    sleep(AWAY).await;
+    proxy.resume();
+    tokio::time::timeout(PATIENCE, sender).await??;
+    let client = home.connect().await?;
+    Watch::default().until_quiet(&client).await?;
+
+    let row = client
+        .query_one(
+            "SELECT (SELECT string_agg(DISTINCT state::text, ' ') FROM runs),
+                    (SELECT max(epoch) FROM journal),
+                    (SELECT count(*) FROM journal WHERE events::text LIKE '%\"doubted\"%')",
+            &[],
+        )
+        .await?;
+    let (state, epoch, doubts): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    ensure!(state == "succeeded", "the run is {state}");
+    ensure!(doubts == 0 && epoch <= 2, "{doubts} doubts, epoch {epoch}");
+    ensure!(peer.count("/slow/").await?.calls == 1, "it is sent once");
+    drop(first);
+    Ok(())
+}
