@@ -25,6 +25,7 @@ mod races;
 mod servers;
 mod sharing;
 mod sleepers;
+mod suspects;
 mod three;
 mod ticks;
 mod ways;

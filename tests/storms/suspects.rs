@@ -1,0 +1,117 @@
+//! A run that ends every process that carries it: it is quarantined, and no neighbour with it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Peer};
+use tokio::time::sleep;
+
+use crate::harness::Harness;
+use crate::servers::Home;
+
+/// How many runs wait for a slow destination beside the one that ends processes.
+const NEIGHBOURS: usize = 8;
+
+/// How often a process may be ended before the run is found out: twice among others, then alone.
+const KILLS_MAX: usize = 9;
+
+/// How long a round may take, and how long all neighbours may take one after another.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often something outside is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+const LEASE: &str = "2s";
+
+const POISON: &str = "poison";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let client = home.connect().await?;
+    let harness = Harness::start()?;
+    let mut server = harness.serve(&home, LEASE).await?;
+    let source = format!(
+        "flow: slow\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: call\n\
+         \x20   http: {{ post: '{}', json: {{ id: '${{{{ input.id }}}}' }} }}\n    guard: key\n",
+        peer.url("/slow/2000/keyed/x")
+    );
+    home.publish(&server, "slow", &source).await?;
+
+    for number in 0..NEIGHBOURS {
+        let body = format!(r#"{{"id":"neighbour-{number}"}}"#);
+        let answer = server.client.post("/hooks/default/slow", body).await?;
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+    // It is accepted, and its process ends before anybody hears of it.
+    let watch = harness.arm("accept.after", Some(POISON));
+    let sender = server.client.clone();
+    let body = format!(r#"{{"id":"{POISON}"}}"#);
+    let sent = tokio::spawn(async move { sender.post("/hooks/default/slow", body).await });
+    let held = watch.until_held(PATIENCE).await?;
+    server.process.sigkill()?;
+    drop(held);
+    sent.await?.ok();
+
+    let mut kills = 1;
+    loop {
+        // Whoever takes it finds its intent without an outcome, and is ended when it says so.
+        let watch = harness.arm("outcome.before", Some(POISON));
+        server = harness.serve(&home, LEASE).await?;
+        let held = tokio::select! {
+            held = watch.until_held(PATIENCE) => Some(held?),
+            parked = until_parked(&client) => {
+                parked?;
+                None
+            }
+        };
+        let Some(held) = held else { break };
+        server.process.sigkill()?;
+        drop(held);
+        kills += 1;
+        ensure!(kills <= KILLS_MAX, "it still moves after {kills} kills");
+    }
+
+    until_over(&client).await?;
+    let quarantined = keys(&client, "quarantined").await?;
+    let succeeded = keys(&client, "succeeded").await?;
+    ensure!(
+        quarantined == [POISON],
+        "{quarantined:?} after {kills} kills"
+    );
+    ensure!(succeeded.len() == NEIGHBOURS, "{succeeded:?}");
+    let effects = peer.count("/slow/").await?.effects;
+    ensure!(effects <= NEIGHBOURS as u64 + 1, "{effects} effects");
+    Ok(())
+}
+
+async fn keys(client: &Connection, state: &str) -> Result<Vec<String>> {
+    let text = "SELECT convert_from(key, 'UTF8') FROM runs WHERE state::text = $1 ORDER BY 1";
+    let rows = client.query(text, &[&state]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+async fn until_parked(client: &Connection) -> Result<()> {
+    while !keys(client, "quarantined")
+        .await?
+        .contains(&POISON.to_owned())
+    {
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
+async fn until_over(client: &Connection) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let active = keys(client, "active").await?;
+        if active.is_empty() {
+            return Ok(());
+        }
+        let left = deadline.checked_duration_since(Instant::now());
+        left.with_context(|| format!("{active:?} still move"))?;
+        sleep(LOOK_EVERY).await;
+    }
+}
