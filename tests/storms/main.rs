@@ -12,6 +12,7 @@ mod flood;
 mod gates;
 mod ground;
 mod harness;
+mod hostile;
 mod lies;
 mod limits;
 mod long_list;
