@@ -1,3 +1,5 @@
+//! What schemas ask, and what they cost.
+
 use serde_json::json;
 
 use super::*;

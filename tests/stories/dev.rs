@@ -1,0 +1,77 @@
+//! `semel dev` over a working day: it speaks at once, tells new flows, and mends its database.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Process, Program};
+
+use crate::first_minutes::run;
+
+/// What anything on this machine may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn begin(home: &Path) -> Result<Process> {
+    let begun = Instant::now();
+    let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
+    dev.until_line("starting PostgreSQL", PATIENCE).await?;
+    ensure!(
+        begun.elapsed() < Duration::from_secs(3),
+        "it speaks at once"
+    );
+    dev.until_line("semel is ready at", PATIENCE).await?;
+    Ok(dev)
+}
+
+#[tokio::test]
+async fn a_new_flow_is_told_with_a_line_to_try_and_found_from_below() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let dev = begin(home.path()).await?;
+
+    run(home.path(), "semel init greet").await?;
+    dev.until_line("greet r1 is live", PATIENCE).await?;
+    dev.until_line("/hooks/default/greet", PATIENCE).await?;
+
+    let below = home.path().join("notes/old");
+    std::fs::create_dir_all(&below)?;
+    let listed = run(&below, "semel flow list").await?;
+    ensure!(listed.contains("greet"), "{listed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_database_that_dies_is_started_again_and_runs_go_on() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let dev = begin(home.path()).await?;
+    run(home.path(), "semel init greet").await?;
+    dev.until_line("greet r1 is live", PATIENCE).await?;
+    let start = |id: u32| {
+        format!("semel run start greet --input '{{\"id\":\"{id}\",\"name\":\"Ada\"}}' --wait 30s")
+    };
+    run(home.path(), &start(1)).await?;
+    let pid = postmaster(home.path())?;
+
+    run(home.path(), &format!("kill -9 {pid}")).await?;
+    dev.until_line("PostgreSQL is back", PATIENCE).await?;
+
+    let deadline = Instant::now() + PATIENCE;
+    let said = loop {
+        match run(home.path(), &start(2)).await {
+            Ok(said) => break said,
+            Err(error) => ensure!(Instant::now() < deadline, "{error}"),
+        }
+    };
+    ensure!(said.contains("succeeded"), "{said}");
+    ensure!(postmaster(home.path())? != pid);
+    Ok(())
+}
+
+/// The process of the private PostgreSQL. Its home may lie elsewhere, where `.semel/database` leads.
+fn postmaster(home: &Path) -> Result<u32> {
+    let address = std::fs::read_to_string(home.join(".semel/database"))?;
+    let folder = address.split('\'').nth(1).context("a folder")?;
+    let file = PathBuf::from(folder).join("data/postmaster.pid");
+    let text = std::fs::read_to_string(file)?;
+    let line = text.lines().next().context("a line")?;
+    Ok(line.trim().parse()?)
+}
