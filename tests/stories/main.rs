@@ -3,6 +3,7 @@
 mod asked;
 mod control;
 mod desk;
+mod detached;
 mod dev;
 mod first_minutes;
 mod gates;

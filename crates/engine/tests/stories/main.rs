@@ -1,5 +1,6 @@
 //! What the engine does with deliveries, told with real peers and a real PostgreSQL.
 
+mod addresses;
 mod approvals;
 mod broadcasts;
 mod control;
@@ -22,10 +23,14 @@ mod overlap;
 mod parts;
 mod questions;
 mod rejections;
+mod releases;
+mod repeats;
+mod requests;
 mod resources;
 mod schedules;
 mod stuck;
 mod tasks;
 mod told;
+mod trouble;
 mod waits;
 mod world;

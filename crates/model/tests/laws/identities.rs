@@ -58,6 +58,19 @@ proptest! {
     }
 
     #[test]
+    fn every_step_item_and_run_has_an_effect_key_of_its_own(
+        one in (0u32..3, "[ab]{1,2}", "[ab]{0,2}", 0u32..3),
+        other in (0u32..3, "[ab]{1,2}", "[ab]{0,2}", 0u32..3),
+    ) {
+        let claim = claim("default", "flow", b"k");
+        let key = |(incarnation, step, item, generation): &(u32, String, String, u32)| {
+            EffectId::derive(RunId::derive(claim, *incarnation), step, item, *generation)
+        };
+
+        prop_assert_eq!(key(&one) == key(&other), one == other);
+    }
+
+    #[test]
     fn an_identity_reads_back(key in prop::collection::vec(any::<u8>(), 1..32)) {
         let run = RunId::derive(claim("default", "flow", &key), 0);
 

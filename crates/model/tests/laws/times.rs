@@ -39,6 +39,47 @@ proptest! {
     }
 
     #[test]
+    fn the_ceiling_of_the_delay_doubles_until_its_most(
+        first in 1u64..10_000,
+        doublings in 0u32..12,
+        attempt in 1u32..20,
+    ) {
+        let most = first << doublings;
+        let policy = RetryPolicy {
+            attempts: 100,
+            first: Span::from_millis(first),
+            most: Span::from_millis(most),
+            within: Span::from_secs(315_360_000),
+        };
+
+        let ceiling = policy.delay(attempt, Span::default(), 1.0, None);
+
+        let expected = (first << (attempt - 1)).min(most);
+        prop_assert_eq!(ceiling, Some(Span::from_millis(expected)));
+    }
+
+    #[test]
+    fn the_delay_is_spread_over_the_whole_range_below_its_ceiling(
+        first in 100u64..10_000,
+        attempt in 1u32..10,
+        chance in 0.0f64..1.0,
+    ) {
+        let policy = RetryPolicy {
+            attempts: 100,
+            first: Span::from_millis(first),
+            most: Span::from_secs(86_400),
+            within: Span::from_secs(315_360_000),
+        };
+        let delay = |chance| policy.delay(attempt, Span::default(), chance, None);
+
+        let ceiling = (first << (attempt - 1)).min(86_400_000) as f64;
+
+        let drawn = delay(chance).map(|span| span.as_millis() as f64);
+        prop_assert!(drawn.is_some_and(|drawn| (drawn - ceiling * chance).abs() <= 1.0), "{drawn:?}");
+        prop_assert_eq!(delay(0.0), Some(Span::default()), "somebody comes back at once");
+    }
+
+    #[test]
     fn what_the_destination_asks_for_is_honoured(asked in 0u64..3600) {
         let asked = Span::from_secs(asked);
 

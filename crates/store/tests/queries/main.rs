@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod duplicates;
+mod expiry;
 mod migrations;
 mod outgoing;
 mod partitions;
@@ -11,4 +12,5 @@ mod queue;
 mod retain;
 mod schedules;
 mod schema;
+mod sessions;
 mod world;

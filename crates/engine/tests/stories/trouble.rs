@@ -1,0 +1,187 @@
+//! Runs that need a person: who is told, and how they go on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::Settlement;
+use semel_model::RunId;
+use semel_model::run::State;
+use semel_store::{effects, runs};
+use semel_testkit::peer::Behaviour;
+use serde_json::{Value, json};
+
+use crate::world::{World, soon};
+
+const CALL: &str = "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi, timeout: 1s }\nresult: steps.call.status\n";
+
+/// A flow that notes every run of which it is told that it needs a person.
+const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.parked }\nsteps:\n  - id: note\n    \
+    kv: { set: 'parked/${{ input.key }}', value: '${{ input }}' }\n";
+
+async fn told(world: &World, key: &str) -> Result<Value> {
+    let entry = format!("parked/{key}");
+    soon(async || {
+        let told = semel_store::kv::get(world.engine.cell(), world.namespace_id, &entry).await?;
+        Ok((!told.is_null()).then_some(told))
+    })
+    .await
+    .with_context(|| format!("nobody is told of {key}"))
+}
+
+async fn until(world: &World, run: RunId, state: State) -> Result<()> {
+    soon(async || {
+        let view = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+        Ok((view.context("a run")?.state == state).then_some(()))
+    })
+    .await
+    .with_context(|| format!("the run did not become {state}"))
+}
+
+/// Has a waiting run taken as if so many workers had taken it and got nowhere.
+async fn take_after(world: &World, run: RunId, takes: i16) -> Result<()> {
+    let text =
+        "UPDATE queue SET takes = $2, due_at = moment() WHERE run_id = $1 AND holder IS NULL";
+    soon(async || {
+        let client = world.engine.cell().reader().await?;
+        let changed = client.execute(text, &[run.as_uuid(), &takes]).await?;
+        Ok((changed == 1).then_some(()))
+    })
+    .await
+}
+
+const WAITING: &str =
+    "steps:\n  - { id: go, wait: { callback: true, within: 30d } }\nresult: '\"through\"'\n";
+
+/// The wait of a run, once the run has come to it.
+async fn wait_of(world: &World, run: RunId) -> Result<semel_model::WaitId> {
+    let wait = soon(async || {
+        let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
+        let open = semel_store::waits::list(cell, namespace_id, Some(run), false, 1).await?;
+        Ok(open.into_iter().next())
+    })
+    .await?;
+    Ok(wait.id)
+}
+
+#[tokio::test]
+async fn whoever_asks_for_it_is_told_of_a_doubt_a_run_that_gave_up_and_one_in_quarantine()
+-> Result<()> {
+    let world = World::start().await?;
+    world.publish_source(WATCH).await?;
+    world.publish(CALL).await?;
+
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (doubted, _) = world.play(r#"{"id":"doubt"}"#).await?;
+    let busy = Behaviour::RefuseWith(429);
+    world.peer.next_times("/plain/", 3, busy).await?;
+    let (gave_up, _) = world.play(r#"{"id":"give-up"}"#).await?;
+    world.publish(WAITING).await?;
+    let stuck = world.deliver(r#"{"id":"stuck"}"#).await?;
+    wait_of(&world, stuck.run).await?;
+    take_after(&world, stuck.run, 5).await?;
+
+    let expected = [
+        (doubted.run, "doubt", "in_doubt"),
+        (gave_up.run, "give-up", "needs_review"),
+        (stuck.run, "stuck", "quarantined"),
+    ];
+    for (run, key, state) in expected {
+        let told = told(&world, key).await?;
+        assert_eq!(told["run"], json!(run.to_string()), "{told}");
+        assert_eq!(told["flow"], json!("story"), "{told}");
+        assert_eq!(told["state"], json!(state), "{told}");
+        assert!(told["code"].is_string(), "{told}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_is_taken_five_times_for_nothing_is_quarantined_and_goes_on_when_let()
+-> Result<()> {
+    let world = World::start().await?;
+    world.publish(WAITING).await?;
+    let fine = world.deliver(r#"{"id":"fine"}"#).await?.run;
+    let stuck = world.deliver(r#"{"id":"stuck"}"#).await?.run;
+    let waits = [wait_of(&world, fine).await?, wait_of(&world, stuck).await?];
+
+    take_after(&world, fine, 4).await?;
+    take_after(&world, stuck, 5).await?;
+    until(&world, stuck, State::Quarantined).await?;
+    let fault = runs::find(world.engine.cell(), world.namespace_id, stuck).await?;
+    let fault = fault.and_then(|run| run.fault).unwrap_or_default();
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, stuck, "looked at it", "test");
+    resumed.await?;
+    for wait in waits {
+        let completed = world
+            .engine
+            .complete_wait(world.namespace_id, wait, json!(1), "test");
+        completed.await?;
+    }
+
+    assert!(fault.contains("no-progress"), "{fault}");
+    for run in [fine, stuck] {
+        until(&world, run, State::Succeeded).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&CALL.replace("plain", "keyed")).await?;
+    let busy = Behaviour::RefuseWith(429);
+    world.peer.next_times("/keyed/", 3, busy).await?;
+    let (accepted, parked) = world.play(r#"{"id":"1"}"#).await?;
+
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, accepted.run, "it is back", "test");
+    resumed.await?;
+    until(&world, accepted.run, State::Succeeded).await?;
+
+    assert_eq!(parked.state, State::NeedsReview);
+    let effects = world.peer.effects().await?;
+    assert_eq!(effects.len(), 1);
+    let key = effects[0].key.clone().context("a key")?;
+    assert_eq!(
+        world.peer.count_of_key(&key).await?.calls,
+        4,
+        "one key on every try"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_whose_doubt_is_settled_as_failed_is_not_sent_again_until_it_is_resumed() -> Result<()>
+{
+    let world = World::start().await?;
+    world.publish(CALL).await?;
+    let gone = Behaviour::CloseBeforeEffect;
+    world.peer.next("/plain/", gone).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let doubts = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+
+    let reason = "the destination has no record of it".to_owned();
+    let settled = Settlement::Fail { reason };
+    world
+        .engine
+        .settle(world.namespace_id, doubts[0].id, settled, "test")
+        .await?;
+    let failed = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(15))
+        .await?;
+    let before = world.peer.count("/plain/").await?.effects;
+    world
+        .engine
+        .resume(world.namespace_id, accepted.run, "do it", "test")
+        .await?;
+    until(&world, accepted.run, State::Succeeded).await?;
+
+    assert_eq!((failed.context("a run")?.state, before), (State::Failed, 0));
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}

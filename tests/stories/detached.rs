@@ -1,0 +1,89 @@
+//! Long work on another machine: started once, waited for at no cost, told when it ends.
+
+use anyhow::{Context, Result};
+use semel_testkit::Sshd;
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+
+/// Renders something for a while, notes every start, and says what it made.
+const FLOW: &str = r#"flow: render
+trigger: { manual: { key: input.id } }
+steps:
+  - id: render
+    ssh:
+      connection: builder
+      command: [sh, -c, 'echo "$1" >> STARTED; sleep 1; echo "rendered $1"; exit "$2"', sh, "${{ input.id }}", "${{ input.exit }}"]
+      detach: true
+      callback: "${{ waits.rendered.url }}"
+  - id: rendered
+    wait: { callback: true, within: 1h }
+result: steps.rendered.result
+"#;
+
+async fn open(sshd: &Sshd) -> Result<Desk> {
+    let desk = Desk::open(&[]).await?;
+    let (address, user) = (sshd.address(), sshd.user());
+    let create = format!(
+        "semel connection create builder --kind ssh --host {} --user {user} --secret builder_key --host-key {} --set to.ssh.port={}",
+        address.ip(),
+        sshd.host_key()?,
+        address.port()
+    );
+    desk.say(&create).await?;
+    let key = sshd.private_key()?;
+    desk.say(&format!("semel secret set builder_key <<'END'\n{key}END\n"))
+        .await?;
+    let flow = FLOW.replace("STARTED", &sshd.file("started").display().to_string());
+    desk.say(&format!(
+        "mkdir kept && cat > kept/render.flow.yaml <<'END'\n{flow}END\nsemel flow push kept/render.flow.yaml"
+    ))
+    .await?;
+    desk.say("semel flow publish render && semel flow promote render")
+        .await?;
+    Ok(desk)
+}
+
+#[tokio::test]
+async fn a_command_that_is_let_go_is_started_once_and_its_end_carries_the_run_on() -> Result<()> {
+    let sshd = Sshd::start().await?;
+    let desk = open(&sshd).await?;
+
+    let input = json!({ "id": "7", "exit": "0" });
+    let run = desk.start("render", &input).await?;
+    let waiting = desk.until_said("semel wait list", "rendered").await?;
+    let again = desk.start("render", &input).await?;
+    desk.until_said(&format!("semel run show {run}"), "succeeded")
+        .await?;
+
+    assert_eq!(again, run, "the same run, whatever it waits for");
+    assert!(waiting.contains(&run), "{waiting}");
+    let result = result_of(&desk, &run).await?;
+    assert_eq!(result["exit"], json!(0), "{result}");
+    let said = result["stdout_base64"].as_str().context("its output")?;
+    assert_eq!(said, "cmVuZGVyZWQgNwo=", "rendered 7");
+    assert_eq!(sshd.lines("started"), 1, "it was started once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_command_that_failed_says_so_to_its_run() -> Result<()> {
+    let sshd = Sshd::start().await?;
+    let desk = open(&sshd).await?;
+
+    let run = desk
+        .start("render", &json!({ "id": "8", "exit": "3" }))
+        .await?;
+    desk.until_said(&format!("semel run show {run}"), "succeeded")
+        .await?;
+
+    let result = result_of(&desk, &run).await?;
+    assert_eq!(result["exit"], json!(3), "{result}");
+    assert_eq!(sshd.lines("started"), 1);
+    Ok(())
+}
+
+async fn result_of(desk: &Desk, run: &str) -> Result<Value> {
+    let shown = desk.data(&format!("semel run show {run}")).await?;
+    Ok(shown["result"].clone())
+}
