@@ -5,6 +5,7 @@
 mod crates;
 mod faults;
 mod promises;
+mod seeded;
 mod sources;
 mod tls;
 mod tree;

@@ -12,7 +12,7 @@ use said::said;
 use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Span};
+use semel_model::{EffectId, Fault, Mistake, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
@@ -223,7 +223,9 @@ impl Engine {
         };
         let over = self.inner.landing().after(begun, call, connection);
         match span_between(self.inner.clock.now(), over) {
-            left if left.as_millis() > 0 => Err(SettleError::TooSoon { retry_in: left }),
+            left if left.as_millis() > 0 && !Mistake::SettledTooSoon.is_seeded() => {
+                Err(SettleError::TooSoon { retry_in: left })
+            }
             _ => Ok(()),
         }
     }

@@ -11,7 +11,8 @@ use jiff::tz::TimeZone;
 use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, RunId, TriggerKind, Verdict,
+    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, Mistake, RunId, TriggerKind,
+    Verdict,
 };
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};
@@ -29,6 +30,7 @@ mod error;
 mod event;
 mod fits;
 mod hook;
+mod mistaken;
 mod order;
 mod reading;
 mod replay;
@@ -120,6 +122,7 @@ impl Engine {
         let flow = &release.flow;
         let (namespace, key) = (&release.namespace, &inbound.key);
         let claim = ClaimId::derive_in(inbound.space, namespace, &flow.name, key);
+        let claim = mistaken::claim(claim);
         let fingerprint = inbound.fingerprint;
         if release.has_gates
             && let Some(stale) = order::judge(inner, &inbound, claim).await?
@@ -170,6 +173,10 @@ impl Engine {
             .as_ref()
             .map(|_| inner.holdings.expect(tenure.session, claim));
         semel_steps::fault::point("accept.before", &inbound.key.text()).await;
+        if Mistake::AcknowledgedBeforeCommit.is_seeded() {
+            let met = mistaken::acknowledge(inner, delivery);
+            return Ok(Intake::Accepted(answer(&inbound, &met, false)));
+        }
         let met = match inner.accept.write(delivery).await {
             Ok(met) => met,
             Err(error) => {
@@ -218,7 +225,8 @@ impl Engine {
                 let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
                 inner.tally.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
-                if inbound.resumes && met.state == State::Failed {
+                let resumes = inbound.resumes && !Mistake::RepeatDoesNotResume.is_seeded();
+                if resumes && met.state == State::Failed {
                     let fault = met.fault.as_deref();
                     let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
                     if resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))? {

@@ -228,7 +228,11 @@ impl Engine {
     }
 
     async fn fire_one(&self, release: Arc<Release>, nominal: Timestamp) -> Option<Verdict> {
-        let key = tick_key(&release.flow.name, nominal);
+        let instant = match semel_model::Mistake::TickKeyedByNow.is_seeded() {
+            true => self.inner.clock.now(),
+            false => nominal,
+        };
+        let key = tick_key(&release.flow.name, instant);
         let taken = self.receive_tick(release, nominal, key, None).await;
         match taken {
             Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {

@@ -214,7 +214,11 @@ pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option
     let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
     let (named, given) = bytes.split_at_checked(bytes.len().checked_sub(CODE_LEN)?)?;
     // Compared in constant time.
-    code(secret, domain, named).verify_slice(given).ok()?;
+    match semel_model::Mistake::CallbackCodeCutShort.is_seeded() {
+        true => code(secret, domain, named).verify_truncated_left(&given[..CODE_LEN / 2]),
+        false => code(secret, domain, named).verify_slice(given),
+    }
+    .ok()?;
     let ids = named.chunks(16).map(Uuid::from_slice);
     ids.collect::<Result<_, _>>().ok()
 }
@@ -225,7 +229,9 @@ fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
         unreachable!("any key length makes an HMAC")
     };
     mac.update(domain.tag());
-    mac.update(identities);
+    if !semel_model::Mistake::CallbackCodeNotBound.is_seeded() {
+        mac.update(identities);
+    }
     mac
 }
 

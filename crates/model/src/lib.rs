@@ -42,6 +42,7 @@ pub use id::{
     ClaimId, DeliveryId, EffectId, GateId, ParseIdError, RunId, ScheduleId, SessionId, WaitId,
 };
 pub use key::Key;
+pub use mistake::Mistake;
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use resource::{Resource, ResourceRef};

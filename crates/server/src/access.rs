@@ -60,7 +60,10 @@ impl FromRequestParts<App> for Caller {
         }
         let row = tokens::find(app.cell(), presented.id).await?;
         let row = row
-            .filter(|row| presented.matches(&row.digest))
+            .filter(|row| {
+                presented.matches(&row.digest)
+                    || semel_model::Mistake::TokenSecretNotCompared.is_seeded()
+            })
             .ok_or_else(stranger)?;
         let Ok(namespace) = row.namespace.parse() else {
             return Err(Refusal::internal("a namespace that is no name"));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::approval::{Decision, Digest, State};
-use semel_model::{RunId, Slot, WaitId};
+use semel_model::{Mistake, RunId, Slot, WaitId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -124,7 +124,13 @@ impl Batch for Deciding {
         link: &mut Link,
         items: &mut Vec<Click>,
     ) -> Result<Vec<Reply>, Error> {
-        let ready = link.prepare(&[LOCK_RUNS, DECIDE, HEAR, RECORDED]).await?;
+        let decide = Mistake::SecondDecisionWins.in_text(
+            DECIDE,
+            "AND a.state IS NOT DISTINCT FROM 'open'",
+            "",
+        );
+        let decide = Mistake::DecisionDigestIgnored.in_text(decide, "AND a.digest = t.digest", "");
+        let ready = link.prepare(&[LOCK_RUNS, decide, HEAR, RECORDED]).await?;
         let firsts = firsts(items);
         let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
         chosen.sort_unstable_by_key(|item| item.run);
@@ -144,7 +150,7 @@ impl Batch for Deciding {
         let written = try_join5(
             client.batch_execute("BEGIN"),
             client.query(ready.statement(LOCK_RUNS), &[&runs]),
-            client.query(ready.statement(DECIDE), &values),
+            client.query(ready.statement(decide), &values),
             client.execute(ready.statement(HEAR), &[&ids]),
             client.query(ready.statement(RECORDED), &[&ids]),
         )

@@ -8,6 +8,7 @@ mod cancel;
 mod depth;
 mod load;
 mod lost;
+mod mistaken;
 mod returned;
 mod stuck;
 
@@ -34,6 +35,7 @@ use crate::hears::Hears;
 use crate::link::{Link, Ready};
 use crate::runs::Stage;
 use crate::{clock, evidence, journal, waits};
+use mistaken::mistaken;
 
 /// By the place of the row, not by its identity: the index of a million sleepers is deep. What was
 /// taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds such
@@ -203,7 +205,7 @@ impl Taker {
         let ready = self.prepared().await?;
         let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &charge];
         let (rows, due) = try_join(
-            ready.client.query(ready.statement(TAKE), &values),
+            ready.client.query(ready.statement(mistaken(TAKE)), &values),
             ready.client.query_one(ready.statement(NEXT_DUE), &[]),
         )
         .await?;
@@ -273,7 +275,7 @@ impl Taker {
 
     async fn prepared(&mut self) -> Result<Ready<'_>, Error> {
         let texts = [
-            TAKE,
+            mistaken(TAKE),
             TAKE_ONE,
             NEXT_DUE,
             ABOUT,
@@ -308,11 +310,11 @@ pub async fn sleep_on(
     ];
     let mut client = cell.reader().await?;
     let Some((heard, ids)) = hears.statement() else {
-        return Ok(client.execute(SLEEP_ON, &values).await? == 1);
+        return Ok(client.execute(mistaken(SLEEP_ON), &values).await? == 1);
     };
     // The second statement sees what the first had to wait for.
     let tx = client.transaction().await?;
-    let slept = tx.execute(SLEEP_ON, &values).await? == 1;
+    let slept = tx.execute(mistaken(SLEEP_ON), &values).await? == 1;
     tx.execute(heard, &[&ids]).await?;
     tx.commit().await?;
     Ok(slept)

@@ -63,11 +63,9 @@ pub const FORGET_MAX: i64 = 5_000;
 /// Forgets keys whose time is over and whose run has ended. Gives how many were forgotten, and
 /// whether there may be more.
 pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
-    let row = cell
-        .reader()
-        .await?
-        .query_one(FORGET, &[&FORGET_MAX])
-        .await?;
+    let ended = "r.state IN ('succeeded', 'failed', 'cancelled')";
+    let text = semel_model::Mistake::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
+    let row = cell.reader().await?.query_one(text, &[&FORGET_MAX]).await?;
     let (forgotten, seen): (i64, i64) = (row.get(0), row.get(1));
     Ok((forgotten.unsigned_abs(), seen == FORGET_MAX))
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{ClaimId, Key, RunId, Span};
+use semel_model::{ClaimId, Key, Mistake, RunId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -260,7 +260,9 @@ pub async fn find_many(
 ) -> Result<Vec<RunView>, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(GET).await?;
+    let wrong = "$1::int4 IS NOT NULL";
+    let text = Mistake::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
+    let statement = client.prepare_cached(text).await?;
     let rows = client.query(&statement, &[&namespace_id, &ids]).await?;
     Ok(rows.iter().map(read_view).collect())
 }

@@ -187,7 +187,9 @@ impl Batch for Answering {
         link: &mut Link,
         items: &mut Vec<Callback>,
     ) -> Result<Vec<Reply>, Error> {
-        let texts = [LOCK_RUNS, ANSWER, WAKE, RECORDED, audit::APPEND];
+        let answer = semel_model::Mistake::WaitAnsweredTwice;
+        let answer = answer.in_text(ANSWER, "waits.state = 'open'", "true");
+        let texts = [LOCK_RUNS, answer, WAKE, RECORDED, audit::APPEND];
         let ready = link.prepare(&texts).await?;
         // The first of each wait speaks for the others of the batch.
         let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
@@ -208,7 +210,7 @@ impl Batch for Answering {
             ready.client.batch_execute("BEGIN"),
             ready.client.query(ready.statement(LOCK_RUNS), &[&locked]),
             ready.client.query(
-                ready.statement(ANSWER),
+                ready.statement(answer),
                 &[&ids, &runs, &begin_in, &payloads],
             ),
             ready.client.execute(ready.statement(WAKE), &[&runs]),

@@ -151,7 +151,8 @@ impl Turn {
         let fault = match (outcome, &probe.ask) {
             (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
                 let scope = semel_flow::Scope::new().with("probe", &receipt.response);
-                match found.eval_bool(&scope) {
+                let ignored = semel_model::Mistake::ProbeFindingIgnored.is_seeded();
+                match found.eval_bool(&scope).map(|found| found && !ignored) {
                     Ok(true) => return decide::found(step, probe, &receipt.response),
                     Ok(false) => return absent,
                     Err(error) => Fault::permanent(error.code(), error.to_string()),

@@ -79,6 +79,9 @@ impl Turn {
         if takes.is_some_and(|takes| takes.name.starts_with(OWN)) {
             return;
         }
+        if event == PARKED && semel_model::Mistake::ParkedUntold.is_seeded() {
+            return;
+        }
         let data = json!({
             "run": self.run.to_string(),
             "flow": flow.name.as_str(),

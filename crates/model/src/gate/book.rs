@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::{Place, Policy, Rate, Rules, Summons, Ticket, Verdict};
 use crate::id::RunId;
+use crate::mistake::Mistake;
 
 /// How long before its start a run is called, so that starts close to each other need not wait for
 /// each other's turns.
@@ -193,6 +194,7 @@ impl Book {
     /// Whether another one could be inside.
     pub fn has_room(&self) -> bool {
         self.at_once
+            .map(|most| most + u32::from(Mistake::GateOneTooMany.is_seeded()))
             .is_none_or(|most| self.inside + self.called < most)
     }
 

@@ -13,6 +13,7 @@ mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
+mod records;
 mod replays;
 mod resources;
 mod secrets;

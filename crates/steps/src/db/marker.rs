@@ -19,6 +19,8 @@ const TABLE: &str = r#"
         'One row per effect that Semel has committed here, so that none is committed twice. Rows may be deleted once their runs are forgotten.'
 "#;
 
+const LEAVE: &str = "INSERT INTO semel_effects (key) VALUES ($1) ON CONFLICT (key) DO NOTHING";
+
 /// Whether an effect was marked before.
 pub(super) enum Marked {
     /// It happened: this was its result.
@@ -31,7 +33,11 @@ pub(super) enum Marked {
 pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<Marked, Fault> {
     let left = client
         .execute_typed(
-            "INSERT INTO semel_effects (key) VALUES ($1) ON CONFLICT (key) DO NOTHING",
+            semel_model::Mistake::MarkerOverwritten.in_text(
+                LEAVE,
+                "DO NOTHING",
+                "DO UPDATE SET at = now()",
+            ),
             &[(key.as_uuid(), Type::UUID)],
         )
         .await

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::task::State;
-use semel_model::{EffectId, RunId, Slot};
+use semel_model::{EffectId, Mistake, RunId, Slot};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 use tokio_postgres::{Error, Row};
@@ -101,7 +101,8 @@ impl Batch for Settling {
         link: &mut Link,
         items: &mut Vec<Answer>,
     ) -> Result<Vec<Reply>, Error> {
-        let ready = link.prepare(&[LOCK_RUNS, ANSWER, HEAR, RECORDED]).await?;
+        let answer = Mistake::TaskTokenIgnored.in_text(ANSWER, "AND k.token = t.token", "");
+        let ready = link.prepare(&[LOCK_RUNS, answer, HEAR, RECORDED]).await?;
         // Tasks of runs that have ended are not behind the lock of their run: they keep an order.
         let mut sorted: Vec<&Answer> = items.iter().collect();
         sorted.sort_unstable_by_key(|item| item.task);
@@ -115,7 +116,7 @@ impl Batch for Settling {
         let written = try_join5(
             client.batch_execute("BEGIN"),
             client.query(ready.statement(LOCK_RUNS), &[&runs]),
-            client.query(ready.statement(ANSWER), &values),
+            client.query(ready.statement(answer), &values),
             client.execute(ready.statement(HEAR), &[&ids]),
             client.query(ready.statement(RECORDED), &[&ids]),
         )

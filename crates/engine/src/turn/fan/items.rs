@@ -129,7 +129,9 @@ impl Shelf<'_> {
 
     /// What tells an item from the others.
     fn key(&self, item: &Value) -> Result<String, Fault> {
-        let Some(expr) = &self.each.key else {
+        let declared = self.each.key.as_ref();
+        let declared = declared.filter(|_| !semel_model::Mistake::ItemKeyIgnored.is_seeded());
+        let Some(expr) = declared else {
             return Ok(self.count.to_string());
         };
         let scope = self.scope.clone().with(&self.each.name, item);

@@ -1,0 +1,122 @@
+//! The workspace's tests as they are built, found by the files that they come from.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// The executables of all tests.
+pub(crate) struct Builds {
+    root: PathBuf,
+    /// Each with the file that it begins with.
+    executables: Vec<(PathBuf, PathBuf)>,
+}
+
+/// One test.
+pub(crate) struct Named {
+    pub(crate) executable: PathBuf,
+    /// The folder of its package, where it runs.
+    pub(crate) package: PathBuf,
+    /// The name by which its executable knows it.
+    pub(crate) name: String,
+}
+
+impl Builds {
+    /// Has cargo build what is not built yet, as the whole workspace is built.
+    pub(crate) fn make() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .canonicalize()?;
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args([
+                "test",
+                "--workspace",
+                "--no-run",
+                "--locked",
+                "--offline",
+                "--quiet",
+            ])
+            .arg("--message-format=json")
+            .current_dir(&root);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        let output = cargo.output().context("cannot run cargo")?;
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{errors}");
+        let mut executables = Vec::new();
+        for line in String::from_utf8(output.stdout)?.lines() {
+            let message: Value = serde_json::from_str(line)?;
+            let executable = message["executable"].as_str();
+            if let (Some(executable), Some(true)) =
+                (executable, message["profile"]["test"].as_bool())
+            {
+                let begins = message["target"]["src_path"].as_str().context("a source")?;
+                executables.push((PathBuf::from(begins), PathBuf::from(executable)));
+            }
+        }
+        Ok(Self { root, executables })
+    }
+
+    /// The test of a file, by its function's name.
+    pub(crate) fn find(&self, path: &str, function: &str) -> Result<Named> {
+        let (package, begins) = begins_with(path)?;
+        let package = self.root.join(package);
+        let begins: Vec<PathBuf> = begins.iter().map(|it| package.join(it)).collect();
+        let built = self
+            .executables
+            .iter()
+            .find(|(file, _)| begins.contains(file));
+        let (_, executable) = built.with_context(|| format!("{path} belongs to no test"))?;
+        let listed = Command::new(executable)
+            .args(["--list", "--format", "terse", function])
+            .current_dir(&package)
+            .output()?;
+        let listed = String::from_utf8(listed.stdout)?;
+        let is_it = |name: &&str| *name == function || name.ends_with(&format!("::{function}"));
+        let names = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        let names: Vec<&str> = names.filter(is_it).collect();
+        // Of functions with one name, the one whose module the file is.
+        let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+        let own = format!("{}::{function}", stem.unwrap_or_default());
+        let name = match names[..] {
+            [only] => Some(only),
+            _ => names.iter().copied().find(|name| name.ends_with(&own)),
+        };
+        let name = name.with_context(|| format!("{path} has no test {function}: {names:?}"))?;
+        Ok(Named {
+            executable: executable.clone(),
+            package,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// The package of a file, and the files that its test may begin with.
+fn begins_with(path: &str) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (package, inside) = match parts[..] {
+        ["crates", name, ..] => (Path::new("crates").join(name), &parts[2..]),
+        ["tests", ..] => (PathBuf::from("tests"), &parts[1..]),
+        _ => anyhow::bail!("{path} lies in no package"),
+    };
+    let test = |folder: &str, name: &str| {
+        let folder = Path::new(folder);
+        let name = name.trim_end_matches(".rs");
+        vec![
+            folder.join(name).join("main.rs"),
+            folder.join(format!("{name}.rs")),
+        ]
+    };
+    let begins = match inside {
+        ["src", ..] => vec![PathBuf::from("src/lib.rs"), PathBuf::from("src/main.rs")],
+        ["tests", name, ..] => test("tests", name),
+        [name, ..] => test("", name),
+        [] => anyhow::bail!("{path} is no file"),
+    };
+    Ok((package, begins))
+}
