@@ -1,3 +1,5 @@
+-- min_binary: 9
+--
 -- Claims stay when their key is free again, and sessions that were recovered from are marked.
 --
 -- A key that comes back after it was forgotten is the next run of its claim. Which one that is was

@@ -177,7 +177,7 @@ codes! {
         "Show the effect: somebody or something settled it before.";
     /// A lost worker could still send.
     SettleTooSoon "settle-too-soon" 409 "It is too soon to say that it did not happen"
-        "Repeat after the time in Retry-After, when no lost worker can still send.";
+        "Repeat after the time in Retry-After, when nothing of the last attempt can arrive any more.";
     /// The run is not in a state to resume from.
     NotResumable "not-resumable" 409 "The run cannot be resumed"
         "Show the run: only one that failed or gave up is resumed.";

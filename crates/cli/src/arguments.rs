@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Secret(secret::Command),
     #[command(subcommand)]
     Subscription(subscription::Command),
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     Migrate(migrate::Arguments),
     Doctor(doctor::Arguments),
     #[command(subcommand)]

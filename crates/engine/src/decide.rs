@@ -7,7 +7,6 @@
 use jiff::Timestamp;
 use semel_flow::release::RenderError;
 use semel_flow::{Action, Flow, Scope, Step};
-use semel_model::connection::{Connection, KEY_REFUSALS};
 use semel_model::effect::{Entry, Licence, Witness};
 use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
@@ -18,6 +17,7 @@ use serde_json::Value;
 
 mod answer;
 mod approval;
+mod bench;
 mod end;
 mod probe;
 mod storable;
@@ -25,6 +25,8 @@ mod task;
 mod wait;
 
 pub use answer::{confirmed, found, read_result};
+pub use bench::bench;
+use bench::is_forgotten;
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 use probe::probe;
 pub use probe::probe_of;
@@ -33,7 +35,7 @@ use wait::{open, wake};
 use crate::fold::{Current, RunState, Standing};
 use crate::landing::Landing;
 use crate::outside::Outside;
-use crate::settle::{self, Bench};
+use crate::settle;
 use crate::vault::Linked;
 
 /// What the decision may look at besides the journal.
@@ -293,6 +295,9 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         }
         Entry::Retrying(effect) => match standing.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
+            Some(_) if effect.doubted() && is_forgotten(sight, step, standing) => {
+                Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
+            }
             Some(_) => again(None),
             None => Next::Act(Act::Park(Reason::NeedsReview, effect.state().fault.clone())),
         },
@@ -312,6 +317,11 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
                     })
                 }
                 (Some(licence), _) => again(Some(licence)),
+                (None, Some(Plan::Repeat { at, .. }))
+                    if sight.now >= *at && is_forgotten(sight, step, standing) =>
+                {
+                    Next::Event(settle::too_late(step, &effect.state().doubt))
+                }
                 (None, Some(Plan::Repeat { at, licence })) if sight.now >= *at => {
                     again(Some(*licence))
                 }
@@ -351,22 +361,6 @@ fn sleep(until: Timestamp, retrying: bool) -> Next {
         until: Some(until),
         retrying,
     })
-}
-
-/// What the current attempt is judged by.
-pub fn bench<'a>(sight: &Sight<'a>, step: &'a Step, standing: &Standing) -> Bench<'a> {
-    let name = standing.call.connection();
-    let connection = name.and_then(|name| sight.linked.connection(name));
-    Bench {
-        step,
-        window: standing.window,
-        held_back: standing.held_back,
-        since: standing.since,
-        landed_by: sight.landing.over(standing, connection, sight.now),
-        final_refusals: connection.map_or(KEY_REFUSALS, Connection::final_refusals),
-        now: sight.now,
-        chance: sight.chance,
-    }
 }
 
 /// What the step's expressions can see.

@@ -49,6 +49,9 @@ pub enum Settlement {
     },
 }
 
+/// The code of an effect in doubt that an operator gave up.
+pub(crate) const GIVEN_UP: &str = "failed-by-person";
+
 /// Why a doubt is not settled.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
@@ -150,8 +153,8 @@ impl Engine {
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
             Err(error) => {
-                // Nothing was decided: the run goes back to where it was parked.
-                let _ = turn.commit(parked()).await;
+                // Nothing was decided: the run goes on as its plan says, or stays parked.
+                self.inner.turns.spawn(turn.drive());
                 return Err(error);
             }
         };
@@ -198,7 +201,7 @@ impl Engine {
             }
             Settlement::Fail { reason } => Event::Failed {
                 step,
-                fault: Fault::permanent("failed-by-person", reason.clone()),
+                fault: Fault::permanent(GIVEN_UP, reason.clone()),
                 retry_at: None,
             },
         })
@@ -228,12 +231,5 @@ impl Engine {
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn parked() -> Lease {
-    Lease::Return {
-        due_at: None,
-        stage: semel_store::runs::Stage::Parked,
     }
 }

@@ -11,8 +11,7 @@ use jiff::tz::TimeZone;
 use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, Mistake, RunId, TriggerKind,
-    Verdict,
+    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, Mistake, RunId, TriggerKind, Verdict,
 };
 use semel_store::claims::{Delivery, Met};
 use semel_store::duplicates::{Kind, Stopped, Subject};

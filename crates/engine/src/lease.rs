@@ -280,6 +280,9 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.8 + 0.2 * crate::engine::chance())
 }
 
+/// How long an operator's command waits for room among the runs in hand.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Why a single run could not be taken.
 #[derive(Debug)]
 pub(crate) enum TakeError {
@@ -294,7 +297,8 @@ impl Engine {
     pub(crate) async fn take(&self, run: RunId) -> Result<Turn, TakeError> {
         let inner = &self.inner;
         let tenure = inner.tenure();
-        let Ok(permit) = inner.room.clone().acquire_owned().await else {
+        let room = inner.room.clone().acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
             return Err(TakeError::Busy);
         };
         let session = tenure.session;

@@ -3,11 +3,13 @@
 //! The way of a delivery through the modules, in reading order:
 //!
 //! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
-//!   one commit, one run.
+//!   one commit, one run. `finish` completes that even where the sender hangs up; `looks` asks the
+//!   database before a hook, flow or connection is said to be unknown.
 //! - [`lease`] keeps the process's right to move runs, and takes runs that are due; `holdings`
 //!   compares what the session holds with what the process carries.
 //! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
-//! - [`turn`] carries one run forward: decide, write, perform, and again.
+//! - [`turn`] carries one run forward: decide, write, perform, and again. `stuck` quarantines a run
+//!   that cannot be loaded; `spill` keeps on disk what a stopping process could not record.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
 //! - [`landing`] says for how long a request may still arrive after its intent. Pure.
 //! - `gates` lets runs of one object in one at a time.

@@ -50,7 +50,7 @@ pub struct Metrics {
     pub mismatches: Counter,
     /// Signed bodies that came again under another key.
     pub replays: Counter,
-    /// Deliveries whose key could not be told.
+    /// Deliveries refused because their key could not be told or their input does not fit.
     pub refused: Counter,
     /// Deliveries that the trigger's `when` let pass by.
     pub ignored: Counter,
@@ -62,7 +62,7 @@ pub struct Metrics {
     pub callback_repeats: Counter,
     /// Runs that were taken from the queue.
     pub taken: Counter,
-    /// Runs that were taken back from a dead session.
+    /// Runs returned from dead sessions, or held here and carried by nobody.
     pub recovered: Counter,
     /// Writes that a lost lease refused.
     pub fenced: Counter,

@@ -5,15 +5,21 @@ use std::time::Duration;
 
 use semel_store::{queue, tasks};
 
+use tokio::time::Instant;
+
 use crate::engine::Inner;
 
 /// How often each process looks for the dead.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How often each process looks for runs that no session holds.
+const STRAYS_EVERY: Duration = Duration::from_secs(10);
+
 /// Frees the runs of sessions that expired and of workers that fell silent, for as long as the
 /// process lives.
 pub async fn keep_recovering(inner: Arc<Inner>) {
     let every = LOOK_EVERY.min(inner.options.lease.to_duration() / 4);
+    let mut last_strays = Instant::now();
     loop {
         tokio::time::sleep(every).await;
         match queue::recover(&inner.cell).await {
@@ -27,6 +33,18 @@ pub async fn keep_recovering(inner: Arc<Inner>) {
                 inner.wake.notify_one();
             }
             Err(error) => tracing::debug!(%error, "could not look for expired sessions"),
+        }
+        if last_strays.elapsed() >= STRAYS_EVERY {
+            last_strays = Instant::now();
+            match queue::recover_strays(&inner.cell).await {
+                Ok(0) => {}
+                Ok(recovered) => {
+                    tracing::info!(runs = recovered, "took runs back that no session holds");
+                    inner.metrics.recovered.add(recovered);
+                    inner.wake.notify_one();
+                }
+                Err(error) => tracing::debug!(%error, "could not look for runs without a session"),
+            }
         }
         match tasks::lose(&inner.cell).await {
             Ok(0) => {}

@@ -15,6 +15,7 @@ use semel_store::journal::Lease;
 use semel_store::parts;
 use semel_store::runs::{self, Reopening};
 
+use crate::doubts::GIVEN_UP;
 use crate::engine::Engine;
 use crate::fold::REJECTED;
 use crate::lease::TakeError;
@@ -170,7 +171,8 @@ impl Engine {
     }
 
     /// Lets a run go on that failed, because its delivery or request came again. What people
-    /// rejected is not asked again because a sender repeats itself, and a run whose history is gone
+    /// rejected is not asked again because a sender repeats itself, a doubt that an operator gave up
+    /// is not sent again, and a run whose history is gone
     /// or whose key is another's stays as it ended. Says whether the run goes on.
     pub(crate) async fn resume_for_repeat(
         &self,
@@ -178,7 +180,7 @@ impl Engine {
         fault: Option<&str>,
         keep: Span,
     ) -> Result<bool, ReadError> {
-        if is_rejection(fault) {
+        if is_rejection(fault) || is_given_up(fault) {
             return Ok(false);
         }
         let resumed = [Event::Resumed {
@@ -261,8 +263,17 @@ fn unreadable(reason: &str) -> ResumeError {
     ResumeError::Unavailable(reason.to_owned())
 }
 
+/// Whether a run failed because an operator gave up an effect in doubt, which may have happened.
+fn is_given_up(fault: Option<&str>) -> bool {
+    has_code(fault, GIVEN_UP)
+}
+
 /// Whether a run failed because people said no, or did not say yes in time.
 fn is_rejection(fault: Option<&str>) -> bool {
+    has_code(fault, REJECTED)
+}
+
+fn has_code(fault: Option<&str>, code: &str) -> bool {
     let fault = fault.and_then(|text| serde_json::from_str::<Fault>(text).ok());
-    fault.is_some_and(|fault| fault.code == REJECTED)
+    fault.is_some_and(|fault| fault.code == code)
 }

@@ -144,6 +144,14 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
         };
         return Some(doubted(bench.step, doubt, Plan::Review));
     }
+    // Beyond the window a repeat would be a first request again.
+    if let Some(delay) = delay
+        && effect.doubted()
+        && effect.guard() == Guard::Key
+        && !bench.key_is_remembered(bench.now + delay.to_duration())
+    {
+        return Some(doubted(bench.step, fault.to_doubt(), Plan::Review));
+    }
     Some(Event::Failed {
         step: bench.step.id.to_string(),
         fault: fault.clone(),
@@ -179,6 +187,16 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         Guard::Review => Plan::Review,
     };
     doubted(bench.step, doubt, plan)
+}
+
+/// The time in which the destination remembers the key is over before the repeat could leave.
+pub fn too_late(step: &Step, doubt: &Doubt) -> Event {
+    let doubt = Doubt {
+        message: format!("{}; the key may be forgotten by now", doubt.message),
+        retry_after: None,
+        ..doubt.clone()
+    };
+    doubted(step, doubt, Plan::Review)
 }
 
 fn doubted(step: &Step, doubt: Doubt, plan: Plan) -> Event {
@@ -231,7 +249,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn key_is_remembered(&self, at: Timestamp) -> bool {
+    pub(crate) fn key_is_remembered(&self, at: Timestamp) -> bool {
         let Some(window) = self.window.or_else(|| self.step.guard.window(None)) else {
             return false;
         };

@@ -100,7 +100,18 @@ pub(crate) async fn hand_in(
                 "an answer that an earlier process left cannot be opened: its effect stays in doubt");
             continue;
         };
-        evidence::hand_in(cell, answer.run, answer.epoch, &answer.late()).await?;
+        match evidence::hand_in(cell, answer.run, answer.epoch, &answer.late()).await {
+            Ok(()) => {}
+            Err(error) if error.refusal().is_some() => {
+                tracing::error!(file = %path.display(), run.id = %answer.run, %error,
+                    "the database refuses an answer that an earlier process left: its effect stays in doubt");
+                if let Err(error) = fs::rename(&path, path.with_extension("refused")) {
+                    tracing::warn!(file = %path.display(), %error, "the file stays as it is");
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
         tracing::info!(run.id = %answer.run, effect.id = %answer.effect,
             "an answer that an earlier process left is on record");
         if let Err(error) = fs::remove_file(&path) {

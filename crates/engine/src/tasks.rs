@@ -27,7 +27,7 @@ const MESSAGE_CHARS_MAX: usize = 2_000;
 /// The longest word for the kind of a failure.
 const CODE_CHARS_MAX: usize = 64;
 
-/// The code of a doubt about a task that is done and whose answer cannot be stored.
+/// What a worker calls it that its work is done and its result cannot be sent.
 pub const ANSWER_REFUSED: &str = "answer-refused";
 
 /// What a worker says of a task.
@@ -201,7 +201,10 @@ impl Engine {
                 ..
             } => {
                 let same = answer.as_ref() == Some(&body);
-                let own = answered_token == Some(token);
+                // Whoever could not send its result may send one that can be stored: that says the
+                // same of the work, and is evidence.
+                let mended = body.get("result").is_some() && is_unstorable(answer.as_ref());
+                let own = answered_token == Some(token) && !mended;
                 match (stands, own, same) {
                     (_, true, true) | (State::Done, false, true) => Ok(TaskAnswered {
                         run,
@@ -278,6 +281,11 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
             (State::Lost, json!({ "doubt": doubt }))
         }
     })
+}
+
+/// Whether the answer on record says that the work is done and its result cannot be stored.
+fn is_unstorable(recorded: Option<&Value>) -> bool {
+    recorded.is_some_and(|answer| answer["doubt"]["code"] == ANSWER_REFUSED)
 }
 
 fn read_code(code: &str) -> Result<&str, TaskError> {

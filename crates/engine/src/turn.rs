@@ -101,6 +101,8 @@ pub struct Turn {
     sent: Option<Sent>,
     /// Whether the record said that the run is quarantined when it was taken.
     quarantined: bool,
+    /// Whether the take was counted.
+    charged: bool,
     /// Held while the run is one that was taken before without progress.
     suspect: Option<OwnedSemaphorePermit>,
     /// Whether the lease was given back or lost, so that nothing is left to hand back.
@@ -307,7 +309,9 @@ impl Drop for Turn {
         if !self.settled {
             let cause = match (self.overtaken, self.inner.stop.is_cancelled()) {
                 (true, _) => Cause::Overtaken,
-                (false, true) => Cause::Stopping,
+                (false, true) if self.charged => Cause::Stopping,
+                // Its take was not counted, so that there is nothing to take back.
+                (false, true) => Cause::Overtaken,
                 (false, false) => Cause::Trouble,
             };
             let lease = (self.run, self.epoch);

@@ -97,7 +97,7 @@ pub enum OnReject {
 
 impl OnReject {
     /// Whether it is what holds where nothing is said.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::Fail
     }

@@ -4,15 +4,13 @@
 //! it, so that a flow can be shown, copied and checked without opening a door.
 
 pub mod preset;
+mod refusals;
+
+pub use self::refusals::KEY_REFUSALS;
 
 use serde::{Deserialize, Serialize};
 
 use crate::span::Span;
-
-/// The HTTP statuses with which a destination that honours keys is taken to refuse only after it
-/// has looked up the key: payment refused, precondition failed, content refused. Whatever stands
-/// before the keys (sign-in, gateways, rate limits, size limits) answers with others.
-pub const KEY_REFUSALS: &[u16] = &[402, 412, 422];
 
 /// A destination, as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -335,12 +333,6 @@ impl Connection {
             limits: Limits::default(),
             timeout: None,
         }
-    }
-
-    /// The HTTP statuses with which it refuses only after it has looked up the key.
-    #[must_use]
-    pub fn final_refusals(&self) -> &[u16] {
-        self.final_refusals.as_deref().unwrap_or(KEY_REFUSALS)
     }
 
     /// The kind of destination, in one word.

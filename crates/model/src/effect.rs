@@ -209,6 +209,11 @@ impl Effect<Retrying> {
         self.into_state(Pending)
     }
 
+    /// An attempt before this one may have happened, and no guard can tell any more.
+    pub fn in_doubt(self, doubt: Doubt) -> Effect<InDoubt> {
+        self.into_state(InDoubt { doubt })
+    }
+
     /// There will be no further attempt.
     pub fn given_up(self) -> Effect<Failed> {
         let fault = self.state.fault.clone();

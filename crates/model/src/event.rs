@@ -23,6 +23,10 @@ use crate::run::EndState;
 use crate::span::Span;
 use crate::trigger::TriggerKind;
 
+mod seen;
+
+pub use self::seen::Seen;
+
 /// One thing that happened to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -382,28 +386,4 @@ pub enum Plan {
     },
     /// A person settles it.
     Review,
-}
-
-/// What a probe saw when it did not find the effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "seen", rename_all = "snake_case")]
-pub enum Seen {
-    /// The destination answered, and the effect is not there.
-    Absent,
-    /// The destination answered, and the effect is not there yet: a request under way may still
-    /// land.
-    AbsentSoFar {
-        /// From when on *absent* is believed.
-        absent_from: Timestamp,
-        /// When it asks again.
-        next_at: Timestamp,
-    },
-    /// The probe itself failed.
-    Unclear {
-        /// Why.
-        fault: Fault,
-        /// When it asks again; never, when absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        retry_at: Option<Timestamp>,
-    },
 }

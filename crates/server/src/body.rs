@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::query::has_zero;
 use crate::refusal::Refusal;
 
 /// The least that bodies may take, whatever the machine is.
@@ -29,8 +30,11 @@ const BUDGET_BYTES_MIN: usize = 64 << 20;
 /// The most that bodies may take, however large the machine is.
 const BUDGET_BYTES_MAX: usize = 1 << 30;
 
-/// How much memory is taken at a time.
-const STEP_BYTES: usize = 16 * 1024;
+/// How much memory is taken at a time at least: for a body of which little has come.
+const STEP_BYTES_MIN: usize = 1024;
+
+/// How much memory is taken at a time at most.
+const STEP_BYTES_MAX: usize = 16 * 1024;
 
 /// How long a request waits for memory.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
@@ -118,7 +122,7 @@ async fn arrive(
     most: usize,
     budget: &Budget,
 ) -> Result<(Bytes, Vec<Portion>), Refusal> {
-    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut whole = Gathered::default();
     let mut portions: Vec<Portion> = Vec::new();
     let (mut length, mut held) = (0_usize, 0_usize);
     while let Some(frame) = body.frame().await {
@@ -131,7 +135,7 @@ async fn arrive(
             return Err(too_large(most));
         }
         if length > held {
-            let more = (length - held).next_multiple_of(STEP_BYTES);
+            let more = (length - held).next_multiple_of(step(held));
             let portion = budget.take_within(more, MEMORY_PATIENCE).await;
             let portion = portion.ok_or_else(overloaded)?;
             held += more;
@@ -140,21 +144,42 @@ async fn arrive(
                 None => portions.push(portion),
             }
         }
-        pieces.push(piece);
+        whole.add(piece);
     }
-    Ok((join(pieces, length), portions))
+    Ok((whole.into_bytes(), portions))
 }
 
-/// A body in one piece stays the piece that it is, so that whoever wipes it wipes all of it.
-fn join(mut pieces: Vec<Bytes>, length: usize) -> Bytes {
-    if pieces.len() <= 1 {
-        return pieces.pop().unwrap_or_default();
+/// As much again as is held, so that whoever sends a byte now and then holds little.
+fn step(held: usize) -> usize {
+    held.clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
+}
+
+/// What has come of a body. A piece of its own costs far more than the byte that it may hold, so
+/// there is one at most: a body in one piece stays the piece that it is, so that whoever wipes it
+/// wipes all of it, and a second piece is copied behind the first.
+#[derive(Default)]
+struct Gathered {
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Gathered {
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() && self.joined.is_empty() {
+            self.first = piece;
+            return;
+        }
+        let first = std::mem::take(&mut self.first);
+        self.joined.extend_from_slice(&first);
+        self.joined.extend_from_slice(&piece);
     }
-    let mut whole = BytesMut::with_capacity(length);
-    for piece in pieces {
-        whole.extend_from_slice(&piece);
+
+    fn into_bytes(self) -> Bytes {
+        match self.joined.is_empty() {
+            true => self.first,
+            false => self.joined.freeze(),
+        }
     }
-    whole.freeze()
 }
 
 /// There is no memory for it now.
@@ -181,22 +206,29 @@ impl Payload {
 }
 
 /// Members that hold any value, and are kept as JSON or made fit to be stored where they are.
-const FREE: [&str; 5] = ["input", "result", "payload", "external_id", "message"];
+const FREE: [&str; 6] = [
+    "input",
+    "result",
+    "payload",
+    "external_id",
+    "message",
+    "reason",
+];
 
 /// The member of a command that holds the character zero where a name or a sentence belongs.
 fn find_zero(value: &Value) -> Option<&str> {
     let members = value.as_object()?.iter();
     let mut found =
-        members.filter(|(name, value)| !FREE.contains(&name.as_str()) && has_zero(value));
+        members.filter(|(name, value)| !FREE.contains(&name.as_str()) && holds_zero(value));
     found.next().map(|(name, _)| name.as_str())
 }
 
-fn has_zero(value: &Value) -> bool {
+fn holds_zero(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(has_zero),
+        Value::String(text) => has_zero(text),
+        Value::Array(items) => items.iter().any(holds_zero),
         Value::Object(members) => {
-            let has = |(name, value): (&String, &Value)| name.contains('\0') || has_zero(value);
+            let has = |(name, value): (&String, &Value)| has_zero(name) || holds_zero(value);
             members.iter().any(has)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -217,9 +249,36 @@ fn too_large(most: usize) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use semel_api::types::{Cancel, CompleteWait};
+    use semel_api::types::{Cancel, CompleteWait, StartRun};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_read_whole_and_takes_about_its_size() {
+        let budget = Budget::of_bytes(64 * 1024);
+        let chunks = (0..3_000_u32).map(|n| Ok::<_, std::io::Error>(Bytes::from(vec![n as u8])));
+        let body = Body::from_stream(futures_util::stream::iter(chunks));
+
+        let (bytes, portions) = arrive(body, 4_000, &budget).await.unwrap();
+        let rest = budget.try_take(60 * 1024);
+
+        let sent: Vec<u8> = (0..3_000_u32).map(|n| n as u8).collect();
+        assert_eq!(bytes, sent);
+        assert_eq!(portions.len(), 1);
+        assert!(rest.is_some(), "3,000 bytes take 4 KiB at most");
+    }
+
+    #[tokio::test]
+    async fn a_byte_takes_a_kilobyte_and_stays_the_piece_that_it_is() {
+        let budget = Budget::of_bytes(16 * 1024);
+        let sent = Bytes::from(vec![b'x']);
+        let at = sent.as_ptr();
+
+        let (bytes, _portions) = arrive(Body::from(sent), 10, &budget).await.unwrap();
+
+        assert!(budget.try_take(15 * 1024).is_some());
+        assert_eq!(bytes.as_ptr(), at);
+    }
 
     #[test]
     fn a_member_that_nobody_knows_is_refused() {
@@ -232,15 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_is_refused_in_a_sentence_and_taken_in_a_value() {
-        let reason = Payload::of(b"{\"reason\":\"a\\u0000b\"}");
+    fn a_zero_is_refused_in_a_name_and_taken_in_a_value() {
+        let key = Payload::of(b"{\"key\":\"a\\u0000b\"}");
         let value = Payload::of(b"{\"payload\":{\"a\":\"\\u0000\"}}");
+        let reason = Payload::of(b"{\"reason\":\"a\\u0000b\"}");
 
-        let refusal = reason.read::<Cancel>().unwrap_err();
+        let refusal = key.read::<StartRun>().unwrap_err();
 
         assert_eq!(refusal.problem().code(), Some(Code::BodyInvalid));
-        assert!(refusal.problem().detail.contains("`reason`"));
+        assert!(refusal.problem().detail.contains("`key`"));
         assert!(value.read::<CompleteWait>().is_ok());
+        assert!(
+            reason.read::<Cancel>().is_ok(),
+            "whoever records it judges it"
+        );
     }
 
     #[test]

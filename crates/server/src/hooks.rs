@@ -40,12 +40,10 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Answered {
     // Nothing is read for a hook that is not there, or that takes nothing at the moment.
-    if !app.engine.has_hook(&namespace, &path) {
-        return Err(IntakeError::UnknownHook.into());
-    }
+    app.engine.has_hook(&namespace, &path).await?;
     let hook = format!("{namespace}/{path}");
     app.edge.admits_some(&hook)?;
-    let (body, _memory) = Payload::receive(&headers, request.into_body(), &app)
+    let (body, memory) = Payload::receive(&headers, request.into_body(), &app)
         .await?
         .into_parts();
     let began = Instant::now();
@@ -69,6 +67,8 @@ pub(crate) async fn receive(
     // only counts what did not succeed.
     let reads_answers = headers.contains_key(KEY_HEADER);
     let work = async move {
+        // Given back with the delivery, which may outlive the patience of its sender.
+        let _memory = memory;
         match engine.deliver(delivery).await {
             Err(IntakeError::Mismatch { run }) if !reads_answers => Ok(Err(run)),
             other => other.map(Ok),

@@ -134,7 +134,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "refused",
-            "Deliveries whose key could not be told",
+            "Deliveries refused because their key could not be told or their input does not fit",
             &metrics.refused,
         ),
         (
@@ -160,7 +160,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ("runs_taken", "Runs taken from the queue", &metrics.taken),
         (
             "runs_recovered",
-            "Runs taken back from dead sessions",
+            "Runs returned from dead sessions, or held here and carried by nobody",
             &metrics.recovered,
         ),
         (

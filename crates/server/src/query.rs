@@ -26,6 +26,10 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            let message = "a parameter holds the character zero, which cannot be stored";
+            return Err(Refusal::new(Code::QueryInvalid, message));
+        }
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(read)) => Ok(Self(read)),
             Err(error) => Err(Refusal::new(Code::QueryInvalid, error.body_text())),
@@ -40,11 +44,16 @@ impl FromRequestParts<App> for Named {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        match Path::from_request_parts(parts, app).await {
-            Ok(Path(text)) => Ok(Self(text)),
-            Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+        match Path::<String>::from_request_parts(parts, app).await {
+            Ok(Path(text)) if !has_zero(&text) => Ok(Self(text)),
+            Ok(_) | Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
         }
     }
+}
+
+/// No name holds the character zero, and the database takes none.
+pub(crate) fn has_zero(text: &str) -> bool {
+    text.contains('\0')
 }
 
 impl Named {
@@ -71,9 +80,11 @@ impl FromRequestParts<App> for Pair {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        match Path::from_request_parts(parts, app).await {
-            Ok(Path((first, second))) => Ok(Self(Named(first), Named(second))),
-            Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+        match Path::<(String, String)>::from_request_parts(parts, app).await {
+            Ok(Path((first, second))) if !has_zero(&first) && !has_zero(&second) => {
+                Ok(Self(Named(first), Named(second)))
+            }
+            Ok(_) | Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
         }
     }
 }

@@ -12,6 +12,8 @@ use semel_model::{RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::ReasonError;
 
+use crate::links::without_links;
+
 /// How long a sender stays away from a database that does not answer, in milliseconds.
 const DATABASE_REST_MS: u64 = 1_000;
 
@@ -105,7 +107,8 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        // A detail may quote what was sent or stored, and with it a link that decides an approval.
+        let body = without_links(serde_json::to_string(&self.0).unwrap_or_default());
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, PROBLEM_JSON);
@@ -163,6 +166,19 @@ mod tests {
         let response = refusal.into_response();
 
         assert_eq!(response.headers()[RETRY_AFTER], "2");
+    }
+
+    #[tokio::test]
+    async fn no_refusal_quotes_a_link() {
+        let token = "aZ0_-".repeat(18);
+        let detail = format!("cannot send to http://x/approvals/{token}");
+
+        let response = Refusal::new(Code::BodyInvalid, detail).into_response();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+
+        let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
+        assert!(body.contains("/approvals/[redacted]"), "{body}");
+        assert!(!body.contains(&token));
     }
 
     #[test]

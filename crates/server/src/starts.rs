@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::Standing;
+use semel_engine::memory::Portion;
 use semel_engine::{Accepted, Intake, KeySource, Start};
 use semel_model::run::State as RunState;
 use semel_model::{FlowName, Key, Span, TriggerKind};
@@ -63,6 +64,7 @@ pub(crate) async fn start(
 ) -> Answered {
     let asked = read_asked(&payload)?;
     let named = agree_on_key(&headers, asked.key.as_deref())?;
+    let key_in_body = asked.key.is_some();
     let mut start = Start {
         by: Some(caller.token.clone()),
         namespace_id: caller.namespace_id,
@@ -76,28 +78,34 @@ pub(crate) async fn start(
             .to_vec(),
         key: None,
     };
+    // The input is a copy, for which the body makes room at once.
+    let (_, memory) = payload.into_parts();
     let source = app
         .engine
         .key_source(start.namespace_id, &start.flow, start.trigger);
     match (source.await?, named) {
         (KeySource::Caller, named) => start.key = named,
         (KeySource::Flow, None) => {}
-        (KeySource::Flow, Some(_)) if asked.key.is_some() => {
+        (KeySource::Flow, Some(_)) if key_in_body => {
             return Err(Refusal::plain(Code::KeyDeclared));
         }
         (KeySource::Flow, Some(name)) => {
-            return request::once(app, &caller, &name, start, wait).await;
+            return request::once(app, &caller, &name, (start, memory), wait).await;
         }
     }
-    let taken = take_in(&app, start).await?;
+    let taken = take_in(&app, start, memory).await?;
     tell(&app, taken, wait).await
 }
 
-async fn take_in(app: &App, start: Start) -> Result<Intake, Refusal> {
+async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake, Refusal> {
     let engine = app.engine.clone();
     let (namespace_id, flow) = (start.namespace_id, start.flow.clone());
-    let taken = intake::take_in(app, async move { engine.start_run(start).await }).await;
-    match taken {
+    let work = async move {
+        // Given back with the start, which may outlive the patience of its caller.
+        let _memory = memory;
+        engine.start_run(start).await
+    };
+    match intake::take_in(app, work).await {
         Err(refusal) => Err(advise(app, namespace_id, &flow, refusal).await),
         taken => taken,
     }

@@ -16,6 +16,7 @@ use semel_api::types::{
 use semel_engine::tasks::{ANSWER_REFUSED, TaskAnswer, TaskError};
 use semel_model::{EffectId, Span};
 use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::access::Caller;
@@ -100,8 +101,10 @@ pub(crate) async fn complete(
         Err(refusal) => refusal,
     };
     // The worker says that it is done, with something that cannot be stored. Left alone it would
-    // count as lost, and the work would be given to another who ends the same way.
-    if let Some(token) = token_of(&payload) {
+    // count as lost, and the work would be given to another who ends the same way. A body that is
+    // mistaken otherwise says nothing of the result: the worker mends it and sends it again.
+    let unread = refusal.problem().code() == Some(Code::BodyNotJson);
+    if let Some(token) = token_of(&payload).filter(|_| unread) {
         let message = refusal.problem().detail.clone();
         let word = TaskAnswer::Unstorable { message };
         answer(app, caller, task, token, word).await?;
@@ -109,11 +112,14 @@ pub(crate) async fn complete(
     Err(refusal)
 }
 
-/// The token in a body of which nothing else can be taken in.
+/// The token in a body that is right but for its result, of which nothing can be taken in.
 fn token_of(payload: &Payload) -> Option<i64> {
     #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
     struct Token {
         token: i64,
+        #[serde(rename = "result", default)]
+        _result: IgnoredAny,
     }
     let read: Token = serde_json::from_slice(&payload.0).ok()?;
     Some(read.token)
@@ -270,5 +276,21 @@ impl From<TaskError> for Refusal {
             TaskError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
             TaskError::Unavailable(cause) => Self::database(&cause),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_body_that_is_right_but_for_its_result_has_a_token() {
+        let token = |body: &'static [u8]| token_of(&Payload::of(body));
+
+        assert_eq!(token(br#"{"token":7,"result":9007199254740993}"#), Some(7));
+        assert_eq!(token(br#"{"token":7,"result":{"a":1,"a":2}}"#), Some(7));
+        assert_eq!(token(br#"{"token":7,"reslt":9007199254740993}"#), None);
+        assert_eq!(token(br#"{"token":7,"result":1,"result":2}"#), None);
+        assert_eq!(token(b"nothing"), None);
     }
 }

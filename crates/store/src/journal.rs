@@ -213,7 +213,7 @@ async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId,
     let text = Shape::of(batch, ordered.is_empty()).text();
     let follows = batch.iter().any(|item| item.has_followers());
     let mut texts = vec![text];
-    if follows {
+    if follows || !ordered.is_empty() {
         texts.extend(flight::FOLLOWERS);
     }
     let ready = link.prepare(&texts).await?;
@@ -272,23 +272,6 @@ pub async fn read(cell: &Cell, born: Date, run: RunId) -> Result<Vec<Line>, Read
     let client = cell.reader().await?;
     let rows = client.query(READ, &[&born, run.as_uuid()]).await?;
     Ok(rows.iter().map(read_line).collect())
-}
-
-/// Reads the journals of several runs, each with the partition that it stands in.
-pub async fn read_many(
-    cell: &Cell,
-    runs: &[(RunId, Date)],
-) -> Result<HashMap<RunId, Vec<Line>>, ReadError> {
-    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| *run.as_uuid()).collect();
-    let born: Vec<Date> = runs.iter().map(|(_, born)| *born).collect();
-    let client = cell.reader().await?;
-    let rows = client.query(LOAD, &[&ids, &born]).await?;
-    let mut lines: HashMap<RunId, Vec<Line>> = HashMap::with_capacity(runs.len());
-    for row in &rows {
-        let run = RunId::from_uuid(row.get(0));
-        lines.entry(run).or_default().push(read_line(row));
-    }
-    Ok(lines)
 }
 
 pub(crate) fn read_line(row: &Row) -> Line {

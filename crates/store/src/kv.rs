@@ -4,7 +4,7 @@
 //! operations have a result that is known before they are made, and travel with the next intent;
 //! the others are made first, inside the same transaction, and their event follows.
 //!
-//! A transaction touches entries and locks in one order, that of [`place`], whatever the operations
+//! A transaction touches entries and locks in one order, that of `place`, whatever the operations
 //! are: two batches that share entries wait for each other and never in a circle.
 
 use std::collections::HashSet;
@@ -145,9 +145,12 @@ pub(crate) fn is_plain_set(write: &Write) -> bool {
 }
 
 /// Where an operation stands in the one order in which entries and locks are touched.
-fn place(item: &Transition) -> Option<(i16, i32, &str)> {
-    let entry = item.kv.as_ref()?.operation.entry.as_str();
-    Some((slot(item.namespace_id, entry), item.namespace_id, entry))
+fn place(item: &Transition) -> Option<(i16, i32, &str, bool)> {
+    let Operation { entry, verb } = &item.kv.as_ref()?.operation;
+    let slot = slot(item.namespace_id, entry);
+    // A lock and an entry of one name are rows of two tables.
+    let is_lock = matches!(verb, Verb::Lock { .. } | Verb::Unlock);
+    Some((slot, item.namespace_id, entry, is_lock))
 }
 
 /// The columns of a batch whose operations are plain sets alone.

@@ -99,16 +99,16 @@ pub const MIGRATIONS: &[Migration] = &[
         text: include_str!("../../../migrations/0009_claims_stay.sql"),
     },
     Migration {
-        name: "0011_answers_of_runs",
-        text: include_str!("../../../migrations/0011_answers_of_runs.sql"),
+        name: "0010_answers_of_runs",
+        text: include_str!("../../../migrations/0010_answers_of_runs.sql"),
     },
     Migration {
-        name: "0013_broadcasts",
-        text: include_str!("../../../migrations/0013_broadcasts.sql"),
+        name: "0011_broadcasts",
+        text: include_str!("../../../migrations/0011_broadcasts.sql"),
     },
     Migration {
-        name: "0014_audit",
-        text: include_str!("../../../migrations/0014_audit.sql"),
+        name: "0012_audit",
+        text: include_str!("../../../migrations/0012_audit.sql"),
     },
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! A table that is attached needs a strong lock on the default partition for a moment. Whoever waits
 //! for a strong lock holds up everybody who comes after, so nobody waits for long: behind a dump or
-//! another reader the try is given up within [`LOCK_MS`] and made again later. There are two months
+//! another reader the try is given up within `LOCK_MS` and made again later. There are two months
 //! of time, and rows without a partition of their own go to the default one meanwhile.
 //!
 //! Rows that went there (the database's clock was ahead for a while, or a dump ran for a month) are

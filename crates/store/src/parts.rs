@@ -105,13 +105,18 @@ const CANCEL: &str = "
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
 
-/// Parts that have ended go on, each behind its own ledger, by an event of their journals.
+/// Parts that have ended go on, each behind its own ledger, by an event of their journals. Only the
+/// holder of the run that they are parts of may let them, so that none goes on after it was stopped.
 const REOPEN: &str = "/* commits alone: reopen parts */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
+    held AS MATERIALIZED (
+        SELECT 1 FROM queue
+         WHERE run_id = $1 AND epoch = $6 AND holder IS NOT DISTINCT FROM $7 FOR UPDATE),
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.born
           FROM parts p JOIN runs r ON r.id = p.run_id
          WHERE p.parent_id = $1 AND p.step = $2 AND p.state::text = ANY ($3)
+           AND EXISTS (SELECT 1 FROM held)
          ORDER BY p.index
          LIMIT $4
            FOR UPDATE OF p),
@@ -342,6 +347,7 @@ pub async fn reopen(
     which: Reopened,
     most: i64,
     event: &Event,
+    (epoch, holder): (i64, SessionId),
 ) -> Result<i64, ReadError> {
     let states: &[&str] = match which {
         Reopened::Unsuccessful => &["failed", "cancelled"],
@@ -350,7 +356,15 @@ pub async fn reopen(
     let Ok(event) = serde_json::to_string(event) else {
         unreachable!("events are plain data");
     };
-    let values: [&(dyn ToSql + Sync); 5] = [of.parent.as_uuid(), &of.step, &states, &most, &event];
+    let values: [&(dyn ToSql + Sync); 7] = [
+        of.parent.as_uuid(),
+        &of.step,
+        &states,
+        &most,
+        &event,
+        &epoch,
+        holder.as_uuid(),
+    ];
     let row = cell.reader().await?.query_one(REOPEN, &values).await?;
     Ok(row.get(0))
 }

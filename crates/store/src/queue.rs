@@ -28,7 +28,6 @@ use jiff::civil::Date;
 use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
-use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::hears::Hears;
@@ -136,6 +135,8 @@ pub struct Taken {
     pub seq: i32,
     /// Takes since the last progress, this one included.
     pub takes: i16,
+    /// Whether this take is among them.
+    pub charged: bool,
     /// Whether a person asked for its end.
     pub cancel: bool,
     /// The partition of its journal and effects.
@@ -211,7 +212,8 @@ impl Taker {
         .await?;
         let next_due = due.get::<_, Option<f64>>(0);
         let next_due = next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0)));
-        let (taken, now, left) = load::load(ready, &rows, bytes_max).await?;
+        let (mut taken, now, left) = load::load(ready, &rows, bytes_max).await?;
+        taken.iter_mut().for_each(|taken| taken.charged = counts);
         if !left.is_empty() {
             load::put_back(ready, session, &left, charge).await?;
         }
@@ -242,7 +244,8 @@ impl Taker {
             .client
             .query(ready.statement(TAKE_EARLY), &values)
             .await?;
-        let (taken, _, left) = load::load(ready, &rows, bytes_max).await?;
+        let (mut taken, _, left) = load::load(ready, &rows, bytes_max).await?;
+        taken.iter_mut().for_each(|taken| taken.charged = true);
         if !left.is_empty() {
             load::put_back(ready, session, &left, 1).await?;
         }
@@ -318,6 +321,4 @@ pub async fn sleep_on(
     tx.execute(heard, &[&ids]).await?;
     tx.commit().await?;
     Ok(slept)
-}
-
 }

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use semel_model::Slot;
 use tokio::sync::{mpsc, oneshot};
 
+use tokio_postgres::error::SqlState;
+
 use crate::cell::Cell;
 use crate::link::{Link, Trouble, trouble};
 
@@ -253,15 +255,18 @@ impl<B: Batch> Desk<B> {
                     let _ = answer.send(Ok(result));
                 }
             }
-            // One item that the database will not have must not take the others with it.
-            Err(WriteError::Refused(_)) if wanted > 1 => {
+            // One item that the database will not have, or that somebody else's lock holds up, must
+            // not take the others with it.
+            Err(Failed::Refused(_) | Failed::HeldUp(_)) if wanted > 1 => {
                 for (item, answer) in items.into_iter().zip(answers) {
                     let alone = self.persist(&mut vec![item]).await;
+                    let alone = alone.map_err(WriteError::from);
                     let _ =
                         answer.send(alone.and_then(|mut one| one.pop().ok_or(WriteError::Stopped)));
                 }
             }
-            Err(error) => {
+            Err(failed) => {
+                let error = WriteError::from(failed);
                 for answer in answers {
                     let _ = answer.send(Err(error.clone()));
                 }
@@ -269,9 +274,11 @@ impl<B: Batch> Desk<B> {
         }
     }
 
-    /// Submits the batch until it is known to be written or refused.
-    async fn persist(&mut self, items: &mut Vec<B::Item>) -> Result<Vec<B::Answer>, WriteError> {
+    /// Submits the batch until it is known to be written or refused, or until it was held up twice
+    /// by what others have locked.
+    async fn persist(&mut self, items: &mut Vec<B::Item>) -> Result<Vec<B::Answer>, Failed> {
         let begun = Instant::now();
+        let mut held_up = 0;
         loop {
             let written =
                 tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items)).await;
@@ -282,9 +289,15 @@ impl<B: Batch> Desk<B> {
                 }
                 Ok(Err(error)) => match trouble(&error) {
                     Trouble::Refused | Trouble::Fenced => {
-                        return Err(WriteError::Refused(describe(&error)));
+                        return Err(Failed::Refused(describe(&error)));
                     }
-                    Trouble::Again => describe(&error),
+                    Trouble::Again => {
+                        held_up += u32::from(is_held_up(&error));
+                        if held_up >= HELD_UP_MAX {
+                            return Err(Failed::HeldUp(describe(&error)));
+                        }
+                        describe(&error)
+                    }
                     Trouble::Unknown => {
                         self.link.give_up();
                         describe(&error)
@@ -300,7 +313,7 @@ impl<B: Batch> Desk<B> {
                 }
             };
             if begun.elapsed() > self.give_up {
-                return Err(WriteError::Unavailable(message));
+                return Err(Failed::Unavailable(message));
             }
             tracing::warn!(
                 items = items.len(),
@@ -310,6 +323,34 @@ impl<B: Batch> Desk<B> {
             self.link.rest().await;
         }
     }
+}
+
+/// How often a batch may be held up by a lock before its items are written one by one.
+const HELD_UP_MAX: u32 = 2;
+
+/// Why a batch was not written.
+enum Failed {
+    /// The database refuses it.
+    Refused(String),
+    /// It waits for a lock that somebody else keeps.
+    HeldUp(String),
+    /// The database does not answer.
+    Unavailable(String),
+}
+
+impl From<Failed> for WriteError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Refused(words) => Self::Refused(words),
+            Failed::HeldUp(words) | Failed::Unavailable(words) => Self::Unavailable(words),
+        }
+    }
+}
+
+/// Whether a statement waited for a lock, or took, too long.
+fn is_held_up(error: &tokio_postgres::Error) -> bool {
+    let code = error.code();
+    code == Some(&SqlState::LOCK_NOT_AVAILABLE) || code == Some(&SqlState::QUERY_CANCELED)
 }
 
 /// The server's own words, where there are any.

@@ -27,7 +27,7 @@ pub(crate) enum Key {
     Lease,
     /// How many runs one process holds at once.
     Capacity,
-    /// How long after a lost lease a person has to wait before saying that nothing happened.
+    /// How long a destination may still act after an exchange, where its connection does not say.
     SettleMargin,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,

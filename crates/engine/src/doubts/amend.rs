@@ -58,8 +58,13 @@ impl Engine {
         let flow = self.flow_of(by.namespace_id, &run).await?;
         let lines = journal::read(cell, run.born, run.id).await;
         let lines = lines.map_err(unavailable)?;
-        let events = lines.iter().filter_map(|line| line.read().ok()).flatten();
-        is_unused(&flow, &view.step, events)?;
+        let mut happened = Vec::new();
+        for line in &lines {
+            let events = line.read();
+            let unread = |_| not("its journal cannot be read by this build".to_owned());
+            happened.extend(events.map_err(unread)?);
+        }
+        is_unused(&flow, &view.step, &happened)?;
         let external_id = amendment.external_id.clone();
         let external_id = external_id.or_else(|| derive_id(&flow, &view.step, &amendment.result));
         let events = [
@@ -74,13 +79,13 @@ impl Engine {
                 asks_again: false,
             },
         ];
-        let id = external_id.as_deref().map(|text| text.replace('\0', ""));
         let last = lines.last().map_or(0, |line| line.seq);
         let amended = Amended {
             run: run.id,
             effect,
-            external_id: id.as_deref(),
+            external_id: external_id.as_deref(),
             seq: last,
+            keep: flow.keep,
         };
         let act = act.about(run.id);
         let done = runs::amend(cell, &amended, &events, &act).await;
@@ -124,29 +129,43 @@ fn has_stopped(run: &RunView) -> Result<(), SettleError> {
 }
 
 /// Whether a person said what the step gave, and nobody has done anything with it since.
-fn is_unused(
-    flow: &Flow,
-    step: &str,
-    events: impl Iterator<Item = Event>,
-) -> Result<(), SettleError> {
+fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleError> {
     let readers = flow.reads_of(step);
     let mut said = false;
     for event in events {
-        match &event {
-            Event::Done { step: done, by, .. } if done == step => said = *by == Witness::Person,
-            _ if !said => {}
-            event => {
-                let user = acted(event).filter(|user| readers.all().any(|reader| reader == *user));
-                if let Some(user) = user {
-                    return Err(not(format!("the step `{user}` has used it")));
-                }
-            }
+        if let Event::Done { step: done, by, .. } = event
+            && done == step
+        {
+            said = *by == Witness::Person;
+        } else if said
+            && let Some(user) = acted(event)
+            && readers.all().any(|reader| reader == user)
+        {
+            return Err(not(format!("the step `{user}` has used it")));
+        } else if said
+            && let Event::FanOpened { step: fan } = event
+            && let Some(reader) = readers.all().find(|reader| is_inside(flow, reader, fan))
+        {
+            let why = format!("the step `{reader}` of a part of `{fan}` may have used it");
+            return Err(not(why));
         }
     }
     match said {
         true => Ok(()),
         false => Err(not("no person said what it gave".to_owned())),
     }
+}
+
+/// Whether a step is done by the parts of another one, whose journals are their own.
+fn is_inside(flow: &Flow, step: &str, fan: &str) -> bool {
+    let place = |id: &str| flow.steps.iter().position(|step| step.id.as_str() == id);
+    let (Some(step), Some(fan)) = (flow.find_step(step), place(fan)) else {
+        return false;
+    };
+    let mut around = std::iter::successors(step.inside, |(holder, _)| {
+        flow.steps.get(*holder).and_then(|holder| holder.inside)
+    });
+    around.any(|(holder, _)| holder == fan)
 }
 
 /// The step that did something, or decided not to, with what it read.
@@ -184,5 +203,44 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::Resumed { .. }
         | Event::Amended { .. }
         | Event::Ended { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTED: &str = "flow: charging\ntrigger: { api: {} }\nsteps:\n\
+        \x20 - id: charge\n    guard: review\n    http: { post: 'https://bank.example/c' }\n\
+        \x20 - id: idle\n    foreach:\n      in: input.items\n      key: item\n      steps:\n\
+        \x20       - { id: nothing, function: item }\n\
+        \x20 - id: each\n    foreach:\n      in: input.items\n      key: item\n      steps:\n\
+        \x20       - { id: bill, function: steps.charge.result.id }\n";
+
+    fn said() -> Event {
+        Event::Done {
+            step: "charge".to_owned(),
+            by: Witness::Person,
+            external_id: None,
+            status: None,
+            result: Value::Null,
+        }
+    }
+
+    fn opened(fan: &str) -> Event {
+        Event::FanOpened {
+            step: fan.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_part_that_reads_it_has_used_it_whatever_its_own_journal_says() {
+        let flow = semel_flow::load(PARTED).unwrap();
+
+        let unused = is_unused(&flow, "charge", &[said(), opened("idle")]);
+        let used = is_unused(&flow, "charge", &[said(), opened("idle"), opened("each")]);
+
+        assert!(unused.is_ok(), "{unused:?}");
+        assert!(matches!(used, Err(SettleError::NotAmendable(why)) if why.contains("`bill`")));
     }
 }

@@ -48,14 +48,15 @@ impl Engine {
         if let Ok(mut duties) = inner.duties.lock() {
             duties.drain(..).for_each(|duty| duty.abort());
         }
-        if inner.turns.is_empty()
-            && let Err(error) = holdings::reconcile(inner).await
-        {
-            tracing::warn!(%error, "runs that nobody carries wait for the session's end");
+        if !inner.turns.is_empty() {
+            return;
         }
-        if inner.turns.is_empty()
-            && let Err(error) = sessions::close(&inner.cell, inner.tenure().session).await
-        {
+        // A session that still holds runs is left to expire, so that recovery finds them.
+        let closed = async {
+            while holdings::reconcile(inner).await? > 0 {}
+            sessions::close(&inner.cell, inner.tenure().session).await
+        };
+        if let Err(error) = closed.await {
             tracing::warn!(%error, "the session will expire by itself");
         }
     }

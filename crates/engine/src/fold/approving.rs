@@ -88,7 +88,7 @@ pub(super) fn decided(decision: &Decision, on_reject: OnReject) -> Result<Value,
         Some(comment) => format!("rejected by {by}: {comment}"),
         None => format!("rejected by {by}"),
     };
-    Err(Fault::permanent(REJECTED, message))
+    Err(Fault::permanent("approval-rejected", message))
 }
 
 /// What holds where nobody decided in time.
@@ -98,7 +98,7 @@ pub(super) fn elapsed(policy: OnTimeout, on_reject: OnReject) -> Result<Value, F
         OnTimeout::Continue => Ok(nobody(None)),
         OnTimeout::Reject if on_reject == OnReject::Continue => Ok(nobody(Some(false))),
         OnTimeout::Reject => Err(Fault::permanent(
-            REJECTED,
+            "approval-rejected",
             "nobody decided in time, which counts as a rejection",
         )),
         OnTimeout::Fail => Err(Fault::permanent(

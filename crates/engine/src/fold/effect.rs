@@ -108,8 +108,8 @@ impl RunState {
         };
         standing.entry = match standing.entry.clone() {
             Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
-            other
-            @ (Entry::Retrying(_) | Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
+            Entry::Retrying(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
+            other @ (Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
         };
         standing.plan = Some(plan.clone());
         standing.probes = 0;

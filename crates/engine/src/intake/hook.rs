@@ -50,8 +50,12 @@ pub struct Authentic {
 
 impl Engine {
     /// Whether there is such a hook, so that nothing is read for one that there is not.
-    pub fn has_hook(&self, namespace: &str, path: &str) -> bool {
-        self.inner.catalogue.find_hook(namespace, path).is_some()
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or the database does not answer whether there is.
+    pub async fn has_hook(&self, namespace: &str, path: &str) -> Result<(), IntakeError> {
+        self.inner.find_hook(namespace, path).await.map(drop)
     }
 
     /// Finds the hook of a request, and judges whether it comes from whom the hook trusts.

@@ -247,3 +247,16 @@ fn what_limits_hold_back_uses_up_no_attempt() {
         "{event:?}"
     );
 }
+
+#[test]
+fn a_repeat_that_would_leave_after_the_key_is_forgotten_is_left_to_an_operator() {
+    let step = step("http: { post: \"https://a.example/\" }\n    guard: key\n    window: 20m");
+    let far = Fault {
+        retry_after: Some(semel_model::Span::from_secs(1_150)),
+        ..Fault::passing("http-429", "slow down").of(FaultKind::Http(429))
+    };
+
+    let event = judged(&step, &second(Guard::Key, Licence::Key), far);
+
+    assert!(is_left_to_a_person(event.as_ref()), "{event:?}");
+}

@@ -231,7 +231,8 @@ impl Turn {
         let mut count = 0;
         loop {
             let cell = &self.inner.cell;
-            let reopened = parts::reopen(cell, self.of(), which, REOPEN_MAX, event).await;
+            let lease = (self.epoch, self.tenure.session);
+            let reopened = parts::reopen(cell, self.of(), which, REOPEN_MAX, event, lease).await;
             let reopened = reopened.map_err(unsure)?;
             count += u32::try_from(reopened).unwrap_or_default();
             if reopened < REOPEN_MAX {

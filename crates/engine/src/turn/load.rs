@@ -82,6 +82,7 @@ impl Turn {
             unrecorded: None,
             sent: None,
             quarantined: false,
+            charged: false,
             suspect: None,
             settled: false,
             overtaken: false,
@@ -121,6 +122,7 @@ impl Turn {
         };
         let mut turn = Self::begin(inner, release, tenure, permit, fresh);
         turn.epoch = taken.epoch;
+        turn.charged = taken.charged;
         turn.seq = taken.seq;
         turn.takes = taken.takes;
         turn.cancel = taken.cancel;

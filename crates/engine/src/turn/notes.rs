@@ -387,11 +387,7 @@ impl Notes {
             external_id,
             note: note.map(|note| without_zero(&note).into_owned()),
         };
-        match self
-            .effects
-            .iter_mut()
-            .find(|earlier| earlier.effect == effect)
-        {
+        match self.effects.iter_mut().find(|it| it.effect == effect) {
             Some(earlier) => {
                 let first = earlier.first || change.first;
                 *earlier = EffectChange { first, ..change };

@@ -61,6 +61,12 @@ impl Turn {
             };
             match handed {
                 Ok(()) => return self.inner.wake.notify_one(),
+                // It would be refused again: an operator has to look at it.
+                Err(error) if error.refusal().is_some() => {
+                    tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
+                        "the database refuses a late answer: its effect stays in doubt");
+                    return self.leave_on_disk(&late);
+                }
                 Err(error) => tracing::debug!(run.id = %self.run, effect.id = %late.effect, %error,
                     "a late answer could not be handed in yet"),
             }

@@ -28,9 +28,13 @@ impl Turn {
             self.observe(event);
         }
         self.commit(Lease::Keep).await?;
-        let Current::Effect(standing) = &self.state.current else {
+        let now = self.inner.clock.now();
+        let Current::Effect(standing) = &mut self.state.current else {
             return self.blind(&call).await;
         };
+        // The commit may have taken its time, and nothing leaves before it: what may still land is
+        // counted from here, as it is by whoever reads the journal.
+        standing.intended_at = now;
         let Entry::Pending(effect) = standing.entry.clone() else {
             return Ok(());
         };

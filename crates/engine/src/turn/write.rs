@@ -3,6 +3,7 @@
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_steps::fault;
+use semel_store::hears::Hears;
 use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue;
 use semel_store::runs::Standing;
@@ -128,7 +129,11 @@ impl Turn {
         let session = self.tenure.session;
         let rest = (due_at, stage);
         let (cell, run) = (&self.inner.cell, self.run);
-        let hears = outside::hears(&self.state);
+        // A quarantined run moves when an operator lets it: evidence does not wake it.
+        let hears = match self.stays_quarantined() {
+            true => Hears::Nothing,
+            false => outside::hears(&self.state),
+        };
         fault::point("sleep.before", &self.key.text()).await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {

@@ -7,7 +7,7 @@ use semel_store::{clock, effects};
 use semel_testkit::peer::Behaviour;
 use std::time::Duration;
 
-use crate::world::World;
+use crate::world::{World, soon};
 
 const CALL: &str = "steps:\n  - id: call\n    http: { post: 'PEER/PATH/x', json: { id: '${{ input.id }}' }, timeout: 1s }\n";
 
@@ -141,6 +141,36 @@ async fn a_probe_finds_what_happened() -> Result<()> {
 
     assert_eq!(end.state, State::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()> {
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 2s }\n";
+    let world = world_with("plain", guard).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let doubt = soon(async || Ok(effects::list_doubts(cell, id, 10).await?.pop())).await?;
+    let reason = "nothing is there".to_owned();
+    let refused = world
+        .engine
+        .settle(id, doubt.id, Settlement::DidNotHappen { reason }, "test")
+        .await;
+    let end = world
+        .engine
+        .await_end(accepted.run, Duration::from_secs(15))
+        .await?;
+
+    assert!(
+        matches!(refused, Err(SettleError::TooSoon { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(end.map(|end| end.state), Some(State::Succeeded));
     Ok(())
 }
 

@@ -93,8 +93,8 @@ async fn a_commit_without_an_answer_stays_in_doubt_when_the_door_is_closed_after
     proxy.until_held(1, Duration::from_secs(10)).await?;
     let closed = format!("ALTER ROLE {clerk} NOLOGIN");
     admin.batch_execute(&closed).await?;
+    // The answers of commits stay held: only the wire of the first one is cut.
     proxy.cut(Cut::Reset);
-    proxy.resume();
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     let end = end.context("the run")?;
     let sold = admin.query_one("SELECT count(*) FROM sales", &[]).await?;

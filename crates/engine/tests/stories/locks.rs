@@ -138,3 +138,23 @@ async fn compare_and_set_lets_one_of_many_win() -> Result<()> {
     assert_eq!(swapped, json!({"set": true, "value": "y"}));
     Ok(())
 }
+
+#[tokio::test]
+async fn many_runs_write_to_one_entry_at_once_and_none_waits_for_a_commit_of_its_own() -> Result<()>
+{
+    let world = World::start().await?;
+    let steps = "steps:\n  - { id: last, kv: { set: last, value: '${{ input.id }}' } }\n\
+                 \x20 - { id: count, kv: { add: total } }\nresult: steps.count.result\n";
+    world.publish(steps).await?;
+
+    let payloads: Vec<String> = (0..200).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
+    let results = payloads.iter().map(|payload| world.result(payload));
+    let results = futures_util::future::try_join_all(results).await?;
+
+    let mut counts: Vec<i64> = results.iter().filter_map(Value::as_i64).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=200).collect::<Vec<i64>>(), "each has its own");
+    let last = semel_store::kv::get(world.engine.cell(), world.namespace_id, "last").await?;
+    assert!(last.is_string(), "{last}");
+    Ok(())
+}

@@ -144,7 +144,7 @@ async fn a_wider_scope_asks_once_in_every_run_of_the_flow_or_namespace() -> Resu
 }
 
 #[tokio::test]
-async fn of_many_that_ask_at_once_one_asks_and_all_get_its_answer() -> Result<()> {
+async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
     let ground = Ground::start().await?;
     let request = counting(CacheScope::Flow);
 

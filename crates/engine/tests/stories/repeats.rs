@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use semel_engine::{Accepted, Intake, Start};
+use semel_engine::{Accepted, Intake, Settlement, Start};
 use semel_model::run::State;
 use semel_model::{RunId, TriggerKind};
+use semel_store::effects;
 use semel_store::runs::{self, Filter, RunView};
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
@@ -214,5 +215,32 @@ async fn a_repeat_is_told_where_its_run_stands_on_every_way_in() -> Result<()> {
         }
     }
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_doubt_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Result<()> {
+    let world = World::start().await?;
+    let trigger = "webhook: { auth: none, key: input.id, on_repeat: resume }";
+    let source = flow(trigger).replace("PEER", &world.peer.url(""));
+    world.publish_source(&source).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/call", lost).await?;
+    let (accepted, doubted) = world.play(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let doubts = effects::list_doubts(cell, id, 10).await?;
+
+    let reason = "nobody knows".to_owned();
+    let settled = Settlement::Fail { reason };
+    world
+        .engine
+        .settle(id, doubts[0].id, settled, "test")
+        .await?;
+    end(&world, accepted.run, State::Failed).await?;
+    let repeat = world.deliver(r#"{"id":"1"}"#).await?;
+
+    assert_eq!(doubted.state, State::InDoubt);
+    assert_eq!(repeat.state, State::Failed, "the failure stands");
+    assert_eq!(world.peer.count("/plain/call").await?.effects, 1);
     Ok(())
 }

@@ -100,6 +100,23 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
     let id = EffectId::derive(accepted.run, "charge", "", 0);
     let cell = world.engine.cell();
     let stands = effects::find(cell, world.namespace_id, id).await?;
+    let epoch = "SELECT epoch FROM queue WHERE run_id = $1";
+    let lease = async || -> Result<i64> {
+        let client = cell.reader().await?;
+        Ok(client
+            .query_one(epoch, &[accepted.run.as_uuid()])
+            .await?
+            .get(0))
+    };
+    // The write itself may wake it once.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let before = lease().await?;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(
+        lease().await?,
+        before,
+        "evidence does not wake a quarantined run"
+    );
     let again = world
         .engine
         .resume(world.namespace_id, accepted.run, "try", "test")

@@ -185,3 +185,34 @@ async fn a_run_whose_doubt_is_settled_as_failed_is_not_sent_again_until_it_is_re
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(CALL).await?;
+    let refused = Behaviour::RefuseWith(422);
+    world.peer.next("/plain/", refused).await?;
+    let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
+    let id = world.namespace_id;
+
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    world
+        .engine
+        .resume(id, accepted.run, "again", "test")
+        .await?;
+    until(&world, accepted.run, State::InDoubt).await?;
+    let doubts = effects::list_doubts(world.engine.cell(), id, 10).await?;
+    let settled = Settlement::Happened {
+        external_id: None,
+        result: Some(serde_json::json!({})),
+        reason: "it is there".to_owned(),
+    };
+    let doubt = doubts.first().context("the doubt is listed")?;
+    world.engine.settle(id, doubt.id, settled, "test").await?;
+    until(&world, accepted.run, State::Succeeded).await?;
+
+    assert_eq!(failed.state, State::Failed);
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! What an effect sends, as people see it: from the call that was pinned with its intent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use semel_api::types::{Effect, Sent, Source};
 use semel_model::request::{Call, HttpRequest};
@@ -14,15 +14,21 @@ use super::sources::source;
 use super::view;
 use crate::access::Caller;
 use crate::app::App;
+use crate::links::without_links;
 use crate::refusal::Refusal;
 
 /// The most characters of a body that are shown.
 const BODY_CHARS_MAX: usize = 4_000;
 
-/// The most effects of one answer that are shown with what they send: a journal is read for each.
-const DETAILED_MAX: usize = 50;
+/// The most runs of one answer whose effects are shown with what they send: a journal is read for
+/// each.
+const RUNS_MAX: usize = 10;
 
-/// Effects with the flow and the key that they come from, and with what they send.
+/// How much of journals is read for one answer before no further one is, in bytes.
+const JOURNAL_BYTES_ENOUGH: usize = 4 << 20;
+
+/// Effects with the flow and the key that they come from, and with what they send: all of the first
+/// run's, and those of others as far as that costs little.
 pub(super) async fn detailed(
     app: &App,
     caller: &Caller,
@@ -31,33 +37,71 @@ pub(super) async fn detailed(
     let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
     let known = runs::find_many(app.cell(), caller.namespace_id, &ids).await?;
     let known: BTreeMap<RunId, &RunView> = known.iter().map(|run| (run.id, run)).collect();
-    let looked_at = found.iter().take(DETAILED_MAX);
-    let wanted: Vec<_> = looked_at.map(|effect| (effect.run, effect.born)).collect();
-    let lines = journal::read_many(app.cell(), &wanted).await?;
     let sources = |run: &RunId| -> Option<Source> { known.get(run).map(|run| source(run)) };
+    let mut looked = look(app, found).await?;
     let items = found.iter().map(|effect| Effect {
         source: sources(&effect.run),
-        sent: lines
-            .get(&effect.run)
-            .and_then(|lines| pinned(lines, effect.id))
-            .map(|call| sent(&call)),
+        sent: match looked.runs.contains(&effect.run) {
+            true => looked.sent.remove(&effect.id),
+            false => Some(elsewhere(effect.id)),
+        },
         ..view(effect)
     });
     Ok(items.collect())
 }
 
-/// The call that was pinned with an effect's first intent.
-fn pinned(lines: &[journal::Line], wanted: EffectId) -> Option<Call> {
-    let events = lines.iter().filter_map(|line| line.read().ok()).flatten();
-    let mut calls = events.filter_map(|event| match event {
-        Event::Intended {
-            effect,
-            call: Some(call),
-            ..
-        } if effect == wanted => Some(*call),
-        _ => None,
-    });
-    calls.next()
+/// What was found in journals.
+#[derive(Default)]
+struct Looked {
+    /// The runs whose journals were read.
+    runs: BTreeSet<RunId>,
+    /// What the wanted effects of those runs send.
+    sent: BTreeMap<EffectId, Sent>,
+}
+
+/// Reads one journal after the other, so that no more than one is held.
+async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, Refusal> {
+    let ids: BTreeSet<EffectId> = wanted.iter().map(|effect| effect.id).collect();
+    let mut looked = Looked::default();
+    let mut bytes = 0;
+    for effect in wanted {
+        if looked.runs.len() >= RUNS_MAX || bytes >= JOURNAL_BYTES_ENOUGH {
+            break;
+        }
+        if looked.runs.insert(effect.run) {
+            let lines = journal::read(app.cell(), effect.born, effect.run).await?;
+            bytes += lines.iter().map(|line| line.events.len()).sum::<usize>();
+            looked.add(&ids, &lines);
+        }
+    }
+    Ok(looked)
+}
+
+impl Looked {
+    /// Adds the calls that were pinned with the first intents of wanted effects.
+    fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::Line]) {
+        for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
+            if let Event::Intended {
+                effect,
+                call: Some(call),
+                ..
+            } = event
+                && wanted.contains(&effect)
+            {
+                self.sent.entry(effect).or_insert_with(|| sent(&call));
+            }
+        }
+    }
+}
+
+/// What stands for a call that was not looked for.
+fn elsewhere(effect: EffectId) -> Sent {
+    Sent {
+        connection: None,
+        what: format!("see `semel effect show {effect}`"),
+        body: None,
+        cut: true,
+    }
 }
 
 fn sent(call: &Call) -> Sent {
@@ -88,6 +132,8 @@ fn sent(call: &Call) -> Sent {
         Call::Task(task) => (task.queue.clone(), Some(text(&task.input))),
         Call::Kv(operation) => (operation.entry.clone(), Some(text(operation))),
     };
+    // Before the cut, which may leave most of a link.
+    let body = body.map(without_links);
     let cut = |body: &String| body.chars().nth(BODY_CHARS_MAX).is_some();
     Sent {
         connection: call.connection().map(str::to_owned),
@@ -107,4 +153,28 @@ fn http_body(request: &HttpRequest) -> Option<String> {
 
 fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::request::Emission;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_the_cut_goes_through_is_not_shown() {
+        let link = format!("http%3A%2F%2Fx%2Fapprovals%2F{}", "aZ0_-".repeat(18));
+        // The body is this text in quotes, and the cut leaves 80 characters of the token.
+        let room = BODY_CHARS_MAX - 1 - (link.len() - 90) - 80;
+        let emission = Emission {
+            event: "told".to_owned(),
+            data: json!(format!("{}{link}", "x".repeat(room))),
+        };
+
+        let shown = sent(&Call::Emit(emission)).body.unwrap();
+
+        assert!(shown.contains("%2Fapprovals%2F[redacted]"), "{shown}");
+        assert!(!shown.contains("aZ0_-"));
+    }
 }

@@ -10,10 +10,11 @@
 //! because the run's claim makes it one.
 
 use semel_api::Code;
+use semel_engine::memory::Portion;
 use semel_engine::{Intake, Start};
 use semel_model::{Fingerprint, Key, RunId, Span, json};
 use semel_store::commands::{self, Begin};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{take_in, tell};
 use crate::access::Caller;
@@ -30,18 +31,15 @@ pub(super) async fn once(
     app: App,
     caller: &Caller,
     name: &Key,
-    start: Start,
+    (start, memory): (Start, Vec<Portion>),
     wait: Option<Span>,
 ) -> Answered {
     let id = identify(caller, "start", name.as_bytes());
-    let input = json::parse_strict(&start.input)
-        .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
-    let payload = Fingerprint::of(&input);
-    let subject = json!([start.flow.as_str(), start.trigger.as_str(), input]);
+    let Prints { payload, request } = Prints::of(&start)?;
     let hold = Span::from_secs(HOLD_SECS);
-    let cell = app.cell();
-    let namespace_id = start.namespace_id;
-    let begun = commands::begin(cell, id, namespace_id, Fingerprint::of(&subject), hold).await?;
+    // What requests read from can change nothing.
+    let cell = app.engine.cell();
+    let begun = commands::begin(cell, id, start.namespace_id, request, hold).await?;
     let first = matches!(begun, Begin::First);
     match begun {
         Begin::Mismatch => return Err(Refusal::plain(Code::CommandMismatch)),
@@ -54,19 +52,46 @@ pub(super) async fn once(
             }
         }
     }
-    let taken = take_in(&app, start).await;
+    let taken = take_in(&app, start, memory).await;
     let kept = match &taken {
-        Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
+        Ok(Intake::Accepted(accepted)) => {
             commands::finish(cell, id, 200, &json!({ "run": accepted.run })).await
         }
-        // A refusal changed nothing, and what it rested on may change.
-        Ok(Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
+        // A refusal changed nothing, and what it rested on may change. What is kept for a person
+        // was not accepted: a repeat is judged again, and told the same as long as that holds.
+        Ok(Intake::Quarantined(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
             commands::abandon(cell, id).await
         }
-        Ok(Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
+        Ok(Intake::Quarantined(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
     };
     if let Err(error) = kept {
         tracing::warn!(error = %chain(&error), "which run answered a request could not be kept");
     }
     tell(&app, taken?, wait).await
+}
+
+/// What tells one start from another.
+struct Prints {
+    /// Of its input.
+    payload: Fingerprint,
+    /// Of all that is asked for.
+    request: Fingerprint,
+}
+
+impl Prints {
+    /// The parsed input goes with this call: the engine parses its own.
+    fn of(start: &Start) -> Result<Self, Refusal> {
+        let input = json::parse_strict(&start.input)
+            .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
+        let payload = Fingerprint::of(&input);
+        let subject: [Value; 3] = [
+            start.flow.as_str().into(),
+            start.trigger.as_str().into(),
+            input,
+        ];
+        Ok(Self {
+            payload,
+            request: Fingerprint::of(&Value::Array(subject.into())),
+        })
+    }
 }

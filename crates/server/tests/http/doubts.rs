@@ -71,6 +71,39 @@ async fn a_doubt_is_settled_once_and_its_run_goes_on() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_list_shows_what_was_sent_of_some_runs_and_says_where_the_rest_is() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    doubt(&world, &bank).await?;
+    let flow = "charging".parse()?;
+    let close = Behaviour::CloseWithoutAnswer;
+    bank.next_times("/plain/", 10, close).await?;
+    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    for n in 0..10 {
+        let start = StartRun {
+            key: Some(format!("more-{n}")),
+            ..StartRun::default()
+        };
+        world.client.start_run(&flow, &start, patience).await?;
+    }
+
+    let doubts = world.client.list_doubts().await?.items;
+    let is_shown = |effect: &&Effect| {
+        let sent = effect.sent.as_ref();
+        sent.is_some_and(|sent| sent.what.contains("/plain/charges"))
+    };
+    let shown = doubts.iter().filter(is_shown).count();
+    let rest = doubts.iter().find(|effect| !is_shown(effect));
+    let rest = rest.context("one that is not shown")?;
+    let whole = world.client.get_effect(rest.id).await?;
+
+    assert_eq!((doubts.len(), shown), (11, 10));
+    let told = &rest.sent.as_ref().context("a hint")?.what;
+    assert_eq!(*told, format!("see `semel effect show {}`", rest.id));
+    assert!(is_shown(&&whole));
+    Ok(())
+}
+
+#[tokio::test]
 async fn it_is_too_soon_to_say_that_it_did_not_happen() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let (_, effect) = doubt(&world, &bank).await?;

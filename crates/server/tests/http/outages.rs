@@ -47,6 +47,21 @@ async fn a_delivery_is_not_acknowledged_while_the_database_is_away() -> Result<(
 }
 
 #[tokio::test]
+async fn a_hook_is_unknown_only_where_the_database_says_so() -> Result<()> {
+    let (world, proxy) = World::start_behind_proxy().await?;
+    let unknown = world.bare.post("/hooks/main/nowhere", "{}").await?;
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+
+    let away = world.bare.post("/hooks/main/nowhere", "{}").await?;
+
+    assert_eq!(unknown.status, 404);
+    assert_eq!(away.status, 503);
+    assert_eq!(away.json::<Problem>()?.code, "database-unavailable");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_sender_who_hangs_up_does_not_strand_its_run() -> Result<()> {
     let (world, proxy) = World::start_behind_proxy().await?;
     world.publish("orders", ORDERS).await?;

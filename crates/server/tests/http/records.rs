@@ -70,12 +70,13 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
         verdict: Verdict::Fail,
         external_id: None,
         result: None,
-        reason: Some("it is not there".to_owned()),
+        reason: "it is not there".to_owned(),
     };
     world.client.settle_effect(effect.id, &settle, "s").await?;
     until(&world, run, Standing::Failed).await?;
     let resume = Resume {
         reason: "it is back".to_owned(),
+        ask_again: false,
     };
     world.client.resume_run(run, &resume, "r").await?;
     until(&world, run, Standing::Succeeded).await?;

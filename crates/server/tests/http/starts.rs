@@ -232,6 +232,28 @@ async fn a_request_that_comes_again_gets_its_run_and_another_payload_is_refused(
 }
 
 #[tokio::test]
+async fn a_request_that_is_kept_for_a_person_is_told_the_same_when_it_comes_again() -> Result<()> {
+    let world = World::start().await?;
+    let keeping = REFUND.replace(
+        "api: { key: input.refund_id }",
+        "api: { key: input.refund_id, mismatch: quarantine }",
+    );
+    world.publish("refund", &keeping).await?;
+    ask(&world, "a", r#"{"input":{"refund_id":"r-1","n":1}}"#).await?;
+
+    let body = r#"{"input":{"refund_id":"r-1","n":2}}"#;
+    let first = ask(&world, "b", body).await?;
+    let again = ask(&world, "b", body).await?;
+
+    for answer in [first, again] {
+        assert_eq!(answer.status.as_u16(), 202);
+        let started: semel_api::types::Started = answer.json()?;
+        assert!(started.quarantined, "{started:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_input_that_does_not_fit_is_a_422_on_every_way_in() -> Result<()> {
     let world = World::start().await?;
     let strict = "trigger: { webhook: { auth: none, key: input.id }, api: { key: input.id } }\n\

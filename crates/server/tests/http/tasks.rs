@@ -9,7 +9,7 @@ use semel_api::{Client, Code, Problem};
 use semel_model::{RunId, Span, task};
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{PATIENCE_SECS, World, refused, soon};
 
 const WORKING: &str = "trigger: { api: {} }\nsteps:\n  - id: work\n    \
     task: { queue: images, input: '${{ input }}', within: 1h, lease: 30s }\n    guard: key\n\
@@ -180,5 +180,49 @@ async fn an_answer_that_cannot_be_stored_is_settled_at_once_with_the_reason() ->
     assert_eq!(fault["code"], json!("answer-refused"));
     assert!(fault["message"].to_string().contains("2^53"), "{fault}");
     assert!(nobody.tasks.is_empty(), "nobody does it again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_mends_a_mistaken_body_and_a_result_that_could_not_be_stored() -> Result<()> {
+    let world = World::start().await?;
+    let run = open(&world).await?;
+    let task = take(&world.client).await?;
+    let bearer = format!("Bearer {}", world.token);
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let path = format!("/v1/tasks/{}/complete", task.task);
+    let say = async |body: &str| {
+        let body = body.replace("TOKEN", &task.token.to_string());
+        let said = world
+            .bare
+            .send(Method::POST, &path, &headers, body.into())
+            .await?;
+        anyhow::Ok((said.status.as_u16(), said.json::<Problem>()?.code))
+    };
+
+    let mistaken = say(r#"{"token":TOKEN,"reslt":9007199254740993}"#).await?;
+    let unknown = say(r#"{"token":TOKEN,"result":1,"more":2}"#).await?;
+    let held = world.client.get_task(task.task).await?.state;
+    let unstorable = say(r#"{"token":TOKEN,"result":9007199254740993}"#).await?;
+    let mended = CompleteTask {
+        token: task.token,
+        result: json!("9007199254740993"),
+    };
+    let mended = world.client.complete_task(task.task, &mended).await;
+    let end = soon(async || {
+        let found = world.client.get_run(run).await?.run;
+        Ok((found.state == Standing::Succeeded).then_some(found))
+    })
+    .await?;
+
+    assert_eq!(mistaken, (400, "body-not-json".to_owned()));
+    assert_eq!(unknown, (400, "body-invalid".to_owned()));
+    assert_eq!(held, task::State::Held, "nothing was recorded");
+    assert_eq!(unstorable, (400, "body-not-json".to_owned()));
+    assert_eq!(refused(mended)?, Code::TaskNotHeld, "kept as evidence");
+    assert_eq!(end.result, Some(json!("9007199254740993")));
     Ok(())
 }

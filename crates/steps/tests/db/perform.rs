@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use futures_util::future::join_all;
-use semel_model::Outcome;
+use semel_model::{Looked, Outcome};
 use serde_json::json;
 
 use crate::world::{World, done, failed, key, order, request};
@@ -87,8 +87,42 @@ async fn a_failed_statement_leaves_no_marker() -> Result<()> {
     let later = world.perform(&order(42), key("a")).await;
 
     assert_eq!((fault.code.as_str(), fault.retryable), ("sql-23505", false));
+    assert_eq!(fault.looked, Looked::AtMarker, "no earlier attempt did it");
     assert_eq!(done(later)["repeated"], json!(false), "it is performed now");
     assert_eq!(world.orders().await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_refused_before_the_marker_says_nothing_of_earlier_attempts() -> Result<()> {
+    let world = World::unprepared().await?;
+
+    let fault = failed(world.perform(&order(1), key("a")).await);
+
+    assert_eq!(
+        (fault.code.as_str(), fault.looked),
+        ("marker-missing", Looked::AtNothing)
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_statement_leaves_in_its_session_does_not_lead_the_next_marker_elsewhere()
+-> Result<()> {
+    let world = World::new().await?;
+    let admin = world.database.connect().await?;
+    admin.batch_execute("CREATE SCHEMA elsewhere").await?;
+    let lead = "SELECT set_config('search_path', 'elsewhere, public', false)";
+
+    done(world.perform(&request(lead, &[]), key("lead")).await);
+    admin
+        .batch_execute("CREATE TABLE elsewhere.semel_effects (LIKE semel_effects INCLUDING ALL)")
+        .await?;
+    done(world.perform(&order(1), key("order")).await);
+
+    let count = "SELECT count(*) FROM elsewhere.semel_effects";
+    let led_away: i64 = admin.query_one(count, &[]).await?.get(0);
+    assert_eq!(led_away, 0, "the marker stands where all markers stand");
     Ok(())
 }
 

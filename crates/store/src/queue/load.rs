@@ -105,6 +105,7 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         epoch: row.get(1),
         seq: row.get(2),
         takes: row.get(3),
+        charged: false,
         cancel: row.get(4),
         born: row.get(5),
         quarantined: about.get(4),
@@ -167,7 +168,10 @@ pub(super) async fn put_back(
     left: &[(Uuid, i64)],
     charge: i16,
 ) -> Result<(), Error> {
-    let (runs, epochs): (Vec<Uuid>, Vec<i64>) = left.iter().copied().unzip();
+    let mut left = left.to_vec();
+    // In the one order in which rows of the queue are locked.
+    left.sort_unstable();
+    let (runs, epochs): (Vec<Uuid>, Vec<i64>) = left.into_iter().unzip();
     let values: [&(dyn ToSql + Sync); 4] = [&runs, &epochs, session.as_uuid(), &charge];
     let statement = ready.statement(PUT_BACK);
     ready.client.execute(statement, &values).await?;

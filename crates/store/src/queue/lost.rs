@@ -33,10 +33,16 @@ pub(super) const RECOVER: &str = "/* commits alone: recover */
 
 /// A write that was under way when its session was closed or swept may have landed after that.
 pub(super) const RECOVER_STRAYS: &str = "/* commits alone: recover strays */
+    WITH strays AS MATERIALIZED (
+        SELECT q.run_id
+          FROM queue q
+         WHERE q.holder IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)
+         ORDER BY q.run_id
+           FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
        SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.holder IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = q.holder)";
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM strays))";
 
 /// The most runs that one pass takes back from the dead.
 pub const RECOVER_MAX: i64 = 1000;

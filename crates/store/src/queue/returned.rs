@@ -30,14 +30,16 @@ pub(super) const RETURN: &str = "/* commits alone: return */
        AND q.holder IS NOT DISTINCT FROM $3";
 
 pub(super) const HELD_BESIDES: &str = "
-    SELECT q.run_id, q.epoch, r.claim_id
+    SELECT q.run_id, q.epoch, (SELECT r.claim_id FROM runs r WHERE r.id = q.run_id)
       FROM queue q
-      JOIN runs r ON r.id = q.run_id
      WHERE q.holder = $1 AND q.run_id <> ALL ($2::uuid[])
      LIMIT $3";
 
 /// How long one try to return runs may take.
 const RETURN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long one look may take: no batch of takes begins meanwhile.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most runs that one look finds.
 const FOUND_MAX: i64 = 1_000;
@@ -81,6 +83,9 @@ pub async fn return_runs(
     leases: &[(RunId, i64)],
     cause: Cause,
 ) -> Result<u64, ReadError> {
+    let mut leases = leases.to_vec();
+    // In the one order in which rows of the queue are locked.
+    leases.sort_unstable();
     let runs: Vec<Uuid> = leases.iter().map(|(run, _)| *run.as_uuid()).collect();
     let epochs: Vec<i64> = leases.iter().map(|(_, epoch)| *epoch).collect();
     let cause = cause.as_str();
@@ -96,10 +101,9 @@ pub async fn list_held_besides(
     carried: &[RunId],
 ) -> Result<Vec<Held>, ReadError> {
     let carried: Vec<Uuid> = carried.iter().map(|run| *run.as_uuid()).collect();
-    let client = cell.reader().await?;
-    let rows = client
-        .query(HELD_BESIDES, &[session.as_uuid(), &carried, &FOUND_MAX])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &carried, &FOUND_MAX];
+    let lane = cell.recovery();
+    let rows = lane.query(HELD_BESIDES, &values, LOOK_PATIENCE).await?;
     let read = |row: &tokio_postgres::Row| Held {
         run: RunId::from_uuid(row.get(0)),
         epoch: row.get(1),

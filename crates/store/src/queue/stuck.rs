@@ -48,7 +48,8 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     parked AS (
         UPDATE queue
-           SET holder = NULL, stage = 'parked', due_at = 'infinity', takes = 0, woken = false,
+           SET holder = NULL, stage = 'parked', takes = 0, woken = false,
+               due_at = CASE WHEN cancel THEN moment() ELSE 'infinity' END,
                seq = seq + 1
          WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3
      RETURNING run_id, born, seq, epoch),
@@ -77,7 +78,11 @@ impl Taker {
         if rows.is_empty() {
             return Ok(None);
         }
-        Ok(load(ready, &rows, usize::MAX).await?.0.pop())
+        let taken = load(ready, &rows, usize::MAX).await?.0.pop();
+        Ok(taken.map(|taken| Taken {
+            charged: true,
+            ..taken
+        }))
     }
 }
 

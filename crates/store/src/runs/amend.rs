@@ -2,9 +2,11 @@
 //! record of who did it are one commit.
 
 use semel_model::event::Event;
-use semel_model::{EffectId, RunId};
+use semel_model::storable::indexed;
+use semel_model::{EffectId, RunId, Span};
 
-use super::{REOPEN, to_text};
+use super::reopen::REOPEN;
+use super::to_text;
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
@@ -47,6 +49,8 @@ pub struct Amended<'a> {
     pub external_id: Option<&'a str>,
     /// The last row of the journal that the correction was judged by.
     pub seq: i32,
+    /// How long a key that was free is held again.
+    pub keep: Span,
 }
 
 /// Corrects what an effect gave, with the events that say so, and lets its run go on. False where
@@ -62,17 +66,21 @@ pub async fn amend(
         effect,
         external_id,
         seq,
+        keep,
     } = amended;
+    let external_id = external_id.map(indexed);
+    let secs = keep.as_millis() as f64 / 1e3;
     let events = to_text(events);
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let mut freed = tx.query_one(REOPEN, &[run.as_uuid(), &events]).await?;
+    let reopen: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
+    let mut freed = tx.query_one(REOPEN, &reopen).await?;
     if freed.get::<_, i64>(0) == 0 {
         freed = tx.query_one(UNPARK, &[run.as_uuid(), &events]).await?;
     }
     let written = seq + 1;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-        [run.as_uuid(), effect.as_uuid(), external_id, &written];
+        [run.as_uuid(), effect.as_uuid(), &external_id, &written];
     // Our own row is the next one, or another was written in between: then nothing is kept.
     if freed.get::<_, i64>(0) == 0 || tx.execute(EXTERNAL_ID, &values).await? == 0 {
         tx.rollback().await?;

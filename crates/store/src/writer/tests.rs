@@ -43,7 +43,11 @@ impl Batch for Entries {
 
 fn waiting(item: Item) -> Waiting<Entries> {
     let (answer, _) = oneshot::channel();
-    Waiting { item, answer }
+    Waiting {
+        item,
+        answer,
+        bytes: 0,
+    }
 }
 
 /// The batches that items go down in, by their numbers.

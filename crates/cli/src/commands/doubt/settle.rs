@@ -11,7 +11,8 @@ use crate::remote;
 /// Say what you know of an effect in doubt.
 ///
 /// Look at the destination first: the effect's own name is the key that it was sent. *Did not
-/// happen* is taken only once no lost worker can still send it; then it is performed.
+/// happen* is accepted only once nothing of the last attempt can still arrive; then it is
+/// performed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel doubt settle eff_0123… --happened --result '{\"id\":\"inv_77\"}' --reason 'seen in the books'

@@ -278,18 +278,15 @@ impl Stage {
             ("content-type", "application/json"),
             ("idempotency-key", key),
         ];
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
+        let body = match body.is_null() {
+            true => String::new(),
+            false => body.to_string(),
         };
         let sent = self
             .world
             .bare
             .send(method.clone(), path, &headers, body.into());
         let answer = sent.await?;
-        if answer.status.as_u16() >= 400 {
-            println!("{path}: {}", answer.text());
-        }
         Ok(answer.status.as_u16())
     }
 

@@ -12,7 +12,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION refuse_audit_change() IS
-    'Keeps the audit table append-only, for every role that does not own the table.';
+    'Keeps the audit table append-only, for every role; its owner can disable the trigger.';
 
 CREATE TRIGGER audit_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON audit

@@ -12,7 +12,7 @@ CREATE TABLE broadcasts (
     emitted_at   timestamptz NOT NULL,
     begun_at     timestamptz NOT NULL,
     due_at       timestamptz NOT NULL,
-    path         text,
+    path         text COLLATE "C",
     after        uuid
 );
 COMMENT ON TABLE broadcasts IS 'Events whose waits are being answered, a page at a time. A row leaves when the last page is answered.';

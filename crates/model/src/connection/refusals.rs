@@ -1,0 +1,16 @@
+//! Refusals that speak for earlier attempts: which of them a destination makes after it has looked.
+
+use super::Connection;
+
+/// The HTTP statuses with which a destination that honours keys is taken to refuse only after it
+/// has looked up the key: payment refused, precondition failed, content refused. Whatever stands
+/// before the keys (sign-in, gateways, rate limits, size limits) answers with others.
+pub const KEY_REFUSALS: &[u16] = &[402, 412, 422];
+
+impl Connection {
+    /// The HTTP statuses with which it refuses only after it has looked up the key.
+    #[must_use]
+    pub fn final_refusals(&self) -> &[u16] {
+        self.final_refusals.as_deref().unwrap_or(KEY_REFUSALS)
+    }
+}

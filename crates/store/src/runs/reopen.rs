@@ -1,0 +1,102 @@
+//! Letting a run go on that failed.
+
+use semel_model::event::Event;
+use semel_model::{RunId, Span};
+use tokio_postgres::types::ToSql;
+
+use super::{STATES, to_text};
+use crate::audit::{self, Act};
+use crate::cell::{Cell, ReadError};
+
+/// Lets a run go on that failed: its record, its queue entry and the row of its journal that says
+/// so, and who asked for it, where a person did. Of several who ask, one wins, by the record's row.
+/// A run whose journal is gone stays as it is: nothing could be queued that goes on from it.
+///
+/// Only the run that its claim names goes on, and it holds the key again where the key was free: a
+/// key never has two runs under way. The claim is locked first, as by whoever frees the key.
+pub(super) const REOPEN: &str = "/* commits alone: reopen */
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    claimed AS MATERIALIZED (
+        SELECT c.id, r.id AS run_id, r.born
+          FROM runs r
+          JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
+         WHERE r.id = $1 AND r.state = 'failed'
+           FOR UPDATE OF c),
+    last AS MATERIALIZED (
+        SELECT h.run_id, h.born, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM claimed h JOIN journal j ON j.born = h.born AND j.run_id = h.run_id
+         GROUP BY h.run_id, h.born),
+    active AS (
+        UPDATE runs r
+           SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+          FROM last l
+         WHERE r.id = l.run_id AND r.state = 'failed'
+     RETURNING l.run_id, l.born, l.seq, l.epoch),
+    held AS (
+        UPDATE claims c
+           SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now
+          FROM claimed h, active a, present p
+         WHERE c.id = h.id AND a.run_id = h.run_id AND c.expires_at IS NULL),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, born)
+        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.born FROM active a, present p),
+    written AS (
+        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        SELECT a.born, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json
+          FROM active a, present p)
+    SELECT count(*) FROM active";
+
+/// Whether the claim of a run still names it.
+pub(super) const NAMED: &str = "
+    SELECT 1 FROM runs r JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id WHERE r.id = $1";
+
+/// What became of a wish to let a failed run go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopening {
+    /// It goes on.
+    Reopened,
+    /// It has not failed, or somebody else was first.
+    NotFailed,
+    /// It failed, and another run has its key.
+    KeyTaken,
+    /// It failed, and its journal is no longer kept.
+    HistoryGone,
+}
+
+/// Lets a run go on that failed, with the events that say so. Where a person asks for it, the act is
+/// recorded in the same commit. A key that was free is held again, for at least `keep`.
+pub async fn reopen(
+    cell: &Cell,
+    run: RunId,
+    events: &[Event],
+    act: Option<&Act>,
+    keep: Span,
+) -> Result<Reopening, ReadError> {
+    let events = to_text(events);
+    let secs = keep.as_millis() as f64 / 1e3;
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
+    let row = tx.query_one(REOPEN, &values).await?;
+    let reopening = match row.get::<_, i64>(0) {
+        1 => Reopening::Reopened,
+        // Read in a statement of its own, which sees whoever was first.
+        _ => match tx
+            .query_opt(STATES, &[&[*run.as_uuid()].as_slice()])
+            .await?
+        {
+            Some(row) if row.get::<_, &str>(1) == "failed" => {
+                match tx.query_opt(NAMED, &[run.as_uuid()]).await? {
+                    Some(_) => Reopening::HistoryGone,
+                    None => Reopening::KeyTaken,
+                }
+            }
+            Some(_) | None => Reopening::NotFailed,
+        },
+    };
+    if let (Reopening::Reopened, Some(act)) = (reopening, act) {
+        audit::append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(reopening)
+}
