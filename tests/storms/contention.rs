@@ -24,8 +24,9 @@ const RUNS_EACH: usize = 120;
 /// How many connections a sender has.
 const CONNECTIONS: usize = 32;
 
-/// How long a wait for a lock may last, in milliseconds.
-const WAIT_MAX_MS: f64 = 100.0;
+/// How long a wait for a lock may last, in milliseconds, where three servers of a development build
+/// and their senders share the machine. The long campaign asks for 100 of a release build.
+const WAIT_MAX_MS: f64 = 500.0;
 
 /// How long the runs may take to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -235,7 +236,7 @@ impl Report {
             deadlocks: counted.max(count_lines("deadlock detected")),
             given_up: count_lines(" still waiting for ").saturating_sub(long_waits_ms.len()),
             long_waits_ms,
-            bound_ms: WAIT_MAX_MS * crowd_on_this_machine()?,
+            bound_ms: wait_max_ms(),
         })
     }
 
@@ -251,10 +252,10 @@ fn milliseconds(line: &str) -> Option<f64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-/// How many want each processor; at least one.
-fn crowd_on_this_machine() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg")?;
-    let load: f64 = text.split(' ').next().unwrap_or_default().parse()?;
-    let processors = std::thread::available_parallelism()?.get();
-    Ok((load / processors as f64).max(1.0))
+/// The bound that `SEMEL_LOCK_WAIT_MS` gives, or the usual one.
+fn wait_max_ms() -> f64 {
+    let given = std::env::var("SEMEL_LOCK_WAIT_MS").ok();
+    given
+        .and_then(|given| given.parse().ok())
+        .unwrap_or(WAIT_MAX_MS)
 }

@@ -9,7 +9,12 @@ use crate::expect_none;
 use crate::tree::{root, texts};
 
 /// What makes a fault or a doubt of a fixed code.
-const MAKERS: [&str; 3] = ["Fault::passing(", "Fault::permanent(", "Doubt::new("];
+const MAKERS: [&str; 4] = [
+    "Fault::passing(",
+    "Fault::permanent(",
+    "Doubt::new(",
+    "Doubt::for_operator(",
+];
 
 /// Where such things are made.
 const CRATES: [&str; 3] = [
@@ -38,6 +43,20 @@ fn every_fault_of_a_step_is_explained() -> Result<()> {
     expect_none(&untold.chain(idle).collect::<Vec<_>>())
 }
 
+/// The code that a maker is given: a quoted word, or a constant of the same file.
+fn first_word(file: &str, rest: &str) -> Option<String> {
+    let quoted = match rest.strip_prefix('"') {
+        Some(quoted) => quoted,
+        None => {
+            let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
+            let name = rest.split(|c: char| !is_name(c)).next()?;
+            let declared = format!("const {name}: &str = \"");
+            (!name.is_empty()).then(|| file.split(&declared).nth(1))??
+        }
+    };
+    Some(quoted.split_once('"')?.0.to_owned())
+}
+
 fn codes() -> Result<BTreeSet<String>> {
     let mut codes = BTreeSet::new();
     for text in texts()? {
@@ -52,10 +71,7 @@ fn codes() -> Result<BTreeSet<String>> {
             .unwrap_or_default();
         for maker in MAKERS {
             for rest in code.split(maker).skip(1) {
-                let quoted = rest.trim_start().strip_prefix('"');
-                if let Some((code, _)) = quoted.and_then(|rest| rest.split_once('"')) {
-                    codes.insert(code.to_owned());
-                }
+                codes.extend(first_word(code, rest.trim_start()));
             }
         }
     }
