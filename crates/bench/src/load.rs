@@ -174,7 +174,8 @@ pub(crate) fn payload(prefix: &str, number: u64, wrapped: bool) -> String {
         number % 1000
     );
     match wrapped {
-        true => format!(r#"{{"input":{order},"key":"{prefix}-{number}"}}"#),
+        // The flow's own `key` names the run.
+        true => format!(r#"{{"input":{order}}}"#),
         false => order,
     }
 }
