@@ -175,7 +175,7 @@ codes! {
     /// The effect is not in doubt.
     NotInDoubt "not-in-doubt" 409 "The effect is not in doubt"
         "Show the effect: somebody or something settled it before.";
-    /// A lost worker could still send.
+    /// The last attempt could still arrive.
     SettleTooSoon "settle-too-soon" 409 "It is too soon to say that it did not happen"
         "Repeat after the time in Retry-After, when nothing of the last attempt can arrive any more.";
     /// The run is not in a state to resume from.

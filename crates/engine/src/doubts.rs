@@ -211,20 +211,10 @@ impl Engine {
         let linked = turn.linked();
         let name = call.connection();
         let connection = name.and_then(|name| linked.connection(name));
-        // A task leaves when a worker claims it: it may have left just before the doubt.
-        let begun = match call {
-            Call::Task(_) => view.settled_at.unwrap_or(view.intended_at),
-            Call::Http(_)
-            | Call::Kv(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Llm(_)
-            | Call::Persist(_)
-            | Call::Emit(_)
-            | Call::Start(_) => view.intended_at,
-        };
-        let over = self.inner.landing().after(begun, call, connection);
+        // A task may have been claimed just before the doubt.
+        let claimed_by = view.settled_at.unwrap_or(view.intended_at);
+        let times = (view.intended_at, claimed_by);
+        let over = self.inner.landing().after(call, connection, times);
         match span_between(self.inner.clock.now(), over) {
             left if left.as_millis() > 0 && !Mistake::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })

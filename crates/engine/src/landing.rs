@@ -33,9 +33,20 @@ impl Landing {
         connection: Option<&Connection>,
         now: Timestamp,
     ) -> Timestamp {
-        // A task leaves when a worker claims it, which may be long after its intent.
-        let begun = match &standing.call {
-            Call::Task(_) => now,
+        self.after(&standing.call, connection, (standing.intended_at, now))
+    }
+
+    /// From when on nothing of a call can land whose intent was written at the first of these times.
+    /// A task leaves when a worker claims it, which may be long after its intent: it counts from
+    /// the second, by which it has left.
+    pub fn after(
+        &self,
+        call: &Call,
+        connection: Option<&Connection>,
+        (intended_at, claimed_by): (Timestamp, Timestamp),
+    ) -> Timestamp {
+        let begun = match call {
+            Call::Task(_) => claimed_by,
             Call::Http(_)
             | Call::Kv(_)
             | Call::Db(_)
@@ -44,18 +55,8 @@ impl Landing {
             | Call::Llm(_)
             | Call::Persist(_)
             | Call::Emit(_)
-            | Call::Start(_) => standing.intended_at,
+            | Call::Start(_) => intended_at,
         };
-        self.after(begun, &standing.call, connection)
-    }
-
-    /// From when on nothing of a call can land that began to leave at this time.
-    pub fn after(
-        &self,
-        begun: Timestamp,
-        call: &Call,
-        connection: Option<&Connection>,
-    ) -> Timestamp {
         let acts_within = connection.and_then(|connection| connection.acts_within);
         let span = [
             self.lease,

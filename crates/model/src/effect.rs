@@ -165,7 +165,7 @@ pub enum Licence {
     Uncommitted,
     /// The destination keeps a marker that commits with the effect: a repeat meets it.
     Marker,
-    /// A person says that it did not happen, and no paused worker can still send it.
+    /// A person says that it did not happen, and nothing of the last attempt can still arrive.
     Person,
 }
 
