@@ -283,6 +283,11 @@ fn jittered(pause: Duration) -> Duration {
 /// How long an operator's command waits for room among the runs in hand.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long an operator's command waits for a run that is in other hands: whoever looks at a parked
+/// run gives it back at once.
+const HELD_PATIENCE: Duration = Duration::from_secs(2);
+const HELD_PAUSE: Duration = Duration::from_millis(50);
+
 /// Why a single run could not be taken.
 #[derive(Debug)]
 pub(crate) enum TakeError {
@@ -295,6 +300,18 @@ pub(crate) enum TakeError {
 impl Engine {
     /// Takes a run like any worker, for a person's command.
     pub(crate) async fn take(&self, run: RunId) -> Result<Turn, TakeError> {
+        let until = tokio::time::Instant::now() + HELD_PATIENCE;
+        loop {
+            match self.take_now(run).await {
+                Err(TakeError::Busy) if tokio::time::Instant::now() < until => {
+                    tokio::time::sleep(HELD_PAUSE).await;
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    async fn take_now(&self, run: RunId) -> Result<Turn, TakeError> {
         let inner = &self.inner;
         let tenure = inner.tenure();
         let room = inner.room.clone().acquire_owned();
