@@ -12,7 +12,7 @@ use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
 use semel_model::run::Reason;
-use semel_model::{EffectId, Fault, Mistake, WaitId};
+use semel_model::{EffectId, Fault, FaultKind, Mistake, WaitId};
 use serde_json::Value;
 
 mod answer;
@@ -295,6 +295,9 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         }
         Entry::Retrying(effect) => match standing.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
+            Some(_) if effect.state().fault.kind == FaultKind::GivenUp => {
+                Next::Event(settle::taken_up(bench(sight, step, standing), effect))
+            }
             Some(_) if effect.doubted() && is_forgotten(sight, step, standing) => {
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }

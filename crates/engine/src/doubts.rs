@@ -12,7 +12,7 @@ use said::said;
 use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Mistake, Span};
+use semel_model::{EffectId, Fault, FaultKind, Mistake, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
@@ -201,7 +201,7 @@ impl Engine {
             }
             Settlement::Fail { reason } => Event::Failed {
                 step,
-                fault: Fault::permanent(GIVEN_UP, reason.clone()),
+                fault: Fault::permanent(GIVEN_UP, reason.clone()).of(FaultKind::GivenUp),
                 retry_at: None,
             },
         })

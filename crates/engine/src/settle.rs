@@ -19,7 +19,7 @@
 use jiff::Timestamp;
 use semel_flow::release::{Ask, Method, StepGuard};
 use semel_flow::{Action, Step};
-use semel_model::effect::{Effect, Licence, Pending};
+use semel_model::effect::{Effect, Licence, Pending, Retrying};
 use semel_model::event::{Event, Plan};
 use semel_model::{
     Doubt, Fault, FaultKind, Guard, Looked, Mistake, Outcome, RetryPolicy, SettledBy, Span,
@@ -79,29 +79,16 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
         "worker-lost",
         "the worker was lost between intent and outcome",
     );
-    let now = bench.now;
-    let plan = match effect.guard() {
-        Guard::Transaction => Plan::Repeat {
-            at: now,
-            licence: bench.of_transaction(),
-        },
-        // The crash was ours: it does not use up the author's attempts.
-        Guard::Key if bench.key_is_remembered(now) => Plan::Repeat {
-            at: now,
-            licence: Licence::Key,
-        },
-        Guard::Natural => Plan::Repeat {
-            at: now,
-            licence: Licence::Natural,
-        },
-        Guard::Repeat => Plan::Repeat {
-            at: now,
-            licence: Licence::Repeat,
-        },
-        Guard::Probe => bench.probe(effect),
-        Guard::Key | Guard::Review => Plan::Review,
-    };
-    doubted(bench.step, doubt, plan)
+    doubted(bench.step, doubt, bench.plan_unknown(effect))
+}
+
+/// What an effect is when its run is resumed after an operator gave its doubt up: a doubt again.
+/// Nobody has said that it did not happen.
+pub fn taken_up(bench: Bench<'_>, effect: &Effect<Retrying>) -> Event {
+    let fault = &effect.state().fault;
+    let message = format!("it was given up while in doubt: {}", fault.message);
+    let doubt = Doubt::new(fault.code.clone(), message);
+    doubted(bench.step, doubt, bench.plan_unknown(effect))
 }
 
 fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
@@ -259,7 +246,24 @@ impl<'a> Bench<'a> {
     }
 
     /// When the destination is asked, and from when on it is believed that there is nothing.
-    fn probe(&self, effect: &Effect<Pending>) -> Plan {
+    /// How an effect is settled of which nothing is known since its intent. It does not use up the
+    /// author's attempts.
+    fn plan_unknown<S>(&self, effect: &Effect<S>) -> Plan {
+        let repeat = |licence| Plan::Repeat {
+            at: self.now,
+            licence,
+        };
+        match effect.guard() {
+            Guard::Transaction => repeat(self.of_transaction()),
+            Guard::Key if self.key_is_remembered(self.now) => repeat(Licence::Key),
+            Guard::Natural => repeat(Licence::Natural),
+            Guard::Repeat => repeat(Licence::Repeat),
+            Guard::Probe => self.probe(effect),
+            Guard::Key | Guard::Review => Plan::Review,
+        }
+    }
+
+    fn probe<S>(&self, effect: &Effect<S>) -> Plan {
         let StepGuard::Probe(probe) = &self.step.guard else {
             return Plan::Review;
         };

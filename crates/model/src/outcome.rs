@@ -65,6 +65,8 @@ pub enum FaultKind {
     StillRunning,
     /// The connection is of a kind that the call cannot use.
     Unfit,
+    /// An operator gave the effect up while it was in doubt: it may have happened.
+    GivenUp,
 }
 
 impl FaultKind {
@@ -221,7 +223,8 @@ impl Fault {
             | FaultKind::Untaken
             | FaultKind::MarkerAbsent
             | FaultKind::StillRunning
-            | FaultKind::Unfit => None,
+            | FaultKind::Unfit
+            | FaultKind::GivenUp => None,
         }
     }
 }

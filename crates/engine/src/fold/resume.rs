@@ -10,7 +10,8 @@ use super::{Current, RunState};
 
 impl RunState {
     /// A person lets the run go on: what had given up or failed may be tried again at once. A
-    /// rejection stands, unless people are to be asked again.
+    /// doubt that was given up becomes one again ([`crate::settle::taken_up`]). A rejection
+    /// stands, unless people are to be asked again.
     pub(super) fn resumed(&mut self, asks_again: bool, at: Timestamp) {
         self.parked = false;
         self.asks_again = asks_again;

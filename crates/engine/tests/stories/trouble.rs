@@ -155,8 +155,7 @@ async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Resu
 }
 
 #[tokio::test]
-async fn a_run_whose_doubt_is_settled_as_failed_is_not_sent_again_until_it_is_resumed() -> Result<()>
-{
+async fn a_doubt_that_was_given_up_is_a_doubt_again_when_its_run_is_resumed() -> Result<()> {
     let world = World::start().await?;
     world.publish(CALL).await?;
     let gone = Behaviour::CloseBeforeEffect;
@@ -164,7 +163,7 @@ async fn a_run_whose_doubt_is_settled_as_failed_is_not_sent_again_until_it_is_re
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let doubts = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
 
-    let reason = "the destination has no record of it".to_owned();
+    let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
     world
         .engine
@@ -174,15 +173,29 @@ async fn a_run_whose_doubt_is_settled_as_failed_is_not_sent_again_until_it_is_re
         .engine
         .await_end(accepted.run, Duration::from_secs(15))
         .await?;
-    let before = world.peer.count("/plain/").await?.effects;
+    let before = world.peer.count("/plain/").await?.calls;
     world
         .engine
         .resume(world.namespace_id, accepted.run, "do it", "test")
         .await?;
+    until(&world, accepted.run, State::InDoubt).await?;
+    let resent = world.peer.count("/plain/").await?.calls;
+    let again = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+    let settled = Settlement::Happened {
+        external_id: None,
+        result: Some(serde_json::json!({})),
+        reason: "it is in the books".to_owned(),
+    };
+    let doubt = again.first().context("the doubt is listed again")?.id;
+    world
+        .engine
+        .settle(world.namespace_id, doubt, settled, "test")
+        .await?;
     until(&world, accepted.run, State::Succeeded).await?;
 
-    assert_eq!((failed.context("a run")?.state, before), (State::Failed, 0));
-    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    assert_eq!(failed.context("a run")?.state, State::Failed);
+    assert_eq!((before, resent), (1, 1), "nothing is sent again");
+    assert_eq!(doubt, doubts[0].id);
     Ok(())
 }
 
