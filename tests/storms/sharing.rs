@@ -25,6 +25,12 @@ const STORM_SECS: usize = 10;
 /// How many clients are slow, unless `SEMEL_SHARING_CLIENTS` says otherwise.
 const SLOW_CLIENTS: usize = 1_000;
 
+/// How many runs of the largest size wake at once, unless `SEMEL_SHARING_LARGE` says otherwise.
+const LARGE_RUNS: usize = 30;
+
+/// How long they may take to end, for each of them.
+const LARGE_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How many clients ask for metrics, and as many for lists.
 const ONLOOKERS: usize = 16;
 
@@ -45,6 +51,15 @@ trigger:
   webhook: { auth: none, key: input.id }
 steps:
   - { id: note, kv: { add: orders } }
+";
+
+/// Runs of it rest until all wake at the same moment.
+const LARGE_FLOW: &str = "flow: large
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - { id: rest, wait: { until: input.at } }
+  - { id: note, kv: { set: 'woken/${{ input.id }}', value: 1 } }
 ";
 
 fn wanted(name: &str, otherwise: usize) -> Result<usize> {
@@ -185,6 +200,58 @@ async fn strangers_cost_no_more_memory_than_they_may() -> Result<()> {
         unknown >= clients / 3,
         "{unknown} were told that there is no such hook"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_runs_that_wake_at_once_share_the_memory() -> Result<()> {
+    let runs = wanted("SEMEL_SHARING_LARGE", LARGE_RUNS)?;
+    let ground = start("10s").await?;
+    let (server, client) = (&ground.server, &ground.client);
+    ground.home.publish(server, "large", LARGE_FLOW).await?;
+    let rest = Duration::from_secs(5) + LARGE_PATIENCE / 10 * u32::try_from(runs)?;
+    let at: String = client
+        .query_one(
+            "SELECT to_char(now() AT TIME ZONE 'UTC' + $1 * interval '1 second',
+                            'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')",
+            &[&rest.as_secs_f64()],
+        )
+        .await?
+        .get(0);
+    // Half are one long text, half become many times their size in memory.
+    let pads = [
+        format!("\"{}\"", "x".repeat(BODY - 200)),
+        format!("[{}0]", "0,".repeat(BODY / 2 - 100)),
+    ];
+    for number in 0..runs {
+        let pad = &pads[number % 2];
+        let body = format!(r#"{{"id":"{number}","at":"{at}","pad":{pad}}}"#);
+        let answer = server.client.post("/hooks/default/large", body).await?;
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+    let resting = "SELECT count(*) FROM queue WHERE due_at > moment()";
+    let resting: i64 = client.query_one(resting, &[]).await?.get(0);
+
+    let (begun, mut peak, mut left) = (Instant::now(), 0, runs);
+    while left > 0 {
+        let patience = rest + LARGE_PATIENCE * u32::try_from(runs)?;
+        ensure!(begun.elapsed() < patience, "{left} runs do not end");
+        sleep(Duration::from_millis(20)).await;
+        peak = peak.max(resident_mib(server.process.id())?);
+        let active = "SELECT count(*) FROM runs WHERE state = 'active'";
+        let active: i64 = client.query_one(active, &[]).await?.get(0);
+        left = usize::try_from(active)?;
+    }
+
+    let ended = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
+    let ended: i64 = client.query_one(ended, &[]).await?.get(0);
+    println!("peak {peak} MiB; {resting} of {runs} woke at once");
+    ensure!(usize::try_from(ended)? == runs, "{ended} succeeded");
+    ensure!(
+        usize::try_from(resting)? == runs,
+        "{resting} were resting when the last had come"
+    );
+    ensure!(peak < MEMORY_MIB, "{peak} MiB");
     Ok(())
 }
 

@@ -1,0 +1,106 @@
+//! What the servers do while answers are lost: runs of every shape, a worker, and a subscriber.
+
+use anyhow::{Result, ensure};
+use hyper::Method;
+use semel_testkit::{Connection, Peer, Process, Program};
+use serde_json::json;
+
+use crate::servers::{Home, Served};
+
+/// How many items a run of the list has.
+pub(super) const ITEMS: usize = 3;
+
+/// The flows, each by the name that its keys begin with.
+pub(super) const FLOWS: [&str; 4] = ["rest", "go", "list", "work"];
+
+/// How often the destination acts for each run of a flow.
+pub(super) fn effects_of(key: &str) -> usize {
+    match key.split('-').next() {
+        Some("list") => ITEMS,
+        Some("work") => 0,
+        _ => 1,
+    }
+}
+
+/// Publishes the flows, and has one of their events delivered to the peer.
+pub(super) async fn prepare(home: &Home, server: &Served, peer: &Peer) -> Result<()> {
+    let put = |kind: &str, name: &str| format!("/v1/{kind}/{name}");
+    let secret = json!({ "value": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" });
+    let told = json!({ "url": peer.url("/plain/told"), "secret": "told" });
+    let connection = json!({ "connection": { "to": { "webhook": told } } });
+    let subscription = json!({ "event": "went", "connection": "told" });
+    for (path, body) in [
+        (put("secrets", "told"), secret),
+        (put("connections", "told"), connection),
+        (put("subscriptions", "told"), subscription),
+    ] {
+        let body = body.to_string();
+        home.command(server, Method::PUT, &path, body).await?;
+    }
+    for name in FLOWS {
+        home.publish(server, name, &flow(name, peer)).await?;
+    }
+    Ok(())
+}
+
+fn flow(name: &str, peer: &Peer) -> String {
+    let act = |indent: &str, key: &str| {
+        format!(
+            "{indent}- id: act\n{indent}  http: {{ post: '{}/slow/30/keyed/{key}', json: {{ id: 1 }} }}\n\
+             {indent}  guard: key\n",
+            peer.url("")
+        )
+    };
+    let key = "${{ input.id }}";
+    let steps = match name {
+        "rest" => format!(
+            "  - {{ id: rest, wait: {{ for: 200ms }} }}\n{}",
+            act("  ", key)
+        ),
+        "go" => format!(
+            "{}  - {{ id: tell, emit: {{ event: went }} }}\n",
+            act("  ", key)
+        ),
+        "list" => format!(
+            "  - id: each\n    foreach:\n      in: \"['a', 'b', 'c']\"\n      key: item\n      parallel: 2\n      \
+             steps:\n{}",
+            act("        ", &format!("{key}.${{{{ item }}}}"))
+        ),
+        _ => "  - id: work\n    task: { queue: work, within: 1d, lease: 2s }\n    guard: key\n"
+            .to_owned(),
+    };
+    format!(
+        "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+         retry: {{ attempts: 50, first: 50ms, most: 500ms, within: 1d }}\nsteps:\n{steps}  \
+         - {{ id: note, kv: {{ set: 'done/{key}', value: 1 }} }}\n"
+    )
+}
+
+/// A worker of one server.
+pub(super) fn work(home: &Home, server: &Served) -> Result<Process> {
+    let url = format!("http://{}", server.address);
+    Program::semel()?
+        .args(["worker", "--queue", "work", "--parallel", "2"])
+        .args(["--url", &url, "--token", home.token()])
+        .args(["--", "sh", "-c", "cat >&2; echo {}"])
+        .start()
+}
+
+/// Every event was delivered, or is tried again when the lease of its delivery is over.
+pub(super) async fn check_deliveries(client: &Connection) -> Result<()> {
+    let row = client
+        .query_one(
+            "SELECT count(*) FILTER (WHERE state = 'delivered'),
+                    count(*) FILTER (WHERE state = 'given_up'),
+                    count(*) FILTER (WHERE state = 'due'
+                                       AND due_at > moment() + interval '121 seconds')
+               FROM outgoing",
+            &[],
+        )
+        .await?;
+    let (delivered, given_up, late): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    ensure!(delivered > 0, "no event was delivered");
+    ensure!(given_up == 0, "{given_up} deliveries were given up");
+    ensure!(late == 0, "{late} deliveries are not tried again soon");
+    Ok(())
+}
