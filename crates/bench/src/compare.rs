@@ -20,7 +20,7 @@ use crate::ground::{self, Semel};
 use crate::interval::Interval;
 use crate::load::{self, Keys, Poster};
 use crate::measure::{Measured, REPEATED_KEYS};
-use crate::meters::Meters;
+use crate::meters::{Meters, Reading, median};
 
 /// Not worse: the middle and the lower end of its interval are at least this.
 const MIDDLE_MIN: f64 = 0.97;
@@ -90,7 +90,41 @@ struct Line {
     low: f64,
     high: f64,
     not_worse: bool,
+    costs: Vec<Cost>,
     ratios: Vec<f64>,
+}
+
+/// What one item costs in both builds, in the middle of all slices: for differences that are too
+/// small for the rate.
+#[derive(Debug, Serialize)]
+struct Cost {
+    of: &'static str,
+    a: f64,
+    b: f64,
+}
+
+impl Cost {
+    fn all(measured: &[(Measured, Measured)]) -> Vec<Self> {
+        let kinds: [(&'static str, fn(&Reading) -> f64); 4] = [
+            ("server µs", |used| used.server_s * 1e6),
+            ("PostgreSQL µs", |used| used.postgres_s * 1e6),
+            ("log bytes", |used| used.wal_bytes as f64),
+            ("commits", |used| used.commits as f64),
+        ];
+        let each = |side: &Measured, of: fn(&Reading) -> f64| {
+            of(&side.used) / side.slice.count.max(1) as f64
+        };
+        let cost = |(name, of)| {
+            let a: Vec<f64> = measured.iter().map(|(a, _)| each(a, of)).collect();
+            let b: Vec<f64> = measured.iter().map(|(_, b)| each(b, of)).collect();
+            Self {
+                of: name,
+                a: median(&a),
+                b: median(&b),
+            }
+        };
+        kinds.into_iter().map(cost).collect()
+    }
 }
 
 /// One build, on databases of its own.
@@ -242,6 +276,7 @@ fn line(goal: Goal, measured: &[(Measured, Measured)]) -> Line {
         low,
         high,
         not_worse: median >= MIDDLE_MIN && low >= LOWER_MIN,
+        costs: Cost::all(measured),
         ratios,
     }
 }
@@ -261,8 +296,12 @@ fn ratio(goal: Goal, a: &Measured, b: &Measured) -> f64 {
 }
 
 fn sentence(line: &Line) -> String {
+    let costs = line.costs.iter();
+    let costs: String = costs
+        .map(|cost| format!("\n    {} {:.3} and {:.3}", cost.of, cost.a, cost.b))
+        .collect();
     format!(
-        "{:<3} {:<48} B is {:.3} of A, 90 % of {:.3} to {:.3}, {} pairs: {}",
+        "{:<3} {:<48} B is {:.3} of A, 90 % of {:.3} to {:.3}, {} pairs: {}{costs}",
         line.goal,
         line.what,
         line.median,
