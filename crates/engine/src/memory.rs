@@ -66,8 +66,13 @@ impl Budget {
     /// Takes so many bytes out once they are there, or goes on without after `patience`: for what
     /// holds memory already, and would hold up whoever is to give some back.
     pub async fn take_within(&self, bytes: usize, patience: Duration) -> Option<Portion> {
-        let taken = tokio::time::timeout(patience, self.take(bytes)).await;
-        taken.ok().flatten()
+        match self.try_take(bytes) {
+            Some(portion) => Some(portion),
+            None => tokio::time::timeout(patience, self.take(bytes))
+                .await
+                .ok()
+                .flatten(),
+        }
     }
 
     fn units(&self, bytes: usize) -> u32 {
@@ -86,10 +91,12 @@ impl Portion {
 /// About how much memory a JSON text takes once it is parsed, its own bytes included. An upper
 /// bound: a megabyte of empty arrays becomes far more than a megabyte.
 pub fn parsed_bytes(text: &[u8]) -> usize {
-    let nodes = text
-        .iter()
-        .filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':'))
-        .count();
+    // Counted in pieces whose sum fits a byte, so that the machine counts many at once.
+    let begins = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{' | b':'));
+    let pieces = text.chunks(usize::from(u8::MAX));
+    let nodes: usize = pieces
+        .map(|piece| usize::from(piece.iter().map(begins).sum::<u8>()))
+        .sum();
     text.len() * 2 + (nodes + 1) * NODE_BYTES
 }
 

@@ -12,6 +12,7 @@
 //! fails its fence then, and is recognised by its own journal row: same run, same number, same epoch.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use jiff::civil::Date;
@@ -28,14 +29,15 @@ use crate::link::{Link, Ready, Trouble, trouble};
 use crate::writer::{Batch, Writer};
 
 mod columns;
+mod events;
 mod flight;
 #[cfg(feature = "faults")]
 mod mistaken;
 pub(crate) mod statement;
 mod transition;
-mod weight;
 
 use columns::{Columns, Moves};
+pub use events::Events;
 use flight::Frame;
 use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
@@ -94,33 +96,34 @@ pub fn start_recording(cell: &Cell) -> Writer<Record> {
 }
 
 impl Batch for Record {
-    type Item = Transition;
+    type Item = Arc<Transition>;
     type Answer = Written;
 
     const LANES: usize = 2;
+    const CROWD: usize = 48;
 
-    fn slot(item: &Transition) -> Slot {
+    fn slot(item: &Arc<Transition>) -> Slot {
         item.run.slot()
     }
 
-    fn subject(item: &Transition) -> u128 {
+    fn subject(item: &Arc<Transition>) -> u128 {
         item.run.as_uuid().as_u128()
     }
 
-    fn bytes(item: &Transition) -> usize {
+    fn bytes(item: &Arc<Transition>) -> usize {
         item.bytes()
     }
 
-    fn admits(&self, gathered: &[Transition], next: &Transition) -> bool {
+    fn admits(&self, gathered: &[Arc<Transition>], next: &Arc<Transition>) -> bool {
         kv::admits(gathered, next)
     }
 
     async fn write(
         &mut self,
         link: &mut Link,
-        items: &mut Vec<Transition>,
+        items: &mut Vec<Arc<Transition>>,
     ) -> Result<Vec<Written>, Error> {
-        let mut batch: Vec<&Transition> = items.iter().collect();
+        let mut batch: Vec<&Transition> = items.iter().map(Arc::as_ref).collect();
         batch.sort_unstable_by_key(|item| item.run);
         let mut answers: HashMap<RunId, Written> = HashMap::with_capacity(items.len());
         loop {

@@ -8,6 +8,7 @@
 //! are: two batches that share entries wait for each other and never in a circle.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::future::try_join;
 use jiff::Timestamp;
@@ -203,12 +204,15 @@ pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<&'a Transition> {
 
 /// Whether an operation may join a batch: one entry is not written to by too many of one commit,
 /// and one that compares before it sets has its entry to itself, because it takes two round trips.
-pub(crate) fn admits(gathered: &[Transition], next: &Transition) -> bool {
+pub(crate) fn admits(gathered: &[Arc<Transition>], next: &Transition) -> bool {
     let Some(write) = &next.kv else { return true };
-    if gathered.len() < ENTRY_WRITES_MAX && !compares(write) && !gathered.iter().any(has_compare) {
+    if gathered.len() < ENTRY_WRITES_MAX
+        && !compares(write)
+        && !gathered.iter().any(|item| has_compare(item))
+    {
         return true;
     }
-    let is_same = |item: &&Transition| {
+    let is_same = |item: &&Arc<Transition>| {
         item.kv.as_ref().is_some_and(|other| {
             other.operation.entry == write.operation.entry && item.namespace_id == next.namespace_id
         })

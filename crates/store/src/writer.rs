@@ -3,7 +3,7 @@
 //! While one batch is being committed, whatever arrives gathers and goes down together next. There
 //! is no timer: a lone caller waits for one commit, a thousand share one. A writer may have two
 //! lanes, each with a connection of its own, so that one works while the other waits for the disk.
-//! What has the same slot takes the same lane.
+//! What has the same slot takes the same lane, unless so few callers wait that one lane is enough.
 //!
 //! An item that cannot share a commit with one of its batch is passed over: it is among the first
 //! of the next, and those behind it do not wait for it, unless they are about the same thing.
@@ -14,10 +14,12 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use semel_model::Slot;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use tokio_postgres::error::SqlState;
 
@@ -66,6 +68,10 @@ pub trait Batch: Send + 'static {
     /// How many lanes there are.
     const LANES: usize;
 
+    /// How many callers must wait at once before all lanes are used: few fill one batch better than
+    /// two.
+    const CROWD: usize = 0;
+
     /// The slot of what an item is about.
     fn slot(item: &Self::Item) -> Slot;
 
@@ -95,6 +101,17 @@ pub trait Batch: Send + 'static {
 /// The callers' end of a writer.
 pub struct Writer<B: Batch> {
     lanes: Vec<mpsc::Sender<Waiting<B>>>,
+    callers: Arc<AtomicUsize>,
+    stopping: watch::Sender<bool>,
+}
+
+/// A caller who waits, until it is dropped.
+struct Caller<'a>(&'a AtomicUsize);
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct Waiting<B: Batch> {
@@ -107,6 +124,8 @@ impl<B: Batch> Clone for Writer<B> {
     fn clone(&self) -> Self {
         Self {
             lanes: self.lanes.clone(),
+            callers: self.callers.clone(),
+            stopping: self.stopping.clone(),
         }
     }
 }
@@ -114,12 +133,14 @@ impl<B: Batch> Clone for Writer<B> {
 impl<B: Batch> Writer<B> {
     /// Starts a writer. It ends when the last caller is gone.
     pub fn start(cell: &Cell, batch: impl Fn() -> B) -> Self {
+        let (stopping, stops) = watch::channel(false);
         let lane = |_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
                 link: Link::new(cell),
                 patience: cell.options().write_patience,
                 give_up: cell.options().write_give_up,
+                stopping: stops.clone(),
                 batch: batch(),
             };
             tokio::spawn(desk.serve(receiver));
@@ -127,7 +148,15 @@ impl<B: Batch> Writer<B> {
         };
         Self {
             lanes: (0..B::LANES).map(lane).collect(),
+            callers: Arc::default(),
+            stopping,
         }
+    }
+
+    /// Tells everybody who waits, and whoever comes later, that the database is away: the process
+    /// stops, and nothing is tried for longer.
+    pub fn stop_trying(&self) {
+        self.stopping.send_replace(true);
     }
 
     /// Hands an item in and waits for the commit that carries it.
@@ -137,7 +166,12 @@ impl<B: Batch> Writer<B> {
             let reason = format!("{bytes} bytes are more than one write may have");
             return Err(WriteError::Refused(reason));
         }
-        let lane = usize::from(B::slot(&item).number()) % B::LANES;
+        let others = self.callers.fetch_add(1, Ordering::Relaxed);
+        let _caller = Caller(&self.callers);
+        let lane = match others < B::CROWD {
+            true => 0,
+            false => usize::from(B::slot(&item).number()) % B::LANES,
+        };
         let (answer, answered) = oneshot::channel();
         self.lanes[lane]
             .send(Waiting {
@@ -156,6 +190,7 @@ struct Desk<B: Batch> {
     patience: Duration,
     /// How long a batch is tried before its callers are told that the database is away.
     give_up: Duration,
+    stopping: watch::Receiver<bool>,
     batch: B,
 }
 
@@ -280,8 +315,16 @@ impl<B: Batch> Desk<B> {
         let begun = Instant::now();
         let mut held_up = 0;
         loop {
-            let written =
-                tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items)).await;
+            let writing =
+                tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items));
+            let written = tokio::select! {
+                biased;
+                written = writing => written,
+                Ok(_) = self.stopping.wait_for(|stops| *stops) => {
+                    self.link.give_up();
+                    return Err(Failed::Unavailable("the process stops".to_owned()));
+                }
+            };
             let message = match written {
                 Ok(Ok(answers)) => {
                     self.link.succeeded();

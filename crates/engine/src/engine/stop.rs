@@ -33,6 +33,7 @@ impl Engine {
         let mut drained = tokio::time::timeout(commits, inner.turns.wait()).await;
         if drained.is_err() {
             inner.giving_up.cancel();
+            inner.record.stop_trying();
             let rest = (bound - commits).mul_f64(COMMIT_SHARE);
             drained = tokio::time::timeout(rest, inner.turns.wait()).await;
         }

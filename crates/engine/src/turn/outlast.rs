@@ -7,6 +7,7 @@
 //! process that must stop gives up; it leaves the answer on disk, where it may ([`crate::spill`]).
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::event::Event;
@@ -22,26 +23,18 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 impl Turn {
     /// Writes a transition; one that carries an outcome, however long that takes.
-    pub(super) async fn submit(&self, transition: Transition) -> Result<Written, WriteError> {
+    pub(super) async fn submit(&self, transition: Arc<Transition>) -> Result<Written, WriteError> {
         if !carries_outcome(&transition) {
             return self.inner.record.write(transition).await;
         }
-        let mut giving_up = pin!(self.inner.giving_up.cancelled());
         loop {
-            // The writer itself rests between its tries.
-            let written = tokio::select! {
-                written = self.inner.record.write(transition.clone()) => written,
-                () = &mut giving_up => {
-                    let why = "the process stops before the outcome is recorded";
-                    return Err(WriteError::Unavailable(why.to_owned()));
-                }
-            };
-            match written {
-                Err(WriteError::Unavailable(reason)) => {
+            // The writer itself rests between its tries, and stops trying when the process gives up.
+            match self.inner.record.write(transition.clone()).await {
+                Err(WriteError::Unavailable(reason)) if !self.inner.giving_up.is_cancelled() => {
                     tracing::warn!(run.id = %self.run, key = %self.key, reason,
                         "an outcome waits for the database to come back");
                 }
-                done @ (Ok(_) | Err(WriteError::Refused(_) | WriteError::Stopped)) => return done,
+                done => return done,
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Where a turn meets the journal: everything that happened since the last write, in one commit.
 
+use std::sync::Arc;
+
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_steps::fault;
@@ -39,7 +41,7 @@ impl Turn {
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         fault::point(before, &self.key.text()).await;
-        let written = self.submit(transition).await;
+        let written = self.submit(Arc::new(transition)).await;
         fault::point(after, &self.key.text()).await;
         match written {
             Ok(Written::Committed { cancel, made }) => {

@@ -1,5 +1,6 @@
 //! A batch of transitions, turned on its side: one array per column of each statement.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use semel_model::RunId;
 use semel_model::event::Event;
 use uuid::Uuid;
 
+use super::events::to_text;
 use super::{Lease, Transition, WaitChange};
 use crate::departures::Departure;
 use crate::runs::Stage;
@@ -62,7 +64,7 @@ impl Moves {
 /// Everything that a batch writes.
 pub(super) struct Columns<'a> {
     pub(super) moves: Moves,
-    pub(super) events: Vec<String>,
+    pub(super) events: Vec<Cow<'a, str>>,
     pub(super) new_effects: effects::Rows<'a>,
     pub(super) old_effects: effects::Rows<'a>,
     pub(super) opened: OpenedWaits<'a>,
@@ -223,10 +225,9 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn journal_text(item: &Transition, made: Option<&Event>) -> String {
-    let events: Vec<&Event> = item.events.iter().chain(made).collect();
-    match serde_json::to_string(&events) {
-        Ok(text) => text,
-        Err(error) => unreachable!("events are plain data: {error}"),
+fn journal_text<'a>(item: &'a Transition, made: Option<&Event>) -> Cow<'a, str> {
+    match made {
+        None => Cow::Borrowed(item.events.text()),
+        Some(_) => Cow::Owned(to_text(item.events.iter().chain(made))),
     }
 }

@@ -6,6 +6,7 @@ use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
+use super::Events;
 use crate::approvals::ApprovalChange;
 use crate::audit::Act;
 use crate::kv::{self, Write};
@@ -30,7 +31,7 @@ pub struct Transition {
     /// The number of the journal row that this one follows on.
     pub seq: i32,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Events,
     /// What the ledger says from now on.
     pub effects: Vec<EffectChange>,
     /// Waits that open or run out.

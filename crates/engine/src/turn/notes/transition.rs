@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{RunId, SessionId};
-use semel_store::journal::{Lease, Transition};
+use semel_store::journal::{Events, Lease, Transition};
 
 use super::Notes;
 
@@ -43,7 +43,7 @@ impl Notes {
             holder,
             epoch,
             seq,
-            events: std::mem::take(&mut self.events),
+            events: Events::new(std::mem::take(&mut self.events)),
             effects: std::mem::take(&mut self.effects),
             waits: std::mem::take(&mut self.waits),
             tasks: std::mem::take(&mut self.tasks),
