@@ -152,3 +152,39 @@ async fn what_was_given_up_is_listed_apart() -> Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn the_same_words_settle_a_doubt_that_came_back() -> Result<()> {
+    let peer = Peer::start().await?;
+    let charge = format!(
+        "flow: charge\ntrigger: {{ api: {{ key: input.id }}, manual: {{ key: input.id }} }}\nsteps:\n  \
+         - {{ id: pay, http: {{ post: '{}', text: hi, timeout: 1s }} }}\n",
+        peer.url("/plain/charge")
+    );
+    let desk = Desk::open(&[("charge", &charge)]).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    peer.next("/plain/charge", lost).await?;
+
+    let run = desk.start("charge", &json!({ "id": "1" })).await?;
+    let (doubts, failed) = ("semel doubt list", "semel run list --state failed");
+    let listed = desk.until_said(doubts, "eff_").await?;
+    let effect = listed
+        .split_whitespace()
+        .find(|word| word.starts_with("eff_"));
+    let settle = format!(
+        "semel doubt settle {} --fail --reason 'not worth it'",
+        effect.context("an effect")?
+    );
+    desk.say(&settle).await?;
+    desk.until_said(failed, &run).await?;
+    desk.say(&format!(
+        "semel run resume {run} --reason 'a second thought'"
+    ))
+    .await?;
+    desk.until_said(doubts, "eff_").await?;
+    desk.say(&settle).await?;
+    desk.until_said(failed, &run).await?;
+
+    assert_eq!(peer.count("/plain/charge").await?.calls, 1);
+    Ok(())
+}

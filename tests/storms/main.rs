@@ -26,6 +26,7 @@ mod races;
 mod servers;
 mod sharing;
 mod sleepers;
+mod stop;
 mod suspects;
 mod three;
 mod ticks;

@@ -98,12 +98,13 @@ struct Line {
 /// small for the rate.
 #[derive(Debug, Serialize)]
 struct Cost {
-    of: &'static str,
+    what: &'static str,
     a: f64,
     b: f64,
 }
 
 impl Cost {
+    /// Processor time, log and commits, of each item.
     fn all(measured: &[(Measured, Measured)]) -> Vec<Self> {
         let kinds: [(&'static str, fn(&Reading) -> f64); 4] = [
             ("server µs", |used| used.server_s * 1e6),
@@ -118,7 +119,7 @@ impl Cost {
             let a: Vec<f64> = measured.iter().map(|(a, _)| each(a, of)).collect();
             let b: Vec<f64> = measured.iter().map(|(_, b)| each(b, of)).collect();
             Self {
-                of: name,
+                what: name,
                 a: median(&a),
                 b: median(&b),
             }
@@ -298,7 +299,7 @@ fn ratio(goal: Goal, a: &Measured, b: &Measured) -> f64 {
 fn sentence(line: &Line) -> String {
     let costs = line.costs.iter();
     let costs: String = costs
-        .map(|cost| format!("\n    {} {:.3} and {:.3}", cost.of, cost.a, cost.b))
+        .map(|cost| format!("\n    {} {:.3} and {:.3}", cost.what, cost.a, cost.b))
         .collect();
     format!(
         "{:<3} {:<48} B is {:.3} of A, 90 % of {:.3} to {:.3}, {} pairs: {}{costs}",

@@ -289,15 +289,19 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
         Entry::Pending(effect) => {
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))
         }
+        // An operator gave it up in doubt, and its run was resumed: it may have happened.
+        Entry::Retrying(effect)
+            if let FaultKind::GivenUp(settled_by) = effect.state().fault.kind =>
+        {
+            let bench = bench(sight, step, standing);
+            Next::Event(settle::doubted_again(bench, effect, settled_by))
+        }
         // An attempt before this one may have happened: that is found out first.
         Entry::Retrying(effect) if sight.cancel && state.undoing.is_none() && !effect.doubted() => {
             Next::Event(give_up(step))
         }
         Entry::Retrying(effect) => match standing.retry_at {
             Some(at) if sight.now < at => sleep(at, true),
-            Some(_) if effect.state().fault.kind == FaultKind::GivenUp => {
-                Next::Event(settle::taken_up(bench(sight, step, standing), effect))
-            }
             Some(_) if effect.doubted() && is_forgotten(sight, step, standing) => {
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }

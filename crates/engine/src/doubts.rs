@@ -11,8 +11,7 @@ use said::said;
 
 use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
-use semel_model::request::Call;
-use semel_model::{EffectId, Fault, FaultKind, Mistake, Span};
+use semel_model::{EffectId, Fault, Mistake, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
@@ -20,7 +19,7 @@ use serde_json::Value;
 
 use crate::connections::By;
 use crate::engine::Engine;
-use crate::fold::Current;
+use crate::fold::{Current, Standing};
 use crate::lease::TakeError;
 use crate::settle::span_between;
 use crate::turn::{Stop, Turn};
@@ -42,7 +41,7 @@ pub enum Settlement {
         /// Why, as it stands on the record.
         reason: String,
     },
-    /// It shall not be performed: the run fails.
+    /// It is given up: the run fails, and whether it happened stays unknown.
     Fail {
         /// Why, as it stands on the record.
         reason: String,
@@ -58,6 +57,9 @@ pub enum SettleError {
     /// There is no such effect.
     #[error("there is no such effect")]
     Unknown,
+    /// Another attempt was made while the decision was on its way.
+    #[error("it was tried again in the meantime: look at it again")]
+    TriedAgain,
     /// It is not in doubt.
     #[error("the effect is {state}, not in doubt")]
     NotInDoubt {
@@ -94,6 +96,7 @@ impl SettleError {
             Self::Unknown => "effect-not-found",
             Self::NotInDoubt { .. } => "not-in-doubt",
             Self::TooSoon { .. } => "settle-too-soon",
+            Self::TriedAgain => "not-in-doubt",
             Self::ResultNeeded(_) => "result-needed",
             Self::NotAmendable(_) => "not-amendable",
             Self::Reason(error) => error.code(),
@@ -185,6 +188,10 @@ impl Engine {
         if effect.id() != view.id {
             return Err(SettleError::Unknown);
         }
+        // What was looked up is about the attempt that was in doubt then.
+        if i64::from(effect.attempt()) != i64::from(view.attempt) {
+            return Err(SettleError::TriedAgain);
+        }
         let step = view.step.clone();
         Ok(match settlement {
             Settlement::Happened {
@@ -193,7 +200,7 @@ impl Engine {
                 ..
             } => said(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
             Settlement::DidNotHappen { reason } => {
-                self.landing_over(turn, view, &standing.call)?;
+                self.landing_over(turn, view, standing)?;
                 Event::Licensed {
                     step,
                     reason: reason.clone(),
@@ -201,20 +208,26 @@ impl Engine {
             }
             Settlement::Fail { reason } => Event::Failed {
                 step,
-                fault: Fault::permanent(GIVEN_UP, reason.clone()).of(FaultKind::GivenUp),
+                fault: Fault::permanent(GIVEN_UP, reason.clone()),
                 retry_at: None,
             },
         })
     }
 
-    fn landing_over(&self, turn: &Turn, view: &EffectView, call: &Call) -> Result<(), SettleError> {
+    fn landing_over(
+        &self,
+        turn: &Turn,
+        view: &EffectView,
+        standing: &Standing,
+    ) -> Result<(), SettleError> {
         let linked = turn.linked();
-        let name = call.connection();
+        let name = standing.call.connection();
         let connection = name.and_then(|name| linked.connection(name));
         // A task may have been claimed just before the doubt.
-        let claimed_by = view.settled_at.unwrap_or(view.intended_at);
-        let times = (view.intended_at, claimed_by);
-        let over = self.inner.landing().after(call, connection, times);
+        let claimed_by = view.settled_at.unwrap_or(standing.intended_at);
+        let times = (standing.intended_at, claimed_by);
+        let landing = self.inner.landing();
+        let over = landing.after(&standing.call, connection, times);
         match span_between(self.inner.clock.now(), over) {
             left if left.as_millis() > 0 && !Mistake::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })

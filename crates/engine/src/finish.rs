@@ -11,18 +11,17 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
+use crate::engine::Engine;
+
 /// A future that goes on as a task of its own when it is dropped before its end.
-pub(crate) struct Finish<T: Send + 'static> {
+struct Finish<T: Send + 'static> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     tasks: TaskTracker,
 }
 
 impl<T: Send + 'static> Finish<T> {
     /// Wraps a future; `tasks` are waited for before the process stops.
-    pub(crate) fn new(
-        tasks: TaskTracker,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> Self {
+    fn new(tasks: TaskTracker, future: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             future: Some(Box::pin(future)),
             tasks,
@@ -30,16 +29,29 @@ impl<T: Send + 'static> Finish<T> {
     }
 }
 
+impl Engine {
+    /// Work that goes on as a task of its own where nobody awaits it any more, and that a stop waits
+    /// for.
+    pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        Finish::new(self.inner.turns.clone(), work)
+    }
+}
+
 impl<T: Send + 'static> Future for Finish<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(future) = &mut self.future else {
+        // One that panics is gone.
+        let Some(mut future) = self.future.take() else {
             unreachable!("nobody polls a future that has ended")
         };
         let polled = future.as_mut().poll(context);
-        if polled.is_ready() {
-            self.future = None;
+        if polled.is_pending() {
+            self.future = Some(future);
         }
         polled
     }

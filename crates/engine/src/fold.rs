@@ -59,6 +59,8 @@ pub struct RunState {
     pub rejected: bool,
     /// Whether whoever let the run go on last wants people to be asked again.
     pub asks_again: bool,
+    /// The operator who resumed it last, where it was one and not a repeated delivery.
+    pub resumed_by: Option<String>,
     /// The gates that let the run in.
     pub admitted: Vec<gate::Kind>,
     /// What the journal last said of a gate that the run waits at.
@@ -128,6 +130,7 @@ impl RunState {
             rounds: BTreeMap::new(),
             rejected: false,
             asks_again: false,
+            resumed_by: None,
             admitted: Vec::new(),
             held: None,
             done: Vec::new(),
@@ -308,7 +311,9 @@ impl RunState {
                 self.approval_ended(flow, step, end);
             }
             Event::Parked { .. } => self.parked = true,
-            Event::Resumed { asks_again, .. } => self.resumed(*asks_again, at),
+            Event::Resumed { by, asks_again, .. } => {
+                self.resumed(by.as_deref(), *asks_again, at);
+            }
             Event::Amended {
                 step,
                 external_id,

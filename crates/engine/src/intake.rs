@@ -19,7 +19,6 @@ use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::engine::{Engine, Inner};
-use crate::finish::Finish;
 use crate::lease;
 use crate::memory;
 use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
@@ -112,7 +111,7 @@ impl Engine {
     pub(crate) async fn accept(&self, inbound: Inbound) -> Result<Intake, IntakeError> {
         let engine = self.clone();
         let accepting = async move { engine.accept_now(inbound).await };
-        Finish::new(self.inner.turns.clone(), accepting).await
+        self.finish(accepting).await
     }
 
     async fn accept_now(&self, mut inbound: Inbound) -> Result<Intake, IntakeError> {

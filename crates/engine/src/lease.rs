@@ -283,9 +283,11 @@ fn jittered(pause: Duration) -> Duration {
 /// How long an operator's command waits for room among the runs in hand.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an operator's command waits for a run that is in other hands: whoever looks at a parked
-/// run gives it back at once.
+/// How long an operator's command tries to take a run that a worker holds: a worker that looks at a
+/// parked run returns it at once. The last try may wait [`ROOM_PATIENCE`] more.
 const HELD_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long it rests between two tries.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a single run could not be taken.
@@ -300,10 +302,10 @@ pub(crate) enum TakeError {
 impl Engine {
     /// Takes a run like any worker, for a person's command.
     pub(crate) async fn take(&self, run: RunId) -> Result<Turn, TakeError> {
-        let until = tokio::time::Instant::now() + HELD_PATIENCE;
+        let (until, stop) = (Instant::now() + HELD_PATIENCE, &self.inner.stop);
         loop {
             match self.take_now(run).await {
-                Err(TakeError::Busy) if tokio::time::Instant::now() < until => {
+                Err(TakeError::Busy) if Instant::now() < until && !stop.is_cancelled() => {
                     tokio::time::sleep(HELD_PAUSE).await;
                 }
                 taken => return taken,

@@ -66,6 +66,7 @@ impl Budget {
     /// Takes so many bytes out once they are there, or goes on without after `patience`: for what
     /// holds memory already, and would hold up whoever is to give some back.
     pub async fn take_within(&self, bytes: usize, patience: Duration) -> Option<Portion> {
+        // Mostly there is room: no timer then.
         match self.try_take(bytes) {
             Some(portion) => Some(portion),
             None => tokio::time::timeout(patience, self.take(bytes))
@@ -155,6 +156,7 @@ mod tests {
 
         assert!(parsed_bytes(arrays.as_bytes()) > nodes * size_of::<serde_json::Value>() * 2);
         assert!(parsed_bytes(b"{\"id\":1}") < 1024);
+        assert_eq!(parsed_bytes(&[b'['; 1000]), 2000 + 1001 * NODE_BYTES);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Resuming: a run that failed or gave up goes on, behind its ledger.
 //!
 //! What is done stays done and is not done again; what is known not to have happened is tried
-//! again under the same key. A doubt is not resumed but settled. A rejection stands, unless whoever
-//! resumes says that people are to be asked again.
+//! again under the same key. A doubt is not resumed but settled; one that an operator gave up is in
+//! doubt again. A rejection stands, unless the operator says that people are to be asked again.
 
 use semel_flow::Action;
 use semel_flow::release::OnError;
@@ -143,7 +143,9 @@ impl Engine {
                     )),
                 }
             }
-            (State::NeedsReview | State::Quarantined, _) => self.unpark(run, resumed, act).await,
+            (State::NeedsReview | State::Quarantined, _) => {
+                self.unpark((namespace_id, run), resumed, act).await
+            }
             (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
             (State::Active, _) => Err(unfit("it goes on by itself")),
             (State::Succeeded, _) => Err(unfit(
@@ -172,8 +174,8 @@ impl Engine {
 
     /// Lets a run go on that failed, because its delivery or request came again. What people
     /// rejected is not asked again because a sender repeats itself, a doubt that an operator gave up
-    /// is not sent again, and a run whose history is gone
-    /// or whose key is another's stays as it ended. Says whether the run goes on.
+    /// stays given up, and a run whose history is gone or whose key is another's stays as it ended.
+    /// Says whether the run goes on.
     pub(crate) async fn resume_for_repeat(
         &self,
         run: RunId,
@@ -246,8 +248,20 @@ impl Engine {
         Ok(())
     }
 
-    async fn unpark(&self, run: RunId, resumed: Event, act: Act) -> Result<(), ResumeError> {
+    async fn unpark(
+        &self,
+        (namespace_id, run): (i32, RunId),
+        resumed: Event,
+        act: Act,
+    ) -> Result<(), ResumeError> {
         let mut turn = self.take(run).await?;
+        // Another operator may have been first, and the run may have gone on since.
+        let view = runs::find(&self.inner.cell, namespace_id, run).await;
+        let state = view.map(|view| view.map(|view| view.state));
+        if !matches!(state, Ok(Some(State::NeedsReview | State::Quarantined))) {
+            self.inner.turns.spawn(turn.drive());
+            return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
+        }
         turn.forgive();
         turn.observe_act(resumed, act);
         turn.commit(Lease::Keep).await.map_err(|stop| match stop {

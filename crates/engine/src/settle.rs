@@ -1,6 +1,7 @@
 //! Settling: what an attempt's outcome means under the effect's guard. Pure.
 //!
-//! Done stays done and failed stays failed. Doubt is what the guard is for:
+//! Done stays done, and failed stays failed, except what an operator gave up while it was in doubt
+//! ([`doubted_again`]). Doubt is what the guard is for:
 //!
 //! | guard | a doubt is settled by |
 //! |---|---|
@@ -84,11 +85,18 @@ pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
 
 /// What an effect is when its run is resumed after an operator gave its doubt up: a doubt again.
 /// Nobody has said that it did not happen.
-pub fn taken_up(bench: Bench<'_>, effect: &Effect<Retrying>) -> Event {
+pub fn doubted_again(bench: Bench<'_>, effect: &Effect<Retrying>, settled_by: SettledBy) -> Event {
     let fault = &effect.state().fault;
     let message = format!("it was given up while in doubt: {}", fault.message);
-    let doubt = Doubt::new(fault.code.clone(), message);
-    doubted(bench.step, doubt, bench.plan_unknown(effect))
+    let doubt = Doubt {
+        settled_by,
+        ..Doubt::new("given-up", message)
+    };
+    let plan = match settled_by {
+        SettledBy::Operator => Plan::Review,
+        SettledBy::Guard => bench.plan_unknown(effect),
+    };
+    doubted(bench.step, doubt, plan)
 }
 
 fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
@@ -245,8 +253,7 @@ impl<'a> Bench<'a> {
         span_between(self.since, at).as_millis() + margin < window.as_millis()
     }
 
-    /// When the destination is asked, and from when on it is believed that there is nothing.
-    /// How an effect is settled of which nothing is known since its intent. It does not use up the
+    /// How to settle an effect of which nothing is known since its intent. It uses up none of the
     /// author's attempts.
     fn plan_unknown<S>(&self, effect: &Effect<S>) -> Plan {
         let repeat = |licence| Plan::Repeat {
@@ -263,6 +270,7 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// When the destination is asked, and from when on it is believed that there is nothing.
     fn probe<S>(&self, effect: &Effect<S>) -> Plan {
         let StepGuard::Probe(probe) = &self.step.guard else {
             return Plan::Review;

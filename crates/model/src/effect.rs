@@ -6,6 +6,8 @@
 //!    ▲        ├──▶ Retrying ──▶ Pending          known not to have happened; the next attempt
 //!    │        └──▶ InDoubt ──▶ Done | Failed
 //!    └──── with a licence ────┘
+//! Failed ──▶ Retrying                             its run is resumed
+//! Retrying ──▶ InDoubt                            an earlier attempt may have happened
 //! ```
 //!
 //! `Pending` is committed before the first byte leaves. An entry found `Pending` by another worker
@@ -209,7 +211,7 @@ impl Effect<Retrying> {
         self.into_state(Pending)
     }
 
-    /// An attempt before this one may have happened, and no guard can tell any more.
+    /// An earlier attempt may have happened.
     pub fn in_doubt(self, doubt: Doubt) -> Effect<InDoubt> {
         self.into_state(InDoubt { doubt })
     }
@@ -222,7 +224,8 @@ impl Effect<Retrying> {
 }
 
 impl Effect<Failed> {
-    /// A person lets it be tried again: nothing happened before.
+    /// Its run is resumed. It did not happen, unless an operator had given it up in doubt
+    /// ([`crate::FaultKind::GivenUp`]): then it is in doubt again.
     pub fn reopened(self) -> Effect<Retrying> {
         let fault = self.state.fault.clone();
         self.into_state(Retrying { fault })
@@ -235,7 +238,7 @@ impl Effect<InDoubt> {
         self.into_state(Done { by })
     }
 
-    /// Evidence shows that it did not, and it shall not.
+    /// Evidence shows that it did not, or an operator gives it up: it is not performed.
     pub fn refuted(self, fault: Fault) -> Effect<Failed> {
         self.into_state(Failed { fault })
     }

@@ -65,8 +65,9 @@ pub enum FaultKind {
     StillRunning,
     /// The connection is of a kind that the call cannot use.
     Unfit,
-    /// An operator gave the effect up while it was in doubt: it may have happened.
-    GivenUp,
+    /// An operator gave the effect up while it was in doubt: it may have happened. Says who settles
+    /// the doubt when it comes back.
+    GivenUp(SettledBy),
 }
 
 impl FaultKind {
@@ -224,7 +225,7 @@ impl Fault {
             | FaultKind::MarkerAbsent
             | FaultKind::StillRunning
             | FaultKind::Unfit
-            | FaultKind::GivenUp => None,
+            | FaultKind::GivenUp(_) => None,
         }
     }
 }

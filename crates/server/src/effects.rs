@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{Act, Amend, Amended, Effect, EffectFilter, Page, Settle, Settled, Verdict};
 use semel_engine::{Amendment, SettleError, Settlement};
-use semel_model::{EffectId, RunId, Span, effect};
+use semel_model::{EffectId, RunId, effect};
 use semel_store::audit::{self, ActView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
@@ -22,9 +22,6 @@ use crate::connections::by;
 use crate::cursor;
 use crate::query::{Named, PAGE_MAX, Params, page_size};
 use crate::refusal::Refusal;
-
-/// How soon to ask again for a run that a worker holds, in seconds.
-const BUSY_SECS: u64 = 1;
 
 /// `GET /v1/effects`.
 pub(crate) async fn list(
@@ -198,13 +195,14 @@ impl From<SettleError> for Refusal {
             SettleError::NotInDoubt { state } => {
                 Self::new(Code::NotInDoubt, format!("the effect is {state}"))
             }
+            SettleError::TriedAgain => Self::new(Code::NotInDoubt, error.to_string()),
             SettleError::TooSoon { retry_in } => {
                 Self::plain(Code::SettleTooSoon).retry_in(retry_in)
             }
             SettleError::ResultNeeded(detail) => Self::new(Code::ResultNeeded, detail),
             SettleError::NotAmendable(detail) => Self::new(Code::NotAmendable, detail),
             SettleError::Reason(error) => error.into(),
-            SettleError::Busy => Self::plain(Code::RunBusy).retry_in(Span::from_secs(BUSY_SECS)),
+            SettleError::Busy => Self::busy(),
             SettleError::Unavailable(cause) => Self::database(&cause),
         }
     }

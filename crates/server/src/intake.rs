@@ -37,16 +37,17 @@ fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S
 
 /// Has a delivery taken in, within the patience of its sender.
 ///
-/// The work is a task of its own. A sender who hangs up, or is told to come again, must not stop
-/// it half way: its run may be committed and in this process's hands, with nobody to move it.
+/// A sender who hangs up, or is told to come again, must not stop the work half way: its run may be
+/// committed and in this process's hands, with nobody to move it. So it goes on as a task of its own
+/// then, and keeps the memory that it takes.
 pub(crate) async fn take_in<T, F>(app: &App, work: F) -> Result<T, Refusal>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, IntakeError>> + Send + 'static,
 {
-    match tokio::time::timeout(app.options.accept_patience, tokio::spawn(Box::pin(work))).await {
-        Ok(Ok(taken)) => Ok(taken?),
-        Ok(Err(_)) => Err(Refusal::internal("a delivery broke off")),
+    let work = app.engine.finish(work);
+    match tokio::time::timeout(app.options.accept_patience, work).await {
+        Ok(taken) => Ok(taken?),
         Err(_) => Err(Refusal::unavailable()),
     }
 }

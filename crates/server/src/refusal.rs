@@ -17,6 +17,9 @@ use crate::links::without_links;
 /// How long a sender stays away from a database that does not answer, in milliseconds.
 const DATABASE_REST_MS: u64 = 1_000;
 
+/// How soon to ask again for a run that a worker holds, in seconds.
+const BUSY_REST_SECS: u64 = 1;
+
 /// An answer that is no.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Problem>);
@@ -41,6 +44,11 @@ impl Refusal {
     pub(crate) fn database(cause: &str) -> Self {
         tracing::warn!(cause, "a command could not be carried out");
         Self::unavailable()
+    }
+
+    /// A worker holds the run.
+    pub(crate) fn busy() -> Self {
+        Self::plain(Code::RunBusy).retry_in(Span::from_secs(BUSY_REST_SECS))
     }
 
     /// Something that cannot be was seen.

@@ -288,7 +288,7 @@ impl From<ResumeError> for Refusal {
             ResumeError::Unknown => Self::plain(Code::RunNotFound),
             ResumeError::Unfit { .. } => Self::new(Code::NotResumable, error.to_string()),
             ResumeError::Reason(error) => error.into(),
-            ResumeError::Busy => Self::plain(Code::RunBusy),
+            ResumeError::Busy => Self::busy(),
             ResumeError::Unavailable(cause) => Self::database(&cause),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) const ENTERED: &str = ",
 
 /// The part of a flight that changes entries. A settled entry stays settled: the guard stands in
 /// the `WHERE` clause. Only a run that was resumed makes a further attempt at what failed, or is in
-/// doubt again about what an operator had given up.
+/// doubt again about what an operator had given up, which a late answer may show to be done.
 pub(crate) const CHANGED: &str = ",
     changed AS (
         UPDATE effects e
@@ -43,7 +43,8 @@ pub(crate) const CHANGED: &str = ",
           FROM unnest($?::date[], $?::uuid[], $?::text[], $?::int4[], $?::text[], $?::text[])
             AS t (born, id, state, attempt, external_id, note)
          WHERE e.born = t.born AND e.id = t.id AND e.state <> 'done'
-           AND (e.state <> 'failed' OR t.attempt > e.attempt OR t.state = 'in_doubt'))";
+           AND (e.state <> 'failed' OR t.attempt > e.attempt
+                OR t.state IN ('in_doubt', 'done')))";
 
 const LIST: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,

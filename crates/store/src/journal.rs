@@ -35,6 +35,7 @@ mod flight;
 mod mistaken;
 pub(crate) mod statement;
 mod transition;
+mod weight;
 
 use columns::{Columns, Moves};
 pub use events::Events;
@@ -100,7 +101,8 @@ impl Batch for Record {
     type Answer = Written;
 
     const LANES: usize = 2;
-    const CROWD: usize = 48;
+    /// Measured: `docs/decisions/0005-one-writer-per-process.md`.
+    const SECOND_LANE_FROM: usize = 48;
 
     fn slot(item: &Arc<Transition>) -> Slot {
         item.run.slot()

@@ -10,12 +10,13 @@
 //!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
-//! first one took effect. Only when the database stays away are callers told [`WriteError`].
+//! first one took effect. Only when the database stays away, or the process stops, are callers told
+//! [`WriteError`].
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use semel_model::Slot;
@@ -25,6 +26,12 @@ use tokio_postgres::error::SqlState;
 
 use crate::cell::Cell;
 use crate::link::{Link, Trouble, trouble};
+
+mod gathering;
+mod lanes;
+
+use gathering::{Answer, Gathering, Waiting};
+use lanes::{Caller, lane_of};
 
 /// The most items of one batch.
 pub const BATCH_ITEMS_MAX: usize = 512;
@@ -70,12 +77,13 @@ pub trait Batch: Send + 'static {
 
     /// How many callers must wait at once before all lanes are used: few fill one batch better than
     /// two.
-    const CROWD: usize = 0;
+    const SECOND_LANE_FROM: usize = 0;
 
     /// The slot of what an item is about.
     fn slot(item: &Self::Item) -> Slot;
 
-    /// What an item is about: two items about one thing keep their order.
+    /// What an item is about: two items about one thing keep their order within a lane. Across lanes
+    /// the batch's own fence decides.
     fn subject(item: &Self::Item) -> u128 {
         u128::from(Self::slot(item).number())
     }
@@ -102,22 +110,8 @@ pub trait Batch: Send + 'static {
 pub struct Writer<B: Batch> {
     lanes: Vec<mpsc::Sender<Waiting<B>>>,
     callers: Arc<AtomicUsize>,
-    stopping: watch::Sender<bool>,
-}
-
-/// A caller who waits, until it is dropped.
-struct Caller<'a>(&'a AtomicUsize);
-
-impl Drop for Caller<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-struct Waiting<B: Batch> {
-    item: B::Item,
-    bytes: usize,
-    answer: oneshot::Sender<Result<B::Answer, WriteError>>,
+    stopping: watch::Sender<Option<Instant>>,
+    held_up: Arc<AtomicBool>,
 }
 
 impl<B: Batch> Clone for Writer<B> {
@@ -126,6 +120,7 @@ impl<B: Batch> Clone for Writer<B> {
             lanes: self.lanes.clone(),
             callers: self.callers.clone(),
             stopping: self.stopping.clone(),
+            held_up: self.held_up.clone(),
         }
     }
 }
@@ -133,7 +128,8 @@ impl<B: Batch> Clone for Writer<B> {
 impl<B: Batch> Writer<B> {
     /// Starts a writer. It ends when the last caller is gone.
     pub fn start(cell: &Cell, batch: impl Fn() -> B) -> Self {
-        let (stopping, stops) = watch::channel(false);
+        let (stopping, stops) = watch::channel(None);
+        let held_up = Arc::new(AtomicBool::new(false));
         let lane = |_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
@@ -141,6 +137,8 @@ impl<B: Batch> Writer<B> {
                 patience: cell.options().write_patience,
                 give_up: cell.options().write_give_up,
                 stopping: stops.clone(),
+                held_up: held_up.clone(),
+                is_held_up: false,
                 batch: batch(),
             };
             tokio::spawn(desk.serve(receiver));
@@ -150,13 +148,14 @@ impl<B: Batch> Writer<B> {
             lanes: (0..B::LANES).map(lane).collect(),
             callers: Arc::default(),
             stopping,
+            held_up,
         }
     }
 
-    /// Tells everybody who waits, and whoever comes later, that the database is away: the process
-    /// stops, and nothing is tried for longer.
-    pub fn stop_trying(&self) {
-        self.stopping.send_replace(true);
+    /// Tries nothing again, because the process stops: every write has until then to be confirmed,
+    /// and ends as [`WriteError::Unavailable`] otherwise.
+    pub fn stop_trying(&self, until: Instant) {
+        self.stopping.send_replace(Some(until));
     }
 
     /// Hands an item in and waits for the commit that carries it.
@@ -168,10 +167,12 @@ impl<B: Batch> Writer<B> {
         }
         let others = self.callers.fetch_add(1, Ordering::Relaxed);
         let _caller = Caller(&self.callers);
-        let lane = match others < B::CROWD {
-            true => 0,
-            false => usize::from(B::slot(&item).number()) % B::LANES,
+        // While a batch waits for somebody's lock, the other lane is open to half of the others.
+        let crowd = match self.held_up.load(Ordering::Relaxed) {
+            true => usize::MAX,
+            false => others,
         };
+        let lane = lane_of::<B>(crowd, &item);
         let (answer, answered) = oneshot::channel();
         self.lanes[lane]
             .send(Waiting {
@@ -190,62 +191,12 @@ struct Desk<B: Batch> {
     patience: Duration,
     /// How long a batch is tried before its callers are told that the database is away.
     give_up: Duration,
-    stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<Option<Instant>>,
+    /// Whether a batch of some lane waits for a lock that somebody else keeps.
+    held_up: Arc<AtomicBool>,
+    /// Whether it is one of this lane.
+    is_held_up: bool,
     batch: B,
-}
-
-type Answer<B> = oneshot::Sender<Result<<B as Batch>::Answer, WriteError>>;
-
-/// A batch that gathers, and those who have to wait for the next.
-struct Gathering<B: Batch> {
-    items: Vec<B::Item>,
-    answers: Vec<Answer<B>>,
-    passed_over: VecDeque<Waiting<B>>,
-    subjects: HashSet<u128>,
-    bytes: usize,
-}
-
-impl<B: Batch> Gathering<B> {
-    /// A batch that begins with whoever was passed over first, and takes in those of the others
-    /// that fit.
-    fn begin(batch: &B, mut waiting: VecDeque<Waiting<B>>) -> Self {
-        let mut gathering = Self {
-            items: Vec::new(),
-            answers: Vec::new(),
-            passed_over: VecDeque::new(),
-            subjects: HashSet::new(),
-            bytes: 0,
-        };
-        while let Some(next) = waiting.pop_front() {
-            gathering.offer(batch, next);
-        }
-        gathering
-    }
-
-    /// Whether another item may be looked at.
-    fn has_room(&self) -> bool {
-        self.items.len() < BATCH_ITEMS_MAX
-            && self.bytes < BATCH_BYTES_MAX
-            && self.passed_over.len() < PASSED_OVER_MAX
-    }
-
-    /// Takes an item into the batch, or passes it over.
-    fn offer(&mut self, batch: &B, next: Waiting<B>) {
-        let subject = B::subject(&next.item);
-        let joins = self.items.is_empty()
-            || (self.items.len() < BATCH_ITEMS_MAX
-                && self.bytes.saturating_add(next.bytes) <= BATCH_BYTES_MAX
-                && !self.subjects.contains(&subject)
-                && batch.admits(&self.items, &next.item));
-        if joins {
-            self.bytes = self.bytes.saturating_add(next.bytes);
-            self.items.push(next.item);
-            self.answers.push(next.answer);
-        } else {
-            self.subjects.insert(subject);
-            self.passed_over.push_back(next);
-        }
-    }
 }
 
 impl<B: Batch> Desk<B> {
@@ -309,8 +260,16 @@ impl<B: Batch> Desk<B> {
         }
     }
 
-    /// Submits the batch until it is known to be written or refused, or until it was held up twice
-    /// by what others have locked.
+    /// Callers go round a lane that waits for a lock. Only the lane that said so takes it back.
+    fn note_held_up(&mut self, is_held_up: bool) {
+        if self.is_held_up != is_held_up {
+            self.is_held_up = is_held_up;
+            self.held_up.store(is_held_up, Ordering::Relaxed);
+        }
+    }
+
+    /// Submits the batch until it is known to be written or refused, until it was held up twice by
+    /// what others have locked, or until the process stops.
     async fn persist(&mut self, items: &mut Vec<B::Item>) -> Result<Vec<B::Answer>, Failed> {
         let begun = Instant::now();
         let mut held_up = 0;
@@ -320,14 +279,17 @@ impl<B: Batch> Desk<B> {
             let written = tokio::select! {
                 biased;
                 written = writing => written,
-                Ok(_) = self.stopping.wait_for(|stops| *stops) => {
+                () = too_late(&mut self.stopping) => {
                     self.link.give_up();
-                    return Err(Failed::Unavailable("the process stops".to_owned()));
+                    return Err(Failed::Unavailable(
+                        "the process stops before the write is confirmed".to_owned(),
+                    ));
                 }
             };
             let message = match written {
                 Ok(Ok(answers)) => {
                     self.link.succeeded();
+                    self.note_held_up(false);
                     return Ok(answers);
                 }
                 Ok(Err(error)) => match trouble(&error) {
@@ -336,6 +298,7 @@ impl<B: Batch> Desk<B> {
                     }
                     Trouble::Again => {
                         held_up += u32::from(is_held_up(&error));
+                        self.note_held_up(held_up > 0);
                         if held_up >= HELD_UP_MAX {
                             return Err(Failed::HeldUp(describe(&error)));
                         }
@@ -355,7 +318,7 @@ impl<B: Batch> Desk<B> {
                     "no answer in time".to_owned()
                 }
             };
-            if begun.elapsed() > self.give_up {
+            if begun.elapsed() > self.give_up || self.stopping.borrow().is_some() {
                 return Err(Failed::Unavailable(message));
             }
             tracing::warn!(
@@ -363,8 +326,26 @@ impl<B: Batch> Desk<B> {
                 reason = message,
                 "a batch is submitted again"
             );
-            self.link.rest().await;
+            tokio::select! {
+                () = self.link.rest() => {}
+                // One more round, and none after it.
+                Ok(_) = self.stopping.wait_for(Option::is_some) => {}
+            }
         }
+    }
+}
+
+/// Ends when a process that stops can wait no longer for a write.
+async fn too_late(stopping: &mut watch::Receiver<Option<Instant>>) {
+    let until = stopping
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|it| *it);
+    match until {
+        Some(until) => tokio::time::sleep_until(until.into()).await,
+        // Nobody is left who could say so.
+        None => std::future::pending().await,
     }
 }
 

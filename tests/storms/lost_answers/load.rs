@@ -1,14 +1,17 @@
 //! What the servers do while answers are lost: runs of every shape, a worker, and a subscriber.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use hyper::Method;
 use semel_testkit::{Connection, Peer, Process, Program};
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::servers::{Home, Served};
 
-/// How many items a run of the list has.
-pub(super) const ITEMS: usize = 3;
+/// The items of a run of the list.
+const ITEMS: [&str; 3] = ["a", "b", "c"];
 
 /// The flows, each by the name that its keys begin with.
 pub(super) const FLOWS: [&str; 4] = ["rest", "go", "list", "work"];
@@ -16,9 +19,9 @@ pub(super) const FLOWS: [&str; 4] = ["rest", "go", "list", "work"];
 /// How often the destination acts for each run of a flow.
 pub(super) fn effects_of(key: &str) -> usize {
     match key.split('-').next() {
-        Some("list") => ITEMS,
-        Some("work") => 0,
-        _ => 1,
+        Some("list") => ITEMS.len(),
+        Some("rest" | "go") => 1,
+        _ => 0,
     }
 }
 
@@ -62,8 +65,9 @@ fn flow(name: &str, peer: &Peer) -> String {
             act("  ", key)
         ),
         "list" => format!(
-            "  - id: each\n    foreach:\n      in: \"['a', 'b', 'c']\"\n      key: item\n      parallel: 2\n      \
+            "  - id: each\n    foreach:\n      in: '{}'\n      key: item\n      parallel: 2\n      \
              steps:\n{}",
+            json!(ITEMS),
             act("        ", &format!("{key}.${{{{ item }}}}"))
         ),
         _ => "  - id: work\n    task: { queue: work, within: 1d, lease: 2s }\n    guard: key\n"
@@ -86,21 +90,36 @@ pub(super) fn work(home: &Home, server: &Served) -> Result<Process> {
         .start()
 }
 
-/// Every event was delivered, or is tried again when the lease of its delivery is over.
-pub(super) async fn check_deliveries(client: &Connection) -> Result<()> {
-    let row = client
-        .query_one(
-            "SELECT count(*) FILTER (WHERE state = 'delivered'),
-                    count(*) FILTER (WHERE state = 'given_up'),
-                    count(*) FILTER (WHERE state = 'due'
-                                       AND due_at > moment() + interval '121 seconds')
-               FROM outgoing",
-            &[],
-        )
-        .await?;
-    let (delivered, given_up, late): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-    ensure!(delivered > 0, "no event was delivered");
-    ensure!(given_up == 0, "{given_up} deliveries were given up");
-    ensure!(late == 0, "{late} deliveries are not tried again soon");
-    Ok(())
+/// The lease of a delivery and a second: what nobody answered for is tried again after that.
+const DELIVERY_LEASE_SECS: f64 = 121.0;
+
+/// How long an event may take to be on its way to its subscriber.
+const DISPATCH: Duration = Duration::from_secs(20);
+
+/// Every event is on its way: delivered, or to be tried again when the lease of its delivery is over.
+pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Result<()> {
+    let deliveries = "
+        SELECT count(*), count(*) FILTER (WHERE state = 'delivered'),
+               count(*) FILTER (WHERE state = 'given_up'),
+               count(*) FILTER (WHERE state = 'due'
+                                  AND due_at > moment() + make_interval(secs => $1))
+          FROM outgoing";
+    let deadline = Instant::now() + DISPATCH;
+    loop {
+        let row = client
+            .query_one(deliveries, &[&DELIVERY_LEASE_SECS])
+            .await?;
+        let counts: [i64; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
+        let [all, delivered, given_up, late] = counts;
+        ensure!(given_up == 0, "{given_up} deliveries were given up");
+        ensure!(late == 0, "{late} deliveries are not tried again soon");
+        if usize::try_from(all)? == emitted && delivered > 0 {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{all} of {emitted} events are on their way, {delivered} delivered"
+        );
+        sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -171,7 +171,8 @@ pub enum Verdict {
     Happened,
     /// It did not happen: it is performed.
     DidNotHappen,
-    /// The run shall fail here.
+    /// The run fails here. Whether the effect happened stays unknown: resuming the run brings the
+    /// doubt back.
     Fail,
 }
 

@@ -1,10 +1,11 @@
 //! How a process stops.
 //!
 //! ```text
-//! take nothing more ─▶ runs reach their next commit ─▶ outcomes that cannot be recorded go to disk
+//! take nothing more ─▶ runs reach their next commit ─▶ the journal's writer stops trying
+//!                                                  ─▶ outcomes that cannot be recorded go to disk
 //! ```
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use semel_store::sessions;
 
@@ -17,6 +18,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(20);
 /// How much of that time its runs may take to reach their next commit. The rest is for keeping on
 /// disk what could not be recorded.
 const COMMIT_SHARE: f64 = 0.8;
+
+/// How much of that rest a write may take that was not confirmed yet, or comes now.
+const LAST_TRY_SHARE: f64 = 0.4;
 
 impl Engine {
     /// Stops taking runs, lets those it holds reach their next commit, and hands the rest back.
@@ -32,9 +36,11 @@ impl Engine {
         let commits = bound.mul_f64(COMMIT_SHARE);
         let mut drained = tokio::time::timeout(commits, inner.turns.wait()).await;
         if drained.is_err() {
-            inner.giving_up.cancel();
-            inner.record.stop_trying();
             let rest = (bound - commits).mul_f64(COMMIT_SHARE);
+            inner.giving_up.cancel();
+            inner
+                .record
+                .stop_trying(Instant::now() + rest.mul_f64(LAST_TRY_SHARE));
             drained = tokio::time::timeout(rest, inner.turns.wait()).await;
         }
         if drained.is_err() {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_model::effect::{Effect, Entry, Licence, Pending};
 use semel_model::event::{Plan, Seen};
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, Guard, Span};
+use semel_model::{EffectId, Fault, FaultKind, Guard, Span};
 
 use super::{Current, RunState};
 
@@ -94,10 +94,18 @@ impl RunState {
             }
             Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
             Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
-            Entry::InDoubt(effect) => Entry::Failed(effect.refuted(fault.clone())),
+            Entry::InDoubt(effect) => {
+                // Unless a probe found nothing, an operator gave it up, and it may have happened.
+                let kind = match standing.licence {
+                    Some(Licence::Absent) => fault.kind,
+                    _ => FaultKind::GivenUp(effect.state().doubt.settled_by),
+                };
+                Entry::Failed(effect.refuted(fault.clone().of(kind)))
+            }
             settled @ (Entry::Done(_) | Entry::Failed(_)) => settled,
         };
         standing.retry_at = retry_at;
+        standing.licence = None;
         standing.held_back += u32::from(fault.is_held_back());
         self.parked = false;
     }
@@ -112,6 +120,7 @@ impl RunState {
             other @ (Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
         };
         standing.plan = Some(plan.clone());
+        standing.licence = None;
         standing.probes = 0;
         standing.absences = 0;
     }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semel_flow::release::Wait;
 use semel_flow::{Action, Step};
+use semel_model::FaultKind;
 use semel_model::effect::Entry;
 use serde_json::Value;
 
@@ -10,11 +11,12 @@ use super::{Current, RunState};
 
 impl RunState {
     /// A person lets the run go on: what had given up or failed may be tried again at once. A
-    /// doubt that was given up becomes one again ([`crate::settle::taken_up`]). A rejection
+    /// doubt that was given up becomes one again ([`crate::settle::doubted_again`]). A rejection
     /// stands, unless people are to be asked again.
-    pub(super) fn resumed(&mut self, asks_again: bool, at: Timestamp) {
+    pub(super) fn resumed(&mut self, by: Option<&str>, asks_again: bool, at: Timestamp) {
         self.parked = false;
         self.asks_again = asks_again;
+        self.resumed_by = by.map(str::to_owned);
         if std::mem::take(&mut self.ended) {
             // It left its gates by its end.
             self.admitted.clear();
@@ -25,7 +27,11 @@ impl RunState {
             Current::Effect(standing) => {
                 standing.retry_at = Some(at);
                 if let Entry::Failed(effect) = &standing.entry {
-                    standing.entry = Entry::Retrying(effect.clone().reopened());
+                    // What an operator gave up stays so where no operator resumes it.
+                    let given_up = matches!(effect.state().fault.kind, FaultKind::GivenUp(_));
+                    if by.is_some() || !given_up {
+                        standing.entry = Entry::Retrying(effect.clone().reopened());
+                    }
                 }
             }
             Current::Reading(reading) => {

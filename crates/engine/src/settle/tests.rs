@@ -7,10 +7,10 @@ use semel_flow::Step;
 use semel_model::connection::KEY_REFUSALS;
 use semel_model::effect::{Effect, Licence, Pending};
 use semel_model::event::{Event, Plan};
-use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId, SettledBy};
 use uuid::Uuid;
 
-use super::{Bench, found_pending, next_probe, settle};
+use super::{Bench, doubted_again, found_pending, next_probe, settle};
 
 fn step(action: &str) -> Step {
     let source = format!(
@@ -259,4 +259,37 @@ fn a_repeat_that_would_leave_after_the_key_is_forgotten_is_left_to_an_operator()
     let event = judged(&step, &second(Guard::Key, Licence::Key), far);
 
     assert!(is_left_to_a_person(event.as_ref()), "{event:?}");
+}
+
+#[test]
+fn a_doubt_that_was_given_up_is_settled_by_its_guard_again() {
+    let given_up = |guard, settled_by| {
+        let fault = Fault::permanent("failed-by-person", "x").of(FaultKind::GivenUp(settled_by));
+        let doubted = first(guard).in_doubt(Doubt::new("no-answer", "x"));
+        doubted.refuted(fault).reopened()
+    };
+    let again =
+        |bench, guard, settled_by| doubted_again(bench, &given_up(guard, settled_by), settled_by);
+    let keyed = keyed();
+    let late = Bench {
+        now: Timestamp::UNIX_EPOCH + Duration::from_secs(400 * 86_400),
+        ..bench(&keyed, 0)
+    };
+
+    let soon = again(bench(&keyed, 0), Guard::Key, SettledBy::Guard);
+    let left = [
+        again(late, Guard::Key, SettledBy::Guard),
+        again(bench(&keyed, 0), Guard::Review, SettledBy::Guard),
+        again(bench(&keyed, 0), Guard::Key, SettledBy::Operator),
+        again(bench(&keyed, 0), Guard::Repeat, SettledBy::Operator),
+    ];
+
+    let repeats = Plan::Repeat {
+        at: Timestamp::UNIX_EPOCH,
+        licence: Licence::Key,
+    };
+    assert!(matches!(soon, Event::Doubted { plan, .. } if plan == repeats));
+    for event in left {
+        assert!(is_left_to_a_person(Some(&event)), "{event:?}");
+    }
 }

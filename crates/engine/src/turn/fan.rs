@@ -213,7 +213,7 @@ impl Turn {
         let cell = &self.inner.cell;
         let resumed = Event::Resumed {
             reason: "the run goes on".to_owned(),
-            by: None,
+            by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         };
         self.reopen(Reopened::Unsuccessful, &resumed).await?;

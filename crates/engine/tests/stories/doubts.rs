@@ -113,6 +113,31 @@ async fn a_person_may_not_say_too_soon_that_it_did_not_happen() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
+    let world = world_with("slow/300/plain", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next_times("/slow/", 2, lost).await?;
+    world.play(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let doubt = effects::list_doubts(cell, id, 10).await?.remove(0);
+    clock::move_ahead(cell, Duration::from_secs(120)).await?;
+    let settle = async || {
+        let reason = "looked it up".to_owned();
+        let settlement = Settlement::DidNotHappen { reason };
+        world.engine.settle(id, doubt.id, settlement, "test").await
+    };
+
+    // Both looked at the first attempt. The one who is late finds the second, which may have acted.
+    let (one, two) = tokio::join!(settle(), settle());
+    let again = soon(async || Ok(effects::list_doubts(cell, id, 10).await?.pop())).await?;
+
+    let taken = [one, two].into_iter().filter(Result::is_ok).count();
+    assert_eq!((taken, again.attempt), (1, 2));
+    assert_eq!(world.peer.count("/slow/").await?.calls, 2);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_key_that_is_honoured_lets_the_same_bytes_go_again() -> Result<()> {
     let world = world_with("keyed", "    guard: key\n").await?;
     world

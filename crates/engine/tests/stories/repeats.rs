@@ -244,3 +244,36 @@ async fn a_doubt_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Res
     assert_eq!(world.peer.count("/plain/call").await?.effects, 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn an_item_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Result<()> {
+    let world = World::start().await?;
+    let source = "flow: story\ntrigger:\n  webhook: { auth: none, key: input.id, on_repeat: resume }\n\
+        steps:\n  - id: each\n    foreach:\n      in: \"['a']\"\n      key: item\n      steps:\n        \
+        - id: call\n          http: { post: PEER/plain/call, text: hi, timeout: 1s }\n          \
+        guard: repeat\n          because: it counts visits\n          retry: { attempts: 1 }\n";
+    let source = source.replace("PEER", &world.peer.url(""));
+    world.publish_source(&source).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/call", lost).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let doubt = soon(async || Ok(effects::list_doubts(cell, id, 10).await?.pop())).await?;
+
+    let reason = "nobody knows".to_owned();
+    let settled = Settlement::Fail { reason };
+    world.engine.settle(id, doubt.id, settled, "test").await?;
+    end(&world, accepted.run, State::Failed).await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    end(&world, accepted.run, State::Failed).await?;
+    let repeated = world.peer.count("/plain/call").await?.calls;
+    world
+        .engine
+        .resume(id, accepted.run, "do it", "test")
+        .await?;
+    end(&world, accepted.run, State::Succeeded).await?;
+
+    assert_eq!(repeated, 1, "only an operator takes it up again");
+    assert_eq!(world.peer.count("/plain/call").await?.calls, 2);
+    Ok(())
+}

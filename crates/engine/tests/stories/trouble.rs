@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
-use semel_model::RunId;
 use semel_model::run::State;
+use semel_model::{RunId, effect};
+use semel_store::evidence::{self, Late};
 use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -227,5 +228,37 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
 
     assert_eq!(failed.state, State::Failed);
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(CALL).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let effect = effects::list_doubts(cell, id, 10).await?[0].id;
+    let reason = "not worth it".to_owned();
+    let settled = Settlement::Fail { reason };
+    world.engine.settle(id, effect, settled, "test").await?;
+    until(&world, accepted.run, State::Failed).await?;
+
+    let late = Late {
+        effect,
+        attempt: 1,
+        response: json!({ "status": 201, "headers": {} }),
+    };
+    evidence::hand_in(cell, accepted.run, 1, &late).await?;
+    world
+        .engine
+        .resume(id, accepted.run, "do it", "test")
+        .await?;
+    until(&world, accepted.run, State::Succeeded).await?;
+
+    let found = effects::find(cell, id, effect).await?;
+    assert_eq!(found.context("an effect")?.state, effect::State::Done);
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
 }

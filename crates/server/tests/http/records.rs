@@ -56,7 +56,8 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
         "trigger: { api: {} }\nsteps:\n  - id: answer\n    wait: { callback: true, within: 1h }\n";
     let waiting = world.publish("waiting", waiting).await?;
 
-    // A doubt that a person settles as failed; the run that is let go on; the key that is freed.
+    // A doubt that a person gives up; the run that is resumed, and its doubt settled; the key that
+    // is freed.
     bank.next("/plain/", Behaviour::CloseBeforeEffect).await?;
     let run = start(&world, &flow, "k").await?;
     let effect = world
@@ -79,6 +80,13 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
         ask_again: false,
     };
     world.client.resume_run(run, &resume, "r").await?;
+    until(&world, run, Standing::InDoubt).await?;
+    let settle = Settle {
+        verdict: Verdict::Happened,
+        reason: "found after all".to_owned(),
+        ..settle
+    };
+    world.client.settle_effect(effect.id, &settle, "t").await?;
     until(&world, run, Standing::Succeeded).await?;
     let drop = DropKey {
         reason: "start over".to_owned(),
@@ -101,6 +109,11 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
             "it is not there",
         ),
         ("run.resume", run.to_string(), "it is back"),
+        (
+            "doubt.settle happened",
+            effect.id.to_string(),
+            "found after all",
+        ),
         ("key.drop", "charging k".to_owned(), "start over"),
         ("run.cancel", ended.to_string(), "no longer wanted"),
     ];

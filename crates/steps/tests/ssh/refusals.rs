@@ -111,6 +111,19 @@ async fn nothing_is_sent_once_the_lease_is_lost() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_lease_that_is_lost_while_a_channel_is_opened_sends_nothing() -> Result<()> {
+    let world = World::new().await?;
+    // It holds when the connection is made, and no longer when the command would leave.
+    world.gate.close_after(1);
+
+    let fault = failed(world.perform(&world.append(""), key("a")).await?);
+
+    assert_eq!((fault.code.as_str(), fault.retryable), ("lease-lost", true));
+    assert_eq!(world.effects(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_pinned_key_of_any_kind_is_found() -> Result<()> {
     let world = World::new().await?;
     let folder = tempfile::tempdir()?;

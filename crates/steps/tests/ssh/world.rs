@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -20,18 +20,26 @@ const TIMEOUT: Span = Span::from_const_secs(30);
 /// How long a test waits for what must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A lease that a test can end.
-pub(crate) struct Gate(AtomicBool);
+/// A lease that a test can end: so many more looks find it held.
+pub(crate) struct Gate(AtomicUsize);
 
 impl Gate {
     pub(crate) fn close(&self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.close_after(0);
+    }
+
+    pub(crate) fn close_after(&self, looks: usize) {
+        self.0.store(looks, Ordering::SeqCst);
     }
 }
 
 impl SendGate for Gate {
     fn is_open(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        let look = |left: usize| left.checked_sub(1);
+        let looked = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, look);
+        looked.is_ok()
     }
 }
 
@@ -48,7 +56,7 @@ impl World {
     }
 
     pub(crate) fn on(server: Sshd) -> Result<Self> {
-        let gate = Arc::new(Gate(AtomicBool::new(true)));
+        let gate = Arc::new(Gate(AtomicUsize::new(usize::MAX)));
         let loopback = ["127.0.0.0/8", "::1/128"];
         let allowed = loopback.iter().flat_map(|net| net.parse()).collect();
         let reach = Reach {

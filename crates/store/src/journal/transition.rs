@@ -16,7 +16,7 @@ use crate::runs::Stage;
 use crate::tasks::TaskChange;
 
 /// One step forward of one run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Transition {
     /// The run.
     pub run: RunId,

@@ -1,5 +1,7 @@
 //! Who goes down together, and who has to wait.
 
+use std::collections::HashSet;
+
 use semel_model::Slot;
 
 use super::*;
@@ -18,10 +20,11 @@ impl Batch for Entries {
     type Item = Item;
     type Answer = ();
 
-    const LANES: usize = 1;
+    const LANES: usize = 2;
+    const SECOND_LANE_FROM: usize = 3;
 
-    fn slot(_: &Item) -> Slot {
-        Slot::of(&[0; 16])
+    fn slot(item: &Item) -> Slot {
+        Slot::of(&[item.number as u8; 16])
     }
 
     fn subject(item: &Item) -> u128 {
@@ -104,4 +107,23 @@ fn a_full_batch_leaves_the_rest_in_order() {
 
     assert_eq!(batches[0].len(), BATCH_ITEMS_MAX);
     assert_eq!(batches[1], [most, most + 1]);
+}
+
+#[test]
+fn few_callers_share_one_lane_and_many_use_both() {
+    let items = (0..64).map(|number| Item {
+        number,
+        subject: u128::from(number),
+        entry: None,
+    });
+    let lanes = |others| -> HashSet<usize> {
+        let items = items.clone();
+        items
+            .map(|item| lane_of::<Entries>(others, &item))
+            .collect()
+    };
+
+    assert_eq!(lanes(0), HashSet::from([0]));
+    assert_eq!(lanes(2), HashSet::from([0]));
+    assert_eq!(lanes(3), HashSet::from([0, 1]));
 }

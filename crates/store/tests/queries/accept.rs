@@ -259,3 +259,25 @@ async fn what_no_message_can_hold_is_refused_at_once() -> Result<()> {
     assert!(took.as_secs() < 5, "it was tried for {took:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_writer_that_may_not_try_again_tries_once() -> Result<()> {
+    let world = World::start().await?;
+    let accepting = claims::start_accepting(&world.cell);
+    let client = world.connect().await?;
+
+    accepting.stop_trying(Instant::now() + Duration::from_secs(20));
+    accepting.write(delivery("one", "{}", None)?).await?;
+    // Whoever comes after that finds the table locked, and is told in time.
+    accepting.stop_trying(Instant::now() + Duration::from_millis(500));
+    client
+        .batch_execute("BEGIN; LOCK TABLE claims IN ACCESS EXCLUSIVE MODE")
+        .await?;
+    let begun = Instant::now();
+    let late = accepting.write(delivery("two", "{}", None)?).await;
+    let took = begun.elapsed();
+
+    assert!(matches!(late, Err(WriteError::Unavailable(_))), "{late:?}");
+    assert!(took < Duration::from_secs(4), "it took {took:?}");
+    Ok(())
+}

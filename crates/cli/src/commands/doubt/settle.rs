@@ -2,6 +2,7 @@
 
 use semel_api::types::{Settle, Verdict};
 use semel_model::EffectId;
+use serde_json::Value;
 
 use crate::answer::{Answer, Problem};
 use crate::commands::{Repeat, read_json};
@@ -28,7 +29,8 @@ pub(crate) struct Arguments {
     /// It did not happen: it is performed.
     #[arg(long, group = "verdict")]
     did_not_happen: bool,
-    /// The run shall fail here.
+    /// The run fails here. Whether the effect happened stays unknown: resuming the run brings the
+    /// doubt back.
     #[arg(long, group = "verdict")]
     fail: bool,
     /// The destination's name for what was made.
@@ -55,14 +57,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let effect = arguments.effect;
     let found = client.get_effect(effect).await?;
-    // An effect may come into doubt again with a later attempt: that is another question.
+    // Each doubt is another question: a later attempt's, or one that came back with a resumed run.
+    let journal = client.get_run(found.run).await?.journal;
+    let events = journal.iter().flat_map(|line| &line.events);
+    let of_it = |event: &&Value| event["event"] == "doubted" && event["step"] == *found.step;
+    let doubts = events.filter(of_it).count().to_string();
     let asked = serde_json::to_string(&settle).unwrap_or_default();
-    let words = [
-        "doubt settle",
-        &effect.to_string(),
-        &found.attempt.to_string(),
-        &asked,
-    ];
+    let words = ["doubt settle", &effect.to_string(), &doubts, &asked];
     let key = arguments.repeat.key_or(&words);
     let settled = client.settle_effect(effect, &settle, &key).await?.body;
     let text = match settled.verdict {
