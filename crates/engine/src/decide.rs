@@ -12,7 +12,7 @@ use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
 use semel_model::run::Reason;
-use semel_model::{EffectId, Fault, FaultKind, Mistake, WaitId};
+use semel_model::{EffectId, Fault, Mistake, WaitId};
 use serde_json::Value;
 
 mod answer;
@@ -290,9 +290,7 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
             Next::Event(settle::found_pending(bench(sight, step, standing), effect))
         }
         // An operator gave it up in doubt, and its run was resumed: it may have happened.
-        Entry::Retrying(effect)
-            if let FaultKind::GivenUp(settled_by) = effect.state().fault.kind =>
-        {
+        Entry::Retrying(effect) if let Some(settled_by) = standing.given_up => {
             let bench = bench(sight, step, standing);
             Next::Event(settle::doubted_again(bench, effect, settled_by))
         }

@@ -138,6 +138,20 @@ impl Engine {
         settlement: Settlement,
         actor: &str,
     ) -> Result<(), SettleError> {
+        let subject = (effect, None);
+        self.settle_attempt(namespace_id, subject, settlement, actor)
+            .await
+    }
+
+    /// Settles a doubt about the attempt that the person looked at: where another was made since,
+    /// nothing is settled.
+    pub async fn settle_attempt(
+        &self,
+        namespace_id: i32,
+        (effect, looked_at): (EffectId, Option<i32>),
+        settlement: Settlement,
+        actor: &str,
+    ) -> Result<(), SettleError> {
         let unavailable =
             |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
         let view = effects::find(&self.inner.cell, namespace_id, effect)
@@ -146,6 +160,9 @@ impl Engine {
             .ok_or(SettleError::Unknown)?;
         if view.state != State::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
+        }
+        if looked_at.is_some_and(|attempt| attempt != view.attempt) {
+            return Err(SettleError::TriedAgain);
         }
         let by = By {
             namespace_id,

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::engine::Engine;
 
@@ -17,6 +18,8 @@ use crate::engine::Engine;
 struct Finish<T: Send + 'static> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     tasks: TaskTracker,
+    /// Has a stop wait for it from its beginning.
+    _token: TaskTrackerToken,
 }
 
 impl<T: Send + 'static> Finish<T> {
@@ -24,6 +27,7 @@ impl<T: Send + 'static> Finish<T> {
     fn new(tasks: TaskTracker, future: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             future: Some(Box::pin(future)),
+            _token: tasks.token(),
             tasks,
         }
     }

@@ -8,12 +8,13 @@ use semel_flow::Action;
 use semel_flow::release::OnError;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{Fault, RunId, Span};
+use semel_model::{RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::journal::Lease;
 use semel_store::parts;
 use semel_store::runs::{self, Reopening};
+use serde_json::Value;
 
 use crate::doubts::GIVEN_UP;
 use crate::engine::Engine;
@@ -288,6 +289,7 @@ fn is_rejection(fault: Option<&str>) -> bool {
 }
 
 fn has_code(fault: Option<&str>, code: &str) -> bool {
-    let fault = fault.and_then(|text| serde_json::from_str::<Fault>(text).ok());
-    fault.is_some_and(|fault| fault.code == code)
+    // The code alone: what else a fault says may be of a later day.
+    let fault = fault.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    fault.is_some_and(|fault| fault["code"] == code)
 }

@@ -224,8 +224,8 @@ impl Effect<Retrying> {
 }
 
 impl Effect<Failed> {
-    /// Its run is resumed. It did not happen, unless an operator had given it up in doubt
-    /// ([`crate::FaultKind::GivenUp`]): then it is in doubt again.
+    /// Its run is resumed. It did not happen, unless an operator had given it up in doubt: then it is
+    /// in doubt again.
     pub fn reopened(self) -> Effect<Retrying> {
         let fault = self.state.fault.clone();
         self.into_state(Retrying { fault })

@@ -65,9 +65,6 @@ pub enum FaultKind {
     StillRunning,
     /// The connection is of a kind that the call cannot use.
     Unfit,
-    /// An operator gave the effect up while it was in doubt: it may have happened. Says who settles
-    /// the doubt when it comes back.
-    GivenUp(SettledBy),
 }
 
 impl FaultKind {
@@ -224,8 +221,7 @@ impl Fault {
             | FaultKind::Untaken
             | FaultKind::MarkerAbsent
             | FaultKind::StillRunning
-            | FaultKind::Unfit
-            | FaultKind::GivenUp(_) => None,
+            | FaultKind::Unfit => None,
         }
     }
 }

@@ -116,7 +116,7 @@ pub(crate) async fn settle(
 ) -> Answered {
     let id: EffectId = effect.read(Code::EffectNotFound)?;
     let (settle, body) = payload.read::<Settle>()?;
-    let verdict = settle.verdict;
+    let (verdict, looked_at) = (settle.verdict, settle.attempt);
     let settlement = read_settlement(settle)?;
     let command = Command {
         verb: "settle",
@@ -127,7 +127,9 @@ pub(crate) async fn settle(
     let (engine, actor) = (app.engine.clone(), caller.actor());
     let namespace_id = caller.namespace_id;
     commands::once(app, &caller, command, async move {
-        engine.settle(namespace_id, id, settlement, &actor).await?;
+        let subject = (id, looked_at);
+        let settled = engine.settle_attempt(namespace_id, subject, settlement, &actor);
+        settled.await?;
         tracing::info!(effect.id = %id, verdict = verdict.as_str(), actor, "a doubt was settled");
         let done = Settled {
             effect: id,
@@ -262,6 +264,7 @@ mod tests {
             verdict: Verdict::DidNotHappen,
             external_id: None,
             result: None,
+            attempt: None,
             reason: "not in their list".to_owned(),
         };
         settle.external_id = Some("inv_1".to_owned());

@@ -1,6 +1,9 @@
 //! What the engine's intake says, as an answer. The same on every way in.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::http::StatusCode;
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Standing;
@@ -45,9 +48,10 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T, IntakeError>> + Send + 'static,
 {
-    let work = app.engine.finish(work);
+    let work = app.engine.finish(AssertUnwindSafe(work).catch_unwind());
     match tokio::time::timeout(app.options.accept_patience, work).await {
-        Ok(taken) => Ok(taken?),
+        Ok(Ok(taken)) => Ok(taken?),
+        Ok(Err(_)) => Err(Refusal::internal("a delivery broke off")),
         Err(_) => Err(Refusal::unavailable()),
     }
 }

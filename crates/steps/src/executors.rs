@@ -3,6 +3,8 @@
 //! Whatever the kind: the destination's limits are asked first and told afterwards, and no secret
 //! of the destination leaves with its answer.
 
+use std::borrow::Cow;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use semel_model::request::Call;
@@ -226,10 +228,11 @@ impl Executors {
         whose: Whose<'_>,
         exchange: impl Future<Output = Outcome>,
     ) -> Outcome {
-        let permit = match &whose {
-            Whose::Connection(to) => self.limits.enter(to).await,
+        let (permit, to) = match whose {
+            Whose::Connection(to) => (self.limits.enter(to).await, Some(to)),
             Whose::Host(namespace_id, host) => {
-                self.limits.enter_host(*namespace_id, host.clone()).await
+                let host = host.into_owned();
+                (self.limits.enter_host(namespace_id, host).await, None)
             }
             Whose::Nobody => return exchange.await,
         };
@@ -241,9 +244,9 @@ impl Executors {
             }
             Err(fault) => return Outcome::Failed(fault),
         };
-        match whose {
-            Whose::Connection(to) => to.redactor().redact(outcome),
-            Whose::Host(..) | Whose::Nobody => outcome,
+        match to {
+            Some(to) => to.redactor().redact(outcome),
+            None => outcome,
         }
     }
 }
@@ -253,13 +256,13 @@ enum Whose<'a> {
     /// Those of a connection.
     Connection(&'a Destination),
     /// Those that a namespace has for a host and port that is called without a connection.
-    Host(i32, String),
+    Host(i32, Cow<'a, str>),
     /// Nobody's: nothing is sent.
     Nobody,
 }
 
 impl<'a> Whose<'a> {
-    fn of(namespace_id: i32, to: Option<&'a Destination>, call: &Call) -> Self {
+    fn of(namespace_id: i32, to: Option<&'a Destination>, call: &'a Call) -> Self {
         match (to, call) {
             (Some(to), _) => Self::Connection(to),
             (None, Call::Http(request)) => match host(&request.url) {
@@ -282,11 +285,42 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// The host and port of an address; nothing where the address is none.
-fn host(url: &str) -> Option<String> {
+/// The host and port of an address; nothing where the address is none. What is spelled plainly is
+/// not parsed twice.
+fn host(url: &str) -> Option<Cow<'_, str>> {
+    if let Some(host) = plain_host(url) {
+        return Some(host);
+    }
     let url = reqwest::Url::parse(url).ok()?;
     let port = url.port_or_known_default().unwrap_or_default();
-    Some(format!("{}:{port}", url.host_str()?))
+    Some(Cow::Owned(format!("{}:{port}", url.host_str()?)))
+}
+
+/// The same for an address that spells its host as a parser would write it.
+fn plain_host(url: &str) -> Option<Cow<'_, str>> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    let (name, port) = match host.split_once(':') {
+        Some((name, port)) => (name, Some(port)),
+        None => (host, None),
+    };
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
+    // A last part of digits may be another spelling of an address, and two hyphens of another script.
+    let last = name.rsplit('.').next()?;
+    let is_name = last.starts_with(|first: char| first.is_ascii_lowercase());
+    let is_host = is_name || name.parse::<Ipv4Addr>().is_ok();
+    if !is_host || name.contains("--") || !name.bytes().all(is_plain) {
+        return None;
+    }
+    match (scheme, port) {
+        (_, Some(port)) => {
+            let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+            (is_port && !port.is_empty() && !port.starts_with('0')).then_some(Cow::Borrowed(host))
+        }
+        ("https", None) => Some(Cow::Owned(format!("{name}:443"))),
+        ("http", None) => Some(Cow::Owned(format!("{name}:80"))),
+        _ => None,
+    }
 }
 
 /// The destination of a call that cannot do without one.
@@ -302,4 +336,42 @@ fn named<'a>(call: &Call, to: Option<&'a Destination>) -> Result<&'a Destination
 fn no_executor(call: &Call) -> Fault {
     let message = format!("`{}` is not performed here", call.kind());
     Fault::permanent("no-executor", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_the_same_however_it_is_spelled() {
+        let parsed = |text: &str| {
+            let url = reqwest::Url::parse(text).unwrap();
+            let port = url.port_or_known_default().unwrap();
+            format!("{}:{port}", url.host_str().unwrap())
+        };
+
+        for url in [
+            "http://127.0.0.1:9/a",
+            "http://127.1:9/a",
+            "http://0x7f.0.0.1:9/",
+            "http://0x7f000001:9/",
+            "http://2130706433:9",
+            "https://api.example.com/v1?a=b:c",
+            "https://api.example.com:443/v1",
+            "http://api.example.com#x",
+            "https://API.example.com/v1",
+            "https://u:p@api.example.com/v1",
+            "https://xn--bcher-kva.example/x",
+            "https://bücher.example:08/x",
+            "http://a.example.:80/",
+            "http://[::1]:80/",
+            "http://a.0x1:1/",
+        ] {
+            match reqwest::Url::parse(url) {
+                Ok(_) => assert_eq!(host(url).as_deref(), Some(parsed(url).as_str()), "{url}"),
+                Err(_) => assert_eq!(host(url), None, "{url}"),
+            }
+        }
+        assert_eq!(host("nonsense"), None);
+    }
 }

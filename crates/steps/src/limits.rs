@@ -167,14 +167,26 @@ impl Limits {
 }
 
 async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
-    let deadline = Instant::now() + ROOM_PATIENCE;
-    // Nobody waits for room at a destination that is not spoken to.
-    lane.breaker()
-        .look(Instant::now())
-        .map_err(|wait| paused(&lane, wait))?;
-    let room = lane.find_room(deadline).await?;
-    lane.keep_pace(deadline).await?;
-    let pass = lane.breaker().enter(Instant::now());
+    let mut now = Instant::now();
+    let deadline = now + ROOM_PATIENCE;
+    let room = match lane.room.clone().try_acquire_owned() {
+        Ok(room) => room,
+        Err(_) => {
+            // Nobody waits for room at a destination that is not spoken to.
+            let looked = lane.breaker().look(now);
+            looked.map_err(|wait| paused(&lane, wait))?;
+            let room = lane.wait_for_room(deadline).await?;
+            now = Instant::now();
+            room
+        }
+    };
+    if lane.rate.is_some() {
+        let looked = lane.breaker().look(now);
+        looked.map_err(|wait| paused(&lane, wait))?;
+        lane.keep_pace(deadline).await?;
+        now = Instant::now();
+    }
+    let pass = lane.breaker().enter(now);
     let pass = pass.map_err(|wait| paused(&lane, wait))?;
     Ok(Permit {
         lane,
@@ -221,10 +233,7 @@ impl Lane {
     }
 
     /// Waits for room, not past the deadline, and not behind too many others.
-    async fn find_room(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
-        if let Ok(room) = self.room.clone().try_acquire_owned() {
-            return Ok(room);
-        }
+    async fn wait_for_room(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
         let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
         let _in_line = InLine(&self.waiting);
         if ahead >= self.waiting_max {

@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use semel_model::Slot;
@@ -111,7 +111,7 @@ pub struct Writer<B: Batch> {
     lanes: Vec<mpsc::Sender<Waiting<B>>>,
     callers: Arc<AtomicUsize>,
     stopping: watch::Sender<Option<Instant>>,
-    held_up: Arc<AtomicBool>,
+    held_up: Arc<AtomicUsize>,
 }
 
 impl<B: Batch> Clone for Writer<B> {
@@ -129,7 +129,7 @@ impl<B: Batch> Writer<B> {
     /// Starts a writer. It ends when the last caller is gone.
     pub fn start(cell: &Cell, batch: impl Fn() -> B) -> Self {
         let (stopping, stops) = watch::channel(None);
-        let held_up = Arc::new(AtomicBool::new(false));
+        let held_up = Arc::new(AtomicUsize::new(0));
         let lane = |_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
@@ -169,8 +169,8 @@ impl<B: Batch> Writer<B> {
         let _caller = Caller(&self.callers);
         // While a batch waits for somebody's lock, the other lane is open to half of the others.
         let crowd = match self.held_up.load(Ordering::Relaxed) {
-            true => usize::MAX,
-            false => others,
+            0 => others,
+            _ => usize::MAX,
         };
         let lane = lane_of::<B>(crowd, &item);
         let (answer, answered) = oneshot::channel();
@@ -192,8 +192,8 @@ struct Desk<B: Batch> {
     /// How long a batch is tried before its callers are told that the database is away.
     give_up: Duration,
     stopping: watch::Receiver<Option<Instant>>,
-    /// Whether a batch of some lane waits for a lock that somebody else keeps.
-    held_up: Arc<AtomicBool>,
+    /// How many lanes wait for a lock that somebody else keeps.
+    held_up: Arc<AtomicUsize>,
     /// Whether it is one of this lane.
     is_held_up: bool,
     batch: B,
@@ -228,6 +228,7 @@ impl<B: Batch> Desk<B> {
             crowded = gathering.items.len() > 1;
             passed_over = gathering.passed_over;
             self.settle(gathering.items, gathering.answers).await;
+            self.note_held_up(false);
         }
     }
 
@@ -260,12 +261,14 @@ impl<B: Batch> Desk<B> {
         }
     }
 
-    /// Callers go round a lane that waits for a lock. Only the lane that said so takes it back.
+    /// Callers go round a lane that waits for a lock.
     fn note_held_up(&mut self, is_held_up: bool) {
-        if self.is_held_up != is_held_up {
-            self.is_held_up = is_held_up;
-            self.held_up.store(is_held_up, Ordering::Relaxed);
+        match (self.is_held_up, is_held_up) {
+            (false, true) => drop(self.held_up.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.held_up.fetch_sub(1, Ordering::Relaxed)),
+            (true, true) | (false, false) => {}
         }
+        self.is_held_up = is_held_up;
     }
 
     /// Submits the batch until it is known to be written or refused, until it was held up twice by
@@ -289,7 +292,6 @@ impl<B: Batch> Desk<B> {
             let message = match written {
                 Ok(Ok(answers)) => {
                     self.link.succeeded();
-                    self.note_held_up(false);
                     return Ok(answers);
                 }
                 Ok(Err(error)) => match trouble(&error) {
@@ -299,7 +301,9 @@ impl<B: Batch> Desk<B> {
                     Trouble::Again => {
                         held_up += u32::from(is_held_up(&error));
                         self.note_held_up(held_up > 0);
-                        if held_up >= HELD_UP_MAX {
+                        // A process that stops has no time for a second try of all together.
+                        let stops = self.stopping.borrow().is_some();
+                        if held_up >= HELD_UP_MAX || (stops && held_up > 0 && items.len() > 1) {
                             return Err(Failed::HeldUp(describe(&error)));
                         }
                         describe(&error)
@@ -318,7 +322,7 @@ impl<B: Batch> Desk<B> {
                     "no answer in time".to_owned()
                 }
             };
-            if begun.elapsed() > self.give_up || self.stopping.borrow().is_some() {
+            if begun.elapsed() > self.give_up {
                 return Err(Failed::Unavailable(message));
             }
             tracing::warn!(
@@ -328,8 +332,7 @@ impl<B: Batch> Desk<B> {
             );
             tokio::select! {
                 () = self.link.rest() => {}
-                // One more round, and none after it.
-                Ok(_) = self.stopping.wait_for(Option::is_some) => {}
+                () = too_late(&mut self.stopping) => return Err(Failed::Unavailable(message)),
             }
         }
     }

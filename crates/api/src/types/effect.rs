@@ -132,6 +132,9 @@ pub struct Settle {
         skip_serializing_if = "Option::is_none"
     )]
     pub result: Option<Value>,
+    /// The attempt that the person looked at: where another was made since, nothing is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<i32>,
     /// Why, as it stands on the record.
     pub reason: String,
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_model::effect::{Effect, Entry, Licence, Pending};
 use semel_model::event::{Plan, Seen};
 use semel_model::request::Call;
-use semel_model::{EffectId, Fault, FaultKind, Guard, Span};
+use semel_model::{EffectId, Fault, Guard, SettledBy, Span};
 
 use super::{Current, RunState};
 
@@ -33,6 +33,9 @@ pub struct Standing {
     pub held_back: u32,
     /// What allows the next attempt, where something does already.
     pub licence: Option<Licence>,
+    /// An operator gave it up while it was in doubt, so it may have happened: who settles the doubt
+    /// when it comes back.
+    pub given_up: Option<SettledBy>,
 }
 
 impl Standing {
@@ -61,6 +64,7 @@ impl RunState {
                 standing.retry_at = None;
                 standing.plan = None;
                 standing.licence = None;
+                standing.given_up = None;
                 self.current = Current::Effect(standing);
             }
             (_, Some(call)) => {
@@ -77,6 +81,7 @@ impl RunState {
                     absences: 0,
                     held_back: 0,
                     licence: None,
+                    given_up: None,
                 }));
             }
             (_, None) => unreachable!("the first intent of {effect} carries its call"),
@@ -95,12 +100,10 @@ impl RunState {
             Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
             Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
             Entry::InDoubt(effect) => {
-                // Unless a probe found nothing, an operator gave it up, and it may have happened.
-                let kind = match standing.licence {
-                    Some(Licence::Absent) => fault.kind,
-                    _ => FaultKind::GivenUp(effect.state().doubt.settled_by),
-                };
-                Entry::Failed(effect.refuted(fault.clone().of(kind)))
+                // Unless a probe found nothing, an operator gave it up.
+                let is_absent = standing.licence == Some(Licence::Absent);
+                standing.given_up = (!is_absent).then_some(effect.state().doubt.settled_by);
+                Entry::Failed(effect.refuted(fault.clone()))
             }
             settled @ (Entry::Done(_) | Entry::Failed(_)) => settled,
         };
@@ -117,10 +120,13 @@ impl RunState {
         standing.entry = match standing.entry.clone() {
             Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
             Entry::Retrying(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
-            other @ (Entry::Done(_) | Entry::Failed(_) | Entry::InDoubt(_)) => other,
+            // A repeat had resumed it, when a repeat still did.
+            Entry::Failed(effect) => Entry::InDoubt(effect.reopened().in_doubt(doubt.clone())),
+            other @ (Entry::Done(_) | Entry::InDoubt(_)) => other,
         };
         standing.plan = Some(plan.clone());
         standing.licence = None;
+        standing.given_up = None;
         standing.probes = 0;
         standing.absences = 0;
     }
@@ -159,6 +165,8 @@ fn again(entry: Entry, licence: Option<Licence>) -> Entry {
     match (entry, licence) {
         (Entry::Retrying(effect), _) => Entry::Pending(effect.again()),
         (Entry::InDoubt(effect), Some(licence)) => Entry::Pending(effect.repeated(licence)),
+        // A repeat had resumed it, when a repeat still did.
+        (Entry::Failed(effect), _) => Entry::Pending(effect.reopened().again()),
         (entry, _) => entry,
     }
 }

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use semel_flow::release::Wait;
 use semel_flow::{Action, Step};
-use semel_model::FaultKind;
 use semel_model::effect::Entry;
 use serde_json::Value;
 
@@ -28,8 +27,7 @@ impl RunState {
                 standing.retry_at = Some(at);
                 if let Entry::Failed(effect) = &standing.entry {
                     // What an operator gave up stays so where no operator resumes it.
-                    let given_up = matches!(effect.state().fault.kind, FaultKind::GivenUp(_));
-                    if by.is_some() || !given_up {
+                    if by.is_some() || standing.given_up.is_none() {
                         standing.entry = Entry::Retrying(effect.clone().reopened());
                     }
                 }

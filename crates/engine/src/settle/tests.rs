@@ -263,13 +263,12 @@ fn a_repeat_that_would_leave_after_the_key_is_forgotten_is_left_to_an_operator()
 
 #[test]
 fn a_doubt_that_was_given_up_is_settled_by_its_guard_again() {
-    let given_up = |guard, settled_by| {
-        let fault = Fault::permanent("failed-by-person", "x").of(FaultKind::GivenUp(settled_by));
+    let given_up = |guard| {
+        let fault = Fault::permanent("failed-by-person", "x");
         let doubted = first(guard).in_doubt(Doubt::new("no-answer", "x"));
         doubted.refuted(fault).reopened()
     };
-    let again =
-        |bench, guard, settled_by| doubted_again(bench, &given_up(guard, settled_by), settled_by);
+    let again = |bench, guard, settled_by| doubted_again(bench, &given_up(guard), settled_by);
     let keyed = keyed();
     let late = Bench {
         now: Timestamp::UNIX_EPOCH + Duration::from_secs(400 * 86_400),

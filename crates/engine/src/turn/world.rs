@@ -65,9 +65,11 @@ impl Turn {
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
             .await;
-        let linked = self.inner.linked(&self.release);
         let settled = match &self.state.current {
+            // What is done needs no judgement.
+            Current::Effect(_) if matches!(outcome, Outcome::Done(_)) => None,
             Current::Effect(standing) => {
+                let linked = self.inner.linked(&self.release);
                 let bench = decide::bench(&self.sight(&linked), self.step(), standing);
                 settle::settle(bench, &effect, &outcome)
             }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
+use semel_model::event::{Event, Plan};
 use semel_model::run::State;
-use semel_model::{RunId, effect};
+use semel_model::{Doubt, RunId, Span, effect};
 use semel_store::evidence::{self, Late};
 use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
@@ -259,6 +260,50 @@ async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()
 
     let found = effects::find(cell, id, effect).await?;
     assert_eq!(found.context("an effect")?.state, effect::State::Done);
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_doubt_that_came_back_by_a_repeat_of_before_is_one() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(CALL).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let effect = effects::list_doubts(cell, id, 10).await?[0].id;
+    let reason = "not worth it".to_owned();
+    let settled = Settlement::Fail { reason };
+    world.engine.settle(id, effect, settled, "test").await?;
+    until(&world, accepted.run, State::Failed).await?;
+
+    // As it was written when a repeat, too, took up what an operator had given up.
+    let events = [
+        Event::Resumed {
+            reason: "its delivery came again".to_owned(),
+            by: None,
+            asks_again: false,
+        },
+        Event::Doubted {
+            step: "call".to_owned(),
+            doubt: Doubt::new("no-answer", "nothing came back"),
+            plan: Plan::Review,
+        },
+    ];
+    let ledger = "UPDATE effects SET state = 'in_doubt' WHERE id = $1";
+    let client = cell.reader().await?;
+    client.execute(ledger, &[effect.as_uuid()]).await?;
+    runs::reopen(cell, accepted.run, &events, None, Span::from_secs(60)).await?;
+    until(&world, accepted.run, State::InDoubt).await?;
+    let settled = Settlement::Happened {
+        external_id: None,
+        result: Some(json!({ "status": 201 })),
+        reason: "it is in the books".to_owned(),
+    };
+    world.engine.settle(id, effect, settled, "test").await?;
+    until(&world, accepted.run, State::Succeeded).await?;
+
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
 }

@@ -35,6 +35,7 @@ fn said(verdict: Verdict) -> Settle {
         verdict,
         external_id: None,
         result: None,
+        attempt: None,
         reason: "looked it up".to_owned(),
     }
 }
@@ -67,6 +68,23 @@ async fn a_doubt_is_settled_once_and_its_run_goes_on() -> Result<()> {
     );
     let settled = world.client.get_effect(effect.id).await?;
     assert_eq!(settled.external_id.as_deref(), Some("ch_1"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_decision_that_names_another_attempt_settles_nothing() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let (_, effect) = doubt(&world, &bank).await?;
+    let of = |attempt| Settle {
+        attempt: Some(attempt),
+        ..said(Verdict::Fail)
+    };
+
+    let other = world.client.settle_effect(effect.id, &of(2), "o").await;
+    let same = world.client.settle_effect(effect.id, &of(1), "s").await?;
+
+    assert_eq!(refused(other)?, Code::NotInDoubt);
+    assert!(!same.replayed);
     Ok(())
 }
 

@@ -71,6 +71,7 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
         verdict: Verdict::Fail,
         external_id: None,
         result: None,
+        attempt: None,
         reason: "it is not there".to_owned(),
     };
     world.client.settle_effect(effect.id, &settle, "s").await?;

@@ -14,7 +14,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     if page.items.is_empty() {
         return Ok(Answer::done(&page, "").note("nothing is in doubt"));
     }
-    let oldest = page.items[0].id;
+    let (oldest, attempt) = (page.items[0].id, page.items[0].attempt);
     Ok(
         Answer::done(&page, views::effect::doubts(&page.items, ctx.style))
             .note("look at the destination, by the effect's key; then record what you found")
@@ -24,7 +24,9 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
             )
             .decision(
                 "where it did not",
-                format!("semel doubt settle {oldest} --did-not-happen --reason '…'"),
+                format!(
+                    "semel doubt settle {oldest} --did-not-happen --attempt {attempt} --reason '…'"
+                ),
             )
             .next(format!("semel effect show {oldest}")),
     )

@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
     /// does; null says that it gave nothing.
     #[arg(long, requires = "happened", value_name = "JSON")]
     result: Option<String>,
+    /// The attempt that you looked at, as `semel effect show` says: where another was made since,
+    /// nothing is settled.
+    #[arg(long, value_name = "N")]
+    attempt: Option<i32>,
     /// Why, as it stands on the record.
     #[arg(long)]
     reason: String,
@@ -52,6 +56,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         verdict: verdict(arguments),
         external_id: arguments.external_id.clone(),
         result: arguments.result.as_deref().map(read_json).transpose()?,
+        attempt: arguments.attempt,
         reason: arguments.reason.clone(),
     };
     let client = remote::client(ctx)?;
