@@ -94,6 +94,9 @@ struct Line {
     ratios: Vec<f64>,
 }
 
+/// One of the things that a slice used.
+type Part = fn(&Reading) -> f64;
+
 /// What one item costs in both builds, in the middle of all slices: for differences that are too
 /// small for the rate.
 #[derive(Debug, Serialize)]
@@ -106,15 +109,13 @@ struct Cost {
 impl Cost {
     /// Processor time, log and commits, of each item.
     fn all(measured: &[(Measured, Measured)]) -> Vec<Self> {
-        let kinds: [(&'static str, fn(&Reading) -> f64); 4] = [
+        let kinds: [(&'static str, Part); 4] = [
             ("server µs", |used| used.server_s * 1e6),
             ("PostgreSQL µs", |used| used.postgres_s * 1e6),
             ("log bytes", |used| used.wal_bytes as f64),
             ("commits", |used| used.commits as f64),
         ];
-        let each = |side: &Measured, of: fn(&Reading) -> f64| {
-            of(&side.used) / side.slice.count.max(1) as f64
-        };
+        let each = |side: &Measured, of: Part| of(&side.used) / side.slice.count.max(1) as f64;
         let cost = |(name, of)| {
             let a: Vec<f64> = measured.iter().map(|(a, _)| each(a, of)).collect();
             let b: Vec<f64> = measured.iter().map(|(_, b)| each(b, of)).collect();
