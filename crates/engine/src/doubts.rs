@@ -94,9 +94,8 @@ impl SettleError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown => "effect-not-found",
-            Self::NotInDoubt { .. } => "not-in-doubt",
+            Self::NotInDoubt { .. } | Self::TriedAgain => "not-in-doubt",
             Self::TooSoon { .. } => "settle-too-soon",
-            Self::TriedAgain => "not-in-doubt",
             Self::ResultNeeded(_) => "result-needed",
             Self::NotAmendable(_) => "not-amendable",
             Self::Reason(error) => error.code(),

@@ -3,7 +3,6 @@
 //! Whatever the kind: the destination's limits are asked first and told afterwards, and no secret
 //! of the destination leaves with its answer.
 
-use std::borrow::Cow;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -231,7 +230,6 @@ impl Executors {
         let (permit, to) = match whose {
             Whose::Connection(to) => (self.limits.enter(to).await, Some(to)),
             Whose::Host(namespace_id, host) => {
-                let host = host.into_owned();
                 (self.limits.enter_host(namespace_id, host).await, None)
             }
             Whose::Nobody => return exchange.await,
@@ -256,13 +254,13 @@ enum Whose<'a> {
     /// Those of a connection.
     Connection(&'a Destination),
     /// Those that a namespace has for a host and port that is called without a connection.
-    Host(i32, Cow<'a, str>),
+    Host(i32, String),
     /// Nobody's: nothing is sent.
     Nobody,
 }
 
 impl<'a> Whose<'a> {
-    fn of(namespace_id: i32, to: Option<&'a Destination>, call: &'a Call) -> Self {
+    fn of(namespace_id: i32, to: Option<&'a Destination>, call: &Call) -> Self {
         match (to, call) {
             (Some(to), _) => Self::Connection(to),
             (None, Call::Http(request)) => match host(&request.url) {
@@ -287,17 +285,17 @@ impl<'a> Whose<'a> {
 
 /// The host and port of an address; nothing where the address is none. What is spelled plainly is
 /// not parsed twice.
-fn host(url: &str) -> Option<Cow<'_, str>> {
+fn host(url: &str) -> Option<String> {
     if let Some(host) = plain_host(url) {
         return Some(host);
     }
     let url = reqwest::Url::parse(url).ok()?;
     let port = url.port_or_known_default().unwrap_or_default();
-    Some(Cow::Owned(format!("{}:{port}", url.host_str()?)))
+    Some(format!("{}:{port}", url.host_str()?))
 }
 
 /// The same for an address that spells its host as a parser would write it.
-fn plain_host(url: &str) -> Option<Cow<'_, str>> {
+fn plain_host(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?;
     let (name, port) = match host.split_once(':') {
@@ -315,10 +313,10 @@ fn plain_host(url: &str) -> Option<Cow<'_, str>> {
     match (scheme, port) {
         (_, Some(port)) => {
             let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-            (is_port && !port.is_empty() && !port.starts_with('0')).then_some(Cow::Borrowed(host))
+            (is_port && !port.is_empty() && !port.starts_with('0')).then(|| host.to_owned())
         }
-        ("https", None) => Some(Cow::Owned(format!("{name}:443"))),
-        ("http", None) => Some(Cow::Owned(format!("{name}:80"))),
+        ("https", None) => Some(format!("{name}:443")),
+        ("http", None) => Some(format!("{name}:80")),
         _ => None,
     }
 }

@@ -152,8 +152,8 @@ impl<B: Batch> Writer<B> {
         }
     }
 
-    /// Tries nothing again, because the process stops: every write has until then to be confirmed,
-    /// and ends as [`WriteError::Unavailable`] otherwise.
+    /// Tries until then and no longer, because the process stops: what is not confirmed by then ends
+    /// as [`WriteError::Unavailable`].
     pub fn stop_trying(&self, until: Instant) {
         self.stopping.send_replace(Some(until));
     }

@@ -120,7 +120,7 @@ impl RunState {
         standing.entry = match standing.entry.clone() {
             Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
             Entry::Retrying(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
-            // A repeat had resumed it, when a repeat still did.
+            // In journals of earlier builds a repeated delivery resumes it.
             Entry::Failed(effect) => Entry::InDoubt(effect.reopened().in_doubt(doubt.clone())),
             other @ (Entry::Done(_) | Entry::InDoubt(_)) => other,
         };
@@ -165,7 +165,7 @@ fn again(entry: Entry, licence: Option<Licence>) -> Entry {
     match (entry, licence) {
         (Entry::Retrying(effect), _) => Entry::Pending(effect.again()),
         (Entry::InDoubt(effect), Some(licence)) => Entry::Pending(effect.repeated(licence)),
-        // A repeat had resumed it, when a repeat still did.
+        // In journals of earlier builds a repeated delivery resumes it.
         (Entry::Failed(effect), _) => Entry::Pending(effect.reopened().again()),
         (entry, _) => entry,
     }

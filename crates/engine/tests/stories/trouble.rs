@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use semel_engine::Settlement;
 use semel_model::event::{Event, Plan};
 use semel_model::run::State;
-use semel_model::{Doubt, RunId, Span, effect};
+use semel_model::{Doubt, EffectId, RunId, Span, effect};
 use semel_store::evidence::{self, Late};
 use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
@@ -232,31 +232,36 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
     Ok(())
 }
 
-#[tokio::test]
-async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()> {
-    let world = World::start().await?;
+/// A run that failed because an operator gave up its one effect, whose answer was lost.
+async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
     world.publish(CALL).await?;
     let lost = Behaviour::CloseWithoutAnswer;
     world.peer.next("/plain/", lost).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let effect = effects::list_doubts(cell, id, 10).await?[0].id;
+    let id = world.namespace_id;
+    let doubts = effects::list_doubts(world.engine.cell(), id, 10).await?;
+    let effect = doubts.first().context("a doubt")?.id;
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
     world.engine.settle(id, effect, settled, "test").await?;
-    until(&world, accepted.run, State::Failed).await?;
+    until(world, accepted.run, State::Failed).await?;
+    Ok((accepted.run, effect))
+}
+
+#[tokio::test]
+async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()> {
+    let world = World::start().await?;
+    let (run, effect) = give_up(&world).await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
 
     let late = Late {
         effect,
         attempt: 1,
         response: json!({ "status": 201, "headers": {} }),
     };
-    evidence::hand_in(cell, accepted.run, 1, &late).await?;
-    world
-        .engine
-        .resume(id, accepted.run, "do it", "test")
-        .await?;
-    until(&world, accepted.run, State::Succeeded).await?;
+    evidence::hand_in(cell, run, 1, &late).await?;
+    world.engine.resume(id, run, "do it", "test").await?;
+    until(&world, run, State::Succeeded).await?;
 
     let found = effects::find(cell, id, effect).await?;
     assert_eq!(found.context("an effect")?.state, effect::State::Done);
@@ -267,16 +272,8 @@ async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()
 #[tokio::test]
 async fn a_doubt_that_came_back_by_a_repeat_of_before_is_one() -> Result<()> {
     let world = World::start().await?;
-    world.publish(CALL).await?;
-    let lost = Behaviour::CloseWithoutAnswer;
-    world.peer.next("/plain/", lost).await?;
-    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let (run, effect) = give_up(&world).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let effect = effects::list_doubts(cell, id, 10).await?[0].id;
-    let reason = "not worth it".to_owned();
-    let settled = Settlement::Fail { reason };
-    world.engine.settle(id, effect, settled, "test").await?;
-    until(&world, accepted.run, State::Failed).await?;
 
     // As it was written when a repeat, too, took up what an operator had given up.
     let events = [
@@ -294,15 +291,15 @@ async fn a_doubt_that_came_back_by_a_repeat_of_before_is_one() -> Result<()> {
     let ledger = "UPDATE effects SET state = 'in_doubt' WHERE id = $1";
     let client = cell.reader().await?;
     client.execute(ledger, &[effect.as_uuid()]).await?;
-    runs::reopen(cell, accepted.run, &events, None, Span::from_secs(60)).await?;
-    until(&world, accepted.run, State::InDoubt).await?;
+    runs::reopen(cell, run, &events, None, Span::from_secs(60)).await?;
+    until(&world, run, State::InDoubt).await?;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(json!({ "status": 201 })),
         reason: "it is in the books".to_owned(),
     };
     world.engine.settle(id, effect, settled, "test").await?;
-    until(&world, accepted.run, State::Succeeded).await?;
+    until(&world, run, State::Succeeded).await?;
 
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())

@@ -10,7 +10,7 @@ use super::{BATCH_BYTES_MAX, BATCH_ITEMS_MAX, Batch, PASSED_OVER_MAX, WriteError
 pub(super) struct Waiting<B: Batch> {
     pub(super) item: B::Item,
     pub(super) bytes: usize,
-    pub(super) answer: oneshot::Sender<Result<B::Answer, WriteError>>,
+    pub(super) answer: Answer<B>,
 }
 
 /// Where a caller hears what became of its item.
