@@ -28,7 +28,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(900);
 const TOGETHER: usize = 3;
 
 /// The variable that names the bug of a process.
-const VARIABLE: &str = "SEMEL_MISTAKE";
+const VARIABLE: &str = "SEMEL_SEEDED_BUG";
 
 /// The name of the bug that is to be played alone, by hand.
 const ONLY: &str = "SEMEL_SEEDED_ONLY";

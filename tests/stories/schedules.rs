@@ -108,7 +108,7 @@ impl World {
 }
 
 async fn set_clock(client: &Connection, to: &str) -> Result<()> {
-    let set = format!("UPDATE clock SET ahead = '{to}'::timestamptz - clock_timestamp()");
+    let set = format!("UPDATE clock SET time_offset = '{to}'::timestamptz - clock_timestamp()");
     client.batch_execute(&set).await?;
     Ok(())
 }

@@ -20,19 +20,19 @@ const FILL: &str = r#"
                now() - interval '40 days' AS at
           FROM generate_series(1, 900000) AS n),
     made AS (
-        INSERT INTO runs (id, claim_id, namespace_id, release_id, born, state, key, delivery_id,
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, state, key, delivery_id,
                           accepted_at, ended_at)
         SELECT id, id, 1, 1, current_date, 'succeeded', convert_to('order-' || n, 'UTF8'), id, at, at
           FROM numbered),
     claimed AS (
         INSERT INTO claims (id, run_id, fingerprint, expires_at)
         SELECT id, id, print, now() + interval '1 day' FROM numbered)
-    INSERT INTO journal (born, run_id, seq, epoch, at, events)
+    INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
     SELECT current_date, id, 1, 1, at,
            json_build_array(json_build_object('event', 'accepted', 'trigger', 'webhook', 'input',
                json_build_object('id', 'order-' || n, 'amount', n)))
       FROM numbered;
-    INSERT INTO duplicates (subject, place, fingerprint, namespace_id, run_id, verdict, count,
+    INSERT INTO duplicates (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
                             first_at, last_at, payload)
     SELECT md5(n::text)::uuid, 'claim', md5('d' || n)::uuid, 1, md5(n::text)::uuid,
            CASE WHEN n % 2 = 0 THEN 'repeat' ELSE 'mismatch' END, 1,

@@ -173,7 +173,7 @@ impl World {
 
     /// Starts another server after so much time.
     async fn resume_after(&mut self, passed: &str) -> Result<()> {
-        let ahead = format!("UPDATE clock SET ahead = ahead + interval '{passed}'");
+        let ahead = format!("UPDATE clock SET time_offset = time_offset + interval '{passed}'");
         self.client.batch_execute(&ahead).await?;
         self.server = serve(Program::semel()?, &self.home.url(), LEASE).await?;
         Ok(())

@@ -192,7 +192,7 @@ async fn until_ended(client: &Connection, run: &str, within: Duration) -> Result
 
 /// Where the items stand, for somebody who reads why it took too long.
 async fn progress(client: &Connection, run: &str) -> Result<String> {
-    let states = "SELECT state::text, count(*) FROM parts
+    let states = "SELECT state::text, count(*) FROM child_runs
                    WHERE parent_id = replace($1, 'run_', '')::uuid GROUP BY state";
     let rows = client.query(states, &[&run]).await?;
     let counts = rows.iter().map(|row| {

@@ -53,13 +53,13 @@ const KINDS: &[&str] = &[
     "renew",
     "recover",
     "sleep on",
-    "evidence",
+    "late response",
     "open session",
-    "begin parts",
+    "begin children",
     "wake",
     "task claim",
-    "outgoing take",
-    "outgoing settle",
+    "webhook take",
+    "webhook settle",
 ];
 
 /// Those that must have been lost, or the storm was none.
@@ -70,7 +70,7 @@ const LOST: &[&str] = &[
     "renew",
     "sleep on",
     "task claim",
-    "outgoing take",
+    "webhook take",
 ];
 
 /// Wakes sleeping runs before they are due: each finds nothing to do and sleeps on.

@@ -115,7 +115,7 @@ impl Month {
         let client = home.connect().await?;
         client
             .batch_execute(&format!(
-                "UPDATE clock SET ahead = '{START}'::timestamptz - clock_timestamp();
+                "UPDATE clock SET time_offset = '{START}'::timestamptz - clock_timestamp();
                  UPDATE tokens SET expires_at = moment() + interval '1 year'"
             ))
             .await?;
@@ -190,10 +190,11 @@ impl Month {
     /// Moves the clock to a full hour some hours on, a second after it; now and then a little back.
     async fn leap(&mut self) -> Result<()> {
         let hours = (1 + self.chance.below(15)) as f64;
-        let on = "UPDATE clock SET ahead = date_trunc('hour', moment())
+        let on = "UPDATE clock SET time_offset = date_trunc('hour', moment())
                     + make_interval(hours => 1) * $1::float8 + interval '1 second'
                     - clock_timestamp()";
-        let back = "UPDATE clock SET ahead = ahead - make_interval(mins => 1) * $1::float8";
+        let back =
+            "UPDATE clock SET time_offset = time_offset - make_interval(mins => 1) * $1::float8";
         if self.chance.below(12) == 0 {
             let before = self.seconds().await?;
             self.client.execute(back, &[&hours]).await?;

@@ -228,8 +228,8 @@ async fn stuck(client: &Connection) -> Result<String> {
     let rows = client
         .query(
             "SELECT r.id::text, q.stage::text, q.due_at::text, q.holder::text, t.place::text,
-                    t.behind::text, t.summoned_at::text
-               FROM runs r JOIN queue q ON q.run_id = r.id LEFT JOIN tickets t ON t.run_id = r.id
+                    t.related_run::text, t.wake_since::text
+               FROM runs r JOIN queue q ON q.run_id = r.id LEFT JOIN gate_entries t ON t.run_id = r.id
               LIMIT 5",
             &[],
         )

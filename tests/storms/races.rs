@@ -77,7 +77,7 @@ async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
     let parking = parking.until_held(PATIENCE).await?;
     answered.let_go().await;
     first.process.sigcont()?;
-    until(&client, "SELECT count(*)::text FROM evidence", "1").await?;
+    until(&client, "SELECT count(*)::text FROM late_responses", "1").await?;
     parking.let_go().await;
 
     until(&client, "SELECT state::text FROM runs", "succeeded").await?;

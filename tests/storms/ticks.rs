@@ -109,7 +109,7 @@ impl World {
     }
 
     async fn set_clock(&self, to: &str) -> Result<()> {
-        let set = format!("UPDATE clock SET ahead = '{to}'::timestamptz - clock_timestamp()");
+        let set = format!("UPDATE clock SET time_offset = '{to}'::timestamptz - clock_timestamp()");
         self.client.batch_execute(&set).await?;
         Ok(())
     }

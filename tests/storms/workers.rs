@@ -82,7 +82,7 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
         &client,
         "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1",
     );
-    let late = count(&client, "SELECT count(*) FROM evidence");
+    let late = count(&client, "SELECT count(*) FROM late_responses");
     let (again, late) = (again.await?, late.await?);
     let figures = json!({
         "tasks_of_each": wanted,

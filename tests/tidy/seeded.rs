@@ -9,7 +9,7 @@ use crate::expect_none;
 use crate::tree::{root, texts};
 
 /// Where the switches are.
-const SWITCHES: &str = "crates/model/src/mistake.rs";
+const SWITCHES: &str = "crates/model/src/seeded_bug.rs";
 
 /// The least bugs that are seeded.
 const BUGS_MIN: usize = 25;
@@ -59,13 +59,13 @@ fn every_seeded_bug_is_in_the_product() -> Result<()> {
     let objections: Vec<String> = read_switches()?
         .into_iter()
         .filter(|(variant, _)| !is_used(&sources, variant))
-        .map(|(variant, _)| format!("nothing asks for Mistake::{variant}"))
+        .map(|(variant, _)| format!("nothing asks for SeededBug::{variant}"))
         .collect();
     expect_none(&objections)
 }
 
 fn is_used(sources: &str, variant: &str) -> bool {
-    let asked = format!("Mistake::{variant}");
+    let asked = format!("SeededBug::{variant}");
     let mut behind = sources.split(&asked).skip(1);
     behind.any(|rest| !rest.starts_with(char::is_alphanumeric))
 }
@@ -73,7 +73,10 @@ fn is_used(sources: &str, variant: &str) -> bool {
 /// Each switch, as the code and as a process's environment spell it.
 fn read_switches() -> Result<Vec<(String, String)>> {
     let source = fs::read_to_string(root()?.join(SWITCHES))?;
-    let list = source.split("\nmistakes! {").nth(1).context("the list")?;
+    let list = source
+        .split("\nseeded_bugs! {")
+        .nth(1)
+        .context("the list")?;
     let list = list.split("\n}\n").next().unwrap_or_default();
     let switch = |line: &str| {
         let (variant, name) = line.trim().split_once(" = \"")?;

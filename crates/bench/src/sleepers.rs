@@ -29,12 +29,12 @@ const FILL: &str = "
     WITH numbered AS (
         SELECT md5(n::text)::uuid AS id FROM generate_series($1::int8, $2::int8) AS n),
     made AS (
-        INSERT INTO runs (id, claim_id, namespace_id, release_id, born, key, delivery_id, accepted_at)
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, key, delivery_id, accepted_at)
         SELECT id, id, 1, 1, current_date, id::text::bytea, id, now() FROM numbered),
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT current_date, id, 1, 1, now(), '[]' FROM numbered)
-    INSERT INTO queue (run_id, due_at, holder, epoch, seq, born, stage)
+    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, stage)
     SELECT id, now() + make_interval(secs => $3 * (1 + random())), NULL, 1, 1, current_date,
            'waiting'
       FROM numbered";
@@ -46,7 +46,7 @@ const END: &str = "
 
 const MAKE_READY: &str = "
     UPDATE queue
-       SET holder = NULL, due_at = now() - interval '1 minute', stage = 'ready', takes = 0
+       SET holder = NULL, due_at = now() - interval '1 minute', stage = 'ready', stalled_takes = 0
       FROM generate_series(1, $1::int8) AS n
      WHERE run_id = md5(n::text)::uuid";
 

@@ -12,7 +12,7 @@ use semel_model::event::{Event, Plan};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
 use semel_model::run::Reason;
-use semel_model::{EffectId, Fault, Mistake, WaitId};
+use semel_model::{EffectId, Fault, SeededBug, WaitId};
 use serde_json::Value;
 
 mod answer;
@@ -127,7 +127,7 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
         return Next::Event(finish(state, sight));
     };
     // A run that takes back what it did is on its way to its end already.
-    let cancel = sight.cancel && state.undoing.is_none() && !Mistake::CancelIgnored.is_seeded();
+    let cancel = sight.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
     match &state.current {
         Current::Fresh
         | Current::Reading(_)

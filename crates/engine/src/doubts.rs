@@ -11,7 +11,7 @@ use said::said;
 
 use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
-use semel_model::{EffectId, Fault, Mistake, Span};
+use semel_model::{EffectId, Fault, SeededBug, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
@@ -245,7 +245,7 @@ impl Engine {
         let landing = self.inner.landing();
         let over = landing.after(&standing.call, connection, times);
         match span_between(self.inner.clock.now(), over) {
-            left if left.as_millis() > 0 && !Mistake::SettledTooSoon.is_seeded() => {
+            left if left.as_millis() > 0 && !SeededBug::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })
             }
             _ => Ok(()),

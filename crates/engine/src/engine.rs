@@ -12,9 +12,9 @@ use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
 use semel_store::journal::{self, Record};
+use semel_store::object_versions::{self, Noting};
 use semel_store::queue::{self, Cause, Taken, Taker};
 use semel_store::runs::{self, Standing};
-use semel_store::versions::{self, Noting};
 use semel_store::waits::{self, Answering};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError};
@@ -142,7 +142,7 @@ impl Engine {
             answering: waits::start_answering(&cell),
             desks: Desks::start(&cell),
             gates: Gatekeeper::start(&cell),
-            versions: versions::start_noting(&cell),
+            versions: object_versions::start_noting(&cell),
             tally: Tally::start(&cell),
             room: Arc::new(Semaphore::new(options.capacity)),
             stuck: Stuck::default(),

@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use semel_model::EffectId;
 use semel_store::outbox::{self, Event};
-use semel_store::{ReadError, outgoing};
+use semel_store::{ReadError, webhook_deliveries};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -133,7 +133,7 @@ impl Engine {
             return None;
         }
         let body = cloud_event(event).to_string();
-        match outgoing::insert(&inner.cell, event, &body).await {
+        match webhook_deliveries::insert(&inner.cell, event, &body).await {
             Ok(()) => Some(event.id),
             Err(error) => {
                 tracing::debug!(%error, event.id = %event.id, "an event could not be made due yet");

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use semel_flow::{Action, Flow, Step};
 use semel_model::effect::Licence;
 use semel_model::event::{Caller, Event, WaitEnd};
-use semel_model::{Fault, Mistake, RunId, WaitId, gate};
+use semel_model::{Fault, RunId, SeededBug, WaitId, gate};
 use serde_json::{Map, Value, json};
 
 mod approving;
@@ -338,7 +338,7 @@ impl RunState {
         self.cursor = match self.undoing {
             None => self.cursor.and_then(|place| flow.after(place)),
             Some(_) => loop {
-                let forward = Mistake::UndoneInForwardOrder.is_seeded();
+                let forward = SeededBug::UndoneInForwardOrder.is_seeded();
                 let last = match forward && !self.done.is_empty() {
                     true => Some(self.done.remove(0)),
                     false => self.done.pop(),

@@ -21,7 +21,7 @@ use semel_flow::{Flow, Scope};
 use semel_model::gate::{Kind, Policy, Rules, Visit};
 use semel_model::{GateId, TriggerKind, Version};
 use semel_steps::fault;
-use semel_store::departures::{self, Departure};
+use semel_store::gate_exits::{self, Departure};
 use semel_store::gates::{self, Call, Visiting};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError, queue};
@@ -156,7 +156,7 @@ pub(crate) async fn keep_telling(inner: Arc<Inner>) {
         tokio::time::sleep(LOOK_EVERY).await;
         let told = inner.gates.take_told();
         if !told.is_empty()
-            && let Err(error) = departures::remove(&inner.cell, &told).await
+            && let Err(error) = gate_exits::remove(&inner.cell, &told).await
         {
             tracing::debug!(%error, "departures could not be cleared yet");
             inner.gates.note_told(told);
@@ -168,7 +168,7 @@ pub(crate) async fn keep_telling(inner: Arc<Inner>) {
 }
 
 async fn make_good(inner: &Inner) -> Result<(), ReadError> {
-    for departure in departures::take_overdue(&inner.cell).await? {
+    for departure in gate_exits::take_overdue(&inner.cell).await? {
         leave(inner, departure, "").await;
     }
     let overdue = gates::list_overdue(&inner.cell).await?;

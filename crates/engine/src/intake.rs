@@ -11,10 +11,11 @@ use jiff::tz::TimeZone;
 use semel_model::event::Caller;
 use semel_model::run::State;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, Mistake, RunId, TriggerKind, Verdict,
+    ClaimId, DeliveryId, Fingerprint, Key, KeySpace, Mismatch, RunId, SeededBug, TriggerKind,
+    Verdict,
 };
 use semel_store::claims::{Delivery, Met};
-use semel_store::duplicates::{Kind, Stopped, Subject};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
 use serde_json::Value;
 
 use crate::catalogue::Release;
@@ -171,7 +172,7 @@ impl Engine {
             .as_ref()
             .map(|_| inner.holdings.expect(tenure.session, claim));
         semel_steps::fault::point("accept.before", &inbound.key.text()).await;
-        if Mistake::AcknowledgedBeforeCommit.is_seeded() {
+        if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
             let met = mistaken::acknowledge(inner, delivery);
             return Ok(Intake::Accepted(answer(&inbound, &met, false)));
         }
@@ -199,7 +200,7 @@ impl Engine {
                         let fresh = Fresh {
                             run: met.run,
                             key: inbound.key.clone(),
-                            born: met.accepted_at.to_zoned(TimeZone::UTC).date(),
+                            partition_date: met.accepted_at.to_zoned(TimeZone::UTC).date(),
                             accepted_at: met.accepted_at,
                             begun,
                             portion,
@@ -220,10 +221,10 @@ impl Engine {
             Verdict::Duplicate => {
                 inner.metrics.duplicates.add_one();
                 let subject = Subject::Claim(claim);
-                let repeat = stopped(inner, &inbound, subject, met.run, Kind::Repeat);
+                let repeat = stopped(inner, &inbound, subject, met.run, DuplicateVerdict::Repeat);
                 inner.tally.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
-                let resumes = inbound.resumes && !Mistake::RepeatDoesNotResume.is_seeded();
+                let resumes = inbound.resumes && !SeededBug::RepeatDoesNotResume.is_seeded();
                 if resumes && met.state == State::Failed {
                     let fault = met.fault.as_deref();
                     let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
@@ -248,8 +249,8 @@ impl Engine {
         let inner = &self.inner;
         inner.metrics.mismatches.add_one();
         let kind = match inbound.mismatch {
-            Mismatch::Reject | Mismatch::Accept => Kind::Mismatch,
-            Mismatch::Quarantine => Kind::Quarantined,
+            Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,
+            Mismatch::Quarantine => DuplicateVerdict::Held,
         };
         let subject = Subject::Claim(claim);
         inner
@@ -289,14 +290,20 @@ fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
     }
 }
 
-fn stopped(inner: &Inner, inbound: &Inbound, subject: Subject, run: RunId, kind: Kind) -> Stopped {
+fn stopped(
+    inner: &Inner,
+    inbound: &Inbound,
+    subject: Subject,
+    run: RunId,
+    kind: DuplicateVerdict,
+) -> Stopped {
     Stopped {
         subject,
         namespace_id: inbound.release.namespace_id,
         run,
         fingerprint: inbound.fingerprint,
         kind,
-        payload: (kind != Kind::Repeat).then(|| inbound.text.clone()),
+        payload: (kind != DuplicateVerdict::Repeat).then(|| inbound.text.clone()),
         at: inner.clock.now(),
     }
 }

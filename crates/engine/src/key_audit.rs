@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use semel_model::event::Event;
 use semel_model::{FlowName, Key, Span};
-use semel_store::traffic::{self, Differing, Late, Shared};
+use semel_store::key_audit::{self, Differing, Late, Shared};
 use semel_store::{Cell, ReadError};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ pub async fn audit_keys(
     window: Span,
 ) -> Result<Option<KeyAudit>, ReadError> {
     let mut tally = Tally::default();
-    let found = traffic::read(cell, namespace_id, flow, window, |one| tally.add(one)).await?;
+    let found = key_audit::read(cell, namespace_id, flow, window, |one| tally.add(one)).await?;
     Ok(found.map(|traffic| KeyAudit {
         deliveries: traffic.runs + traffic.repeats,
         keys: traffic.runs,

@@ -91,10 +91,13 @@ pub(crate) fn fold<'a>(
                     (
                         0,
                         Event::Begun {
-                            parent, born, seq, ..
+                            parent,
+                            partition_date,
+                            seq,
+                            ..
                         },
                     ) => {
-                        let parent = knew(inner, flow, *parent, *born, *seq).await?;
+                        let parent = knew(inner, flow, *parent, *partition_date, *seq).await?;
                         state = RunState::of_part(run, &parent, event, flow);
                     }
                     _ => state.apply(&event, flow, line.at),
@@ -110,13 +113,13 @@ async fn knew(
     inner: &Inner,
     flow: &Flow,
     run: RunId,
-    born: Date,
+    partition_date: Date,
     seq: i32,
 ) -> Result<Arc<RunState>, Unread> {
     if let Some(state) = inner.lineage.find(run, seq) {
         return Ok(state);
     }
-    let mut lines = journal::read(&inner.cell, born, run).await?;
+    let mut lines = journal::read(&inner.cell, partition_date, run).await?;
     lines.retain(|line| line.seq <= seq);
     let state = Arc::new(fold(inner, flow, run, &lines).await?);
     inner.lineage.keep(run, seq, &state);

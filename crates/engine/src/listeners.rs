@@ -10,7 +10,7 @@ use semel_flow::release::Wait;
 use semel_flow::{Action, Scope};
 use semel_model::{RunId, Span, WaitId};
 use semel_store::broadcasts::{self, Broadcast, Cursor};
-use semel_store::listeners::{self, Listener, Topic};
+use semel_store::event_waits::{self, Listener, Topic};
 use semel_store::outbox::Event;
 use semel_store::waits::Callback;
 use semel_store::{journal, runs};
@@ -46,7 +46,7 @@ impl Engine {
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         for topic in self.topics(event, &data).await? {
             let limit = (AT_ONCE_MAX + 1) as i64;
-            let page = listeners::find(cell, event.namespace_id, &topic, None, limit).await;
+            let page = event_waits::find(cell, event.namespace_id, &topic, None, limit).await;
             found.extend(page.map_err(|error| error.to_string())?);
         }
         if found.len() <= AT_ONCE_MAX {
@@ -82,7 +82,8 @@ impl Engine {
                 Some(cursor) if topic.path == cursor.path => Some(cursor.after),
                 Some(_) | None => None,
             };
-            let page = listeners::find(cell, event.namespace_id, &topic, after, PAGE as i64).await;
+            let page =
+                event_waits::find(cell, event.namespace_id, &topic, after, PAGE as i64).await;
             let page = page.map_err(|error| error.to_string())?;
             let Some(last) = page.last().copied() else {
                 continue;
@@ -104,7 +105,7 @@ impl Engine {
     /// What waits for this event go by, sorted by the part of the event.
     async fn topics(&self, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
         let cell = &self.inner.cell;
-        let paths = listeners::paths(cell, event.namespace_id, &event.event).await;
+        let paths = event_waits::paths(cell, event.namespace_id, &event.event).await;
         let paths = paths.map_err(|error| error.to_string())?;
         let mut topics: Vec<Topic> = paths
             .into_iter()
@@ -157,7 +158,7 @@ impl Engine {
     }
 
     async fn close(&self, ended: &[WaitId]) -> Result<(), String> {
-        let closed = listeners::close(&self.inner.cell, ended).await;
+        let closed = event_waits::close(&self.inner.cell, ended).await;
         closed.map_err(|error| error.to_string())
     }
 
@@ -165,14 +166,14 @@ impl Engine {
     async fn is_meant(&self, namespace_id: i32, run: RunId, data: &Value) -> Result<bool, String> {
         let inner = &self.inner;
         let found = runs::find_release(&inner.cell, namespace_id, run).await;
-        let Some((release_id, born)) = found.map_err(|error| error.to_string())? else {
+        let Some((release_id, partition_date)) = found.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
         let release = inner.catalogue.get(release_id).await;
         let Some(release) = release.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
-        let lines = journal::read(&inner.cell, born, run).await;
+        let lines = journal::read(&inner.cell, partition_date, run).await;
         let lines = lines.map_err(|error| error.to_string())?;
         let state = match lineage::fold(inner, &release.flow, run, &lines).await {
             Ok(state) => state,

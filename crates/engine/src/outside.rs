@@ -6,8 +6,8 @@ use semel_model::approval::Decision;
 use semel_model::effect::Entry;
 use semel_model::request::Call;
 use semel_store::approvals::{self, Deciding};
-use semel_store::hears::Hears;
 use semel_store::tasks::{self, Seen, Settling};
+use semel_store::wake_source::WakeSource;
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError};
 use tokio::sync::Notify;
@@ -70,12 +70,12 @@ impl Inner {
     pub(crate) async fn look_outside(&self, state: &RunState) -> Result<Outside, ReadError> {
         Ok(match hears(state) {
             // Late answers are loaded with the run.
-            Hears::Nothing | Hears::Evidence(..) => Outside::Nothing,
-            Hears::Task(task) => {
+            WakeSource::Nothing | WakeSource::Evidence(..) => Outside::Nothing,
+            WakeSource::Task(task) => {
                 let seen = tasks::look(&self.cell, task).await?;
                 seen.map_or(Outside::Nothing, Outside::Task)
             }
-            Hears::Approval(wait) => {
+            WakeSource::Approval(wait) => {
                 let decision = approvals::look(&self.cell, wait).await?;
                 decision.map_or(Outside::Nothing, Outside::Decision)
             }
@@ -84,18 +84,18 @@ impl Inner {
 }
 
 /// Whom a run listens to.
-pub(crate) fn hears(state: &RunState) -> Hears {
+pub(crate) fn hears(state: &RunState) -> WakeSource {
     match &state.current {
         Current::Effect(standing) => match (&standing.entry, &standing.call) {
-            (Entry::Pending(effect), Call::Task(_)) => Hears::Task(effect.id()),
-            (Entry::InDoubt(effect), _) => Hears::Evidence(state.run, effect.id()),
-            _ => Hears::Nothing,
+            (Entry::Pending(effect), Call::Task(_)) => WakeSource::Task(effect.id()),
+            (Entry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
+            _ => WakeSource::Nothing,
         },
-        Current::Approving(approving) => Hears::Approval(approving.wait),
+        Current::Approving(approving) => WakeSource::Approval(approving.wait),
         Current::Fresh
         | Current::Reading(_)
         | Current::Waiting { .. }
         | Current::Fan(_)
-        | Current::Broken(_) => Hears::Nothing,
+        | Current::Broken(_) => WakeSource::Nothing,
     }
 }

@@ -11,8 +11,8 @@ use semel_model::run::State;
 use semel_model::{RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
+use semel_store::child_runs;
 use semel_store::journal::Lease;
-use semel_store::parts;
 use semel_store::runs::{self, Reopening};
 use serde_json::Value;
 
@@ -226,7 +226,7 @@ impl Engine {
             Some((release, _)) => self.inner.catalogue.get(release).await?,
             None => None,
         };
-        let step = parts::find_step(cell, part).await?;
+        let step = child_runs::find_step(cell, part).await?;
         let (Some(release), Some(step)) = (release, step) else {
             return Ok(false);
         };
@@ -242,7 +242,7 @@ impl Engine {
         resumed: &Event,
         act: &Act,
     ) -> Result<(), ResumeError> {
-        if !parts::reopen_one(&self.inner.cell, item, resumed, act).await? {
+        if !child_runs::reopen_one(&self.inner.cell, item, resumed, act).await? {
             return Err(ResumeError::Busy);
         }
         self.inner.wake.notify_one();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, llm_answers, outgoing, partitions, retain, schedules};
+use semel_store::{ReadError, llm_answers, partitions, retention, schedules, webhook_deliveries};
 use tokio::time::Instant;
 
 use crate::engine::Inner;
@@ -57,16 +57,16 @@ async fn keep_partitions(inner: &Inner) {
 
 /// Forgets everything that is over now.
 pub async fn forget(inner: &Inner) -> Result<(), ReadError> {
-    retain::sweep(&inner.cell).await?;
+    retention::sweep(&inner.cell).await?;
     llm_answers::forget(&inner.cell).await?;
-    while outgoing::forget(&inner.cell).await? > 0 {
+    while webhook_deliveries::forget(&inner.cell).await? > 0 {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     while schedules::forget(&inner.cell, inner.options.history).await? > 0 {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     loop {
-        let (forgotten, more) = retain::forget_keys(&inner.cell).await?;
+        let (forgotten, more) = retention::forget_keys(&inner.cell).await?;
         inner.metrics.keys_forgotten.add(forgotten);
         if !more {
             return Ok(());

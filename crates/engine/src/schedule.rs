@@ -228,7 +228,7 @@ impl Engine {
     }
 
     async fn fire_one(&self, release: Arc<Release>, nominal: Timestamp) -> Option<Verdict> {
-        let instant = match semel_model::Mistake::TickKeyedByNow.is_seeded() {
+        let instant = match semel_model::SeededBug::TickKeyedByNow.is_seeded() {
             true => self.inner.clock.now(),
             false => nominal,
         };

@@ -23,7 +23,7 @@ use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Licence, Pending, Retrying};
 use semel_model::event::{Event, Plan};
 use semel_model::{
-    Doubt, Fault, FaultKind, Guard, Looked, Mistake, Outcome, RetryPolicy, SettledBy, Span,
+    Doubt, Fault, FaultKind, Guard, Looked, Outcome, RetryPolicy, SeededBug, SettledBy, Span,
 };
 
 /// How long before the end of a destination's key window the last repeat may be sent: a request
@@ -65,7 +65,7 @@ pub fn settle(bench: Bench<'_>, effect: &Effect<Pending>, outcome: &Outcome) -> 
     match outcome {
         Outcome::Done(_) => None,
         Outcome::Failed(fault) => settle_failed(bench, effect, fault),
-        Outcome::InDoubt(doubt) if Mistake::DoubtTakenForFailure.is_seeded() => {
+        Outcome::InDoubt(doubt) if SeededBug::DoubtTakenForFailure.is_seeded() => {
             let fault = Fault::permanent(doubt.code.clone(), doubt.message.clone());
             settle_failed(bench, effect, &fault)
         }
@@ -178,7 +178,7 @@ fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Eve
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),
         Guard::Probe => bench.probe(effect),
-        Guard::Review if Mistake::RetryWithoutGuard.is_seeded() => repeat(Licence::Repeat),
+        Guard::Review if SeededBug::RetryWithoutGuard.is_seeded() => repeat(Licence::Repeat),
         Guard::Review => Plan::Review,
     };
     doubted(bench.step, doubt, plan)

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use semel_model::{EffectId, RunId};
-use semel_store::evidence::{self, Late};
+use semel_store::late_responses::{self, Late};
 use semel_store::{Cell, ReadError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,7 +100,7 @@ pub(crate) async fn hand_in(
                 "an answer that an earlier process left cannot be opened: its effect stays in doubt");
             continue;
         };
-        match evidence::hand_in(cell, answer.run, answer.epoch, &answer.late()).await {
+        match late_responses::hand_in(cell, answer.run, answer.epoch, &answer.late()).await {
             Ok(()) => {}
             Err(error) if error.refusal().is_some() => {
                 tracing::error!(file = %path.display(), run.id = %answer.run, %error,

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use semel_model::{Fault, RunId, SessionId};
 use semel_store::queue::{self, Cause, Taken};
 use semel_store::runs::Stage;
-use semel_store::{ReadError, hears};
+use semel_store::{ReadError, wake_source};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::engine::{Inner, chance};
@@ -120,7 +120,7 @@ impl Inner {
             }
             _ if quarantined => {
                 let parked = (None, Stage::Parked);
-                let nothing = hears::Hears::Nothing;
+                let nothing = wake_source::WakeSource::Nothing;
                 queue::sleep_on(cell, run, epoch, session, parked, true, nothing).await
             }
             Unread::Newer(_) => {

@@ -3,7 +3,7 @@
 
 use semel_model::EffectId;
 use semel_model::connection::Target;
-use semel_store::{ReadError, connections, outgoing, subscriptions};
+use semel_store::{ReadError, connections, subscriptions, webhook_deliveries};
 
 use crate::connections::{By, Kept};
 use crate::engine::Engine;
@@ -155,10 +155,10 @@ impl Engine {
         let known = subscriptions::find(cell, namespace_id, subscription).await?;
         known.ok_or(RetryError::UnknownSubscription)?;
         let act = by.act("delivery.retry", &format!("{subscription} {event}"));
-        if outgoing::retry(cell, namespace_id, subscription, event, &act).await? {
+        if webhook_deliveries::retry(cell, namespace_id, subscription, event, &act).await? {
             return Ok(());
         }
-        match outgoing::find_state(cell, namespace_id, subscription, event).await? {
+        match webhook_deliveries::find_state(cell, namespace_id, subscription, event).await? {
             Some(state) => Err(RetryError::NotGivenUp { state }),
             None => Err(RetryError::Unknown),
         }

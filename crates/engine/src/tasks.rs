@@ -11,7 +11,7 @@ use semel_model::task::State;
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
 use semel_steps::fault;
 use semel_store::ReadError;
-use semel_store::evidence::{self, Late};
+use semel_store::late_responses::{self, Late};
 use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -244,7 +244,7 @@ impl Engine {
             attempt: i32::try_from(token).unwrap_or(i32::MAX),
             response: result.clone(),
         };
-        let handed = evidence::hand_in(&self.inner.cell, run, 0, &late).await;
+        let handed = late_responses::hand_in(&self.inner.cell, run, 0, &late).await;
         handed.map_err(unavailable)?;
         self.inner.wake.notify_one();
         Ok(true)

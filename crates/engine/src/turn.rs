@@ -16,8 +16,8 @@ use semel_model::run::{EndState, Reason};
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::ReadError;
 use semel_store::audit;
-use semel_store::evidence::Late;
 use semel_store::journal::Lease;
+use semel_store::late_responses::Late;
 use semel_store::queue::Cause;
 use semel_store::runs::Stage;
 use serde_json::Value;
@@ -77,7 +77,7 @@ pub struct Turn {
     _holding: Holding,
     run: RunId,
     key: Key,
-    born: Date,
+    partition_date: Date,
     accepted_at: Timestamp,
     /// The gates of the run, once somebody asked for them.
     gates: Option<Vec<Gate>>,

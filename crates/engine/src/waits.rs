@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use semel_model::wait::State;
 use semel_model::{Fingerprint, RunId, WaitId, json};
 use semel_store::audit::Act;
-use semel_store::duplicates::{Kind, Stopped, Subject};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
 use semel_store::waits::{self, Callback, Reply};
 use serde_json::Value;
 use sha2::Sha256;
@@ -135,7 +135,7 @@ impl Engine {
                     namespace_id,
                     run,
                     fingerprint: Fingerprint::of(&payload),
-                    kind: Kind::Repeat,
+                    kind: DuplicateVerdict::Repeat,
                     payload: None,
                     at: inner.clock.now(),
                 });
@@ -214,7 +214,7 @@ pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option
     let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
     let (named, given) = bytes.split_at_checked(bytes.len().checked_sub(CODE_LEN)?)?;
     // Compared in constant time.
-    match semel_model::Mistake::CallbackCodeCutShort.is_seeded() {
+    match semel_model::SeededBug::CallbackCodeCutShort.is_seeded() {
         true => code(secret, domain, named).verify_truncated_left(&given[..CODE_LEN / 2]),
         false => code(secret, domain, named).verify_slice(given),
     }
@@ -229,7 +229,7 @@ fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
         unreachable!("any key length makes an HMAC")
     };
     mac.update(domain.tag());
-    if !semel_model::Mistake::CallbackCodeNotBound.is_seeded() {
+    if !semel_model::SeededBug::CallbackCodeNotBound.is_seeded() {
         mac.update(identities);
     }
     mac

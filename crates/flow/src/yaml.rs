@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 
 /// What is wrong with a file before anybody asks what it says.
 #[derive(Clone, Debug)]
-pub(crate) struct Mistake {
+pub(crate) struct SeededBug {
     pub(crate) code: crate::diagnostic::Code,
     pub(crate) span: Range<usize>,
     pub(crate) message: String,

@@ -17,8 +17,8 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::id::{ClaimId, RunId};
-use crate::mistake::Mistake;
 use crate::run::Ended;
+use crate::seeded_bug::SeededBug;
 
 /// Who names a key. The same text in two spaces is two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +97,7 @@ impl Claim<Held> {
 
     /// What a later delivery of this key is.
     pub fn judge(&self, payload: Fingerprint) -> Verdict {
-        if payload == self.state.fingerprint || Mistake::FingerprintNotCompared.is_seeded() {
+        if payload == self.state.fingerprint || SeededBug::FingerprintNotCompared.is_seeded() {
             Verdict::Duplicate
         } else {
             Verdict::Mismatch

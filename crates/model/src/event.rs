@@ -58,7 +58,7 @@ pub enum Event {
         /// The run that it is a part of.
         parent: RunId,
         /// The partition of that run's journal.
-        born: Date,
+        partition_date: Date,
         /// The row of that journal up to which it knows what happened.
         seq: i32,
         /// The step of that run that it belongs to.

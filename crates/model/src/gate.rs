@@ -12,11 +12,11 @@
 //! A ticket is a run's place at a gate. *Called* is let in and not yet told; it counts as inside.
 //! *Resting* waits for its object to be quiet, *joining* for the end of the run that it joined.
 //! *Dropped* gave way to a newer run, and is to end. What a gate decides is decided by its
-//! [`Book`], which is pure; whoever writes it down holds the gate meanwhile.
+//! [`AdmissionState`], which is pure; whoever writes it down holds the gate meanwhile.
 
-mod book;
+mod admission;
 
-pub use book::{Arrival, Book, Shares, Visit};
+pub use admission::{AdmissionState, Arrival, Shares, Visit};
 
 use std::fmt;
 use std::str::FromStr;
@@ -110,11 +110,11 @@ pub enum Place {
     /// In line.
     Waiting,
     /// Until its object has been quiet for long enough.
-    Resting,
+    Debouncing,
     /// Let in, and not yet told.
-    Called,
+    Granted,
     /// Let in.
-    Inside,
+    Running,
     /// Until the run that it joined has ended.
     Joining,
     /// Gave way to a newer one.
@@ -124,9 +124,9 @@ pub enum Place {
 impl Place {
     const ALL: [Self; 6] = [
         Self::Waiting,
-        Self::Resting,
-        Self::Called,
-        Self::Inside,
+        Self::Debouncing,
+        Self::Granted,
+        Self::Running,
         Self::Joining,
         Self::Dropped,
     ];
@@ -135,9 +135,9 @@ impl Place {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
-            Self::Resting => "resting",
-            Self::Called => "called",
-            Self::Inside => "inside",
+            Self::Debouncing => "debouncing",
+            Self::Granted => "granted",
+            Self::Running => "running",
             Self::Joining => "joining",
             Self::Dropped => "dropped",
         }
@@ -146,8 +146,8 @@ impl Place {
     /// Whether the run has not begun, and could give way.
     const fn is_outside(self) -> bool {
         match self {
-            Self::Waiting | Self::Resting | Self::Called => true,
-            Self::Inside | Self::Joining | Self::Dropped => false,
+            Self::Waiting | Self::Debouncing | Self::Granted => true,
+            Self::Running | Self::Joining | Self::Dropped => false,
         }
     }
 }
@@ -170,7 +170,7 @@ impl FromStr for Place {
 
 /// A run's place at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct GateEntry {
     /// The run.
     pub run: RunId,
     /// Where it stands.
@@ -187,7 +187,7 @@ pub struct Ticket {
     pub summoned: bool,
 }
 
-impl Ticket {
+impl GateEntry {
     fn is_before(&self, other: &Self) -> bool {
         (self.accepted_at, self.run) < (other.accepted_at, other.run)
     }
@@ -226,7 +226,7 @@ pub enum Verdict {
 
 /// Somebody who has to be told to look at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summons {
+pub struct WakeUp {
     /// The run.
     pub run: RunId,
     /// Not before then.

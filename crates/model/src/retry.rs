@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mistake::Mistake;
+use crate::seeded_bug::SeededBug;
 use crate::span::Span;
 
 /// Exponential backoff with full jitter, capped in delay, attempts and total time.
@@ -44,12 +44,12 @@ impl RetryPolicy {
         if attempt >= self.attempts || spent >= self.within {
             return None;
         }
-        let asked = asked.filter(|_| !Mistake::RetryAfterIgnored.is_seeded());
+        let asked = asked.filter(|_| !SeededBug::RetryAfterIgnored.is_seeded());
         let doublings = attempt.saturating_sub(1).min(40);
-        let doublings = doublings * u32::from(!Mistake::BackoffConstant.is_seeded());
+        let doublings = doublings * u32::from(!SeededBug::BackoffConstant.is_seeded());
         let ceiling = self.first.as_millis().saturating_mul(1 << doublings);
         let ceiling = ceiling.min(self.most.as_millis());
-        let chance = chance.max(f64::from(u8::from(Mistake::BackoffNotSpread.is_seeded())));
+        let chance = chance.max(f64::from(u8::from(SeededBug::BackoffNotSpread.is_seeded())));
         let jittered = (ceiling as f64 * chance.clamp(0.0, 1.0)) as u64;
         let delay = Span::from_millis(jittered.max(asked.unwrap_or_default().as_millis()));
         let left = self.within.as_millis() - spent.as_millis();

@@ -62,7 +62,7 @@ impl FromRequestParts<App> for Caller {
         let row = row
             .filter(|row| {
                 presented.matches(&row.digest)
-                    || semel_model::Mistake::TokenSecretNotCompared.is_seeded()
+                    || semel_model::SeededBug::TokenSecretNotCompared.is_seeded()
             })
             .ok_or_else(stranger)?;
         let Ok(namespace) = row.namespace.parse() else {

@@ -4,8 +4,8 @@ use axum::extract::State;
 use semel_api::types::{Duplicate, Late, Page};
 use semel_model::{Key, RunId};
 use semel_store::duplicates::{self, DuplicateView};
+use semel_store::object_versions::{self, StaleView};
 use semel_store::runs as store_runs;
-use semel_store::versions::{self, StaleView};
 use serde::Deserialize;
 
 use crate::access::Caller;
@@ -68,7 +68,7 @@ async fn list_stale(
         },
         None => None,
     };
-    let stale = versions::list_stale(cell, caller.namespace_id, key, behind, limit).await?;
+    let stale = object_versions::list_stale(cell, caller.namespace_id, key, behind, limit).await?;
     Ok(stale.into_iter().map(view_stale).collect())
 }
 

@@ -60,7 +60,8 @@ async fn of_run(
     let run = runs::find(app.cell(), caller.namespace_id, run)
         .await?
         .ok_or_else(|| Refusal::plain(Code::RunNotFound))?;
-    let found = effects::list_of_run(app.cell(), caller.namespace_id, run.born, run.id).await?;
+    let found =
+        effects::list_of_run(app.cell(), caller.namespace_id, run.partition_date, run.id).await?;
     let wanted = |effect: &&EffectView| filter.state.is_none_or(|state| effect.state == state);
     Ok(Page {
         items: found.iter().filter(wanted).map(view).collect(),

@@ -11,7 +11,7 @@ use semel_api::types::{
 use semel_engine::DropError;
 use semel_engine::key_audit::{Field, audit_keys};
 use semel_model::{Key, Span};
-use semel_store::traffic::LateRepeat;
+use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
 

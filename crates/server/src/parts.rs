@@ -4,7 +4,7 @@ use axum::extract::State;
 use semel_api::Code;
 use semel_api::types::{Page, Part, PartFilter, PartState, Progress, Standing};
 use semel_model::RunId;
-use semel_store::parts::{self, PartView};
+use semel_store::child_runs::{self, PartView};
 use semel_store::{Cell, ReadError};
 
 use crate::access::Caller;
@@ -27,12 +27,12 @@ pub(crate) async fn list(
         Some(after) => Some(after?),
         None => None,
     };
-    let wanted = parts::PartFilter {
+    let wanted = child_runs::PartFilter {
         step: filter.step.as_deref(),
         state: filter.state.map(PartState::as_str),
         after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
     };
-    let found = parts::list(app.cell(), run.id, wanted, i64::from(limit)).await?;
+    let found = child_runs::list(app.cell(), run.id, wanted, i64::from(limit)).await?;
     let more = found.len() == usize::from(limit);
     let next = found.last().filter(|_| more);
     answer::ok(&Page {
@@ -56,7 +56,7 @@ fn read_cursor(text: &str) -> Result<(String, i32), Refusal> {
 
 /// How far the parts of a run are, by step.
 pub(crate) async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
-    let steps = parts::steps(cell, run).await?;
+    let steps = child_runs::steps(cell, run).await?;
     let progress = steps.into_iter().map(|(step, counts)| Progress {
         step,
         count: counts.all(),

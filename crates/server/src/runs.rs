@@ -125,9 +125,10 @@ pub(crate) async fn find_by_key(
 pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
     let run = get(&app, &caller, run.read(Code::RunNotFound)?).await?;
     let cell = app.cell();
-    let effects = effects::list_of_run(cell, caller.namespace_id, run.born, run.id).await?;
+    let effects =
+        effects::list_of_run(cell, caller.namespace_id, run.partition_date, run.id).await?;
     let waits = waits::list(cell, caller.namespace_id, Some(run.id), true, PAGE_MAX).await?;
-    let lines = journal::read(cell, run.born, run.id).await?;
+    let lines = journal::read(cell, run.partition_date, run.id).await?;
     let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
     answer::ok(&RunDetail {
         run: view(&run),

@@ -9,8 +9,8 @@ use semel_api::types::{
 };
 use semel_engine::{Kept, RetryError, SubscriptionError};
 use semel_model::{EffectId, Label};
-use semel_store::outgoing::{self, DeliveryView};
 use semel_store::subscriptions;
+use semel_store::webhook_deliveries::{self, DeliveryView};
 use serde_json::json;
 
 use crate::access::Caller;
@@ -119,7 +119,7 @@ pub(crate) async fn list_deliveries(
     let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let name = &subscription.name;
-    let found = outgoing::list(cell, namespace_id, name, state, before, limit).await?;
+    let found = webhook_deliveries::list(cell, namespace_id, name, state, before, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     let next = last.map(|last| cursor::write(last.emitted_at, last.event.as_uuid()));
     let items = found

@@ -187,7 +187,7 @@ impl Egress {
 
     fn admits_ip(&self, ip: IpAddr) -> bool {
         let opened = self.allowed.iter().any(|net| net.contains(&ip))
-            || semel_model::Mistake::EgressUnchecked.is_seeded();
+            || semel_model::SeededBug::EgressUnchecked.is_seeded();
         // An IPv4 address in IPv6 clothes is where the packets end: it has to be fit as well.
         let inside = special::embedded(ip);
         (opened || !special::is_special(ip)) && inside.is_none_or(|inside| self.admits_ip(inside))

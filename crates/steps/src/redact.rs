@@ -87,7 +87,7 @@ impl Redactor {
         let found = self
             .search
             .as_ref()
-            .filter(|_| !semel_model::Mistake::SecretsNotRedacted.is_seeded())
+            .filter(|_| !semel_model::SeededBug::SecretsNotRedacted.is_seeded())
             .filter(|search| search.is_match(text.as_str()));
         if let Some(search) = found {
             *text = search.replace_all(text, &self.marks);

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::approval::{Decision, Digest, State};
-use semel_model::{Mistake, RunId, Slot, WaitId};
+use semel_model::{RunId, SeededBug, Slot, WaitId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
-use crate::link::Link;
+use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
 mod changes;
@@ -121,15 +121,16 @@ impl Batch for Deciding {
 
     async fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Click>,
     ) -> Result<Vec<Reply>, Error> {
-        let decide = Mistake::SecondDecisionWins.in_text(
+        let decide = SeededBug::SecondDecisionWins.in_text(
             DECIDE,
             "AND a.state IS NOT DISTINCT FROM 'open'",
             "",
         );
-        let decide = Mistake::DecisionDigestIgnored.in_text(decide, "AND a.digest = t.digest", "");
+        let decide =
+            SeededBug::DecisionDigestIgnored.in_text(decide, "AND a.digest = t.digest", "");
         let ready = link.prepare(&[LOCK_RUNS, decide, HEAR, RECORDED]).await?;
         let firsts = firsts(items);
         let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();

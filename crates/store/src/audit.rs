@@ -161,7 +161,7 @@ impl<'a> Rows<'a> {
     }
 
     pub(crate) fn push(&mut self, act: &'a Act) {
-        if semel_model::Mistake::AuditOmitted.is_seeded() {
+        if semel_model::SeededBug::AuditOmitted.is_seeded() {
             return;
         }
         self.namespaces.push(act.namespace_id);

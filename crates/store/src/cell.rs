@@ -14,18 +14,16 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::link::{Trouble, trouble};
+use crate::durability::{ASSERT_DURABLE, Unsafe};
+use crate::pool::{self, PooledClient};
+use crate::writer::connection::{ErrorClass, classify};
 use crate::writer::describe;
 
-mod dial;
+mod connector;
 mod lane;
-mod reader;
 
-pub(crate) use dial::{Dialer, STANDBY, UNSAFE, WRITER_SESSION, Wire};
+pub(crate) use connector::{Connector, PgConnection, Session, WRITER_SESSION};
 pub(crate) use lane::Lane;
-pub use reader::Reader;
-
-use dial::Session;
 
 /// How many connections serve the engine's work, besides those with a single owner.
 const ENGINE_CONNECTIONS_MAX: usize = 8;
@@ -72,7 +70,7 @@ impl Default for CellOptions {
 /// One PostgreSQL that owns slots.
 #[derive(Clone)]
 pub struct Cell {
-    dialer: Dialer,
+    connector: Connector,
     shared: Arc<Shared>,
     /// Whether reads go through the pool that serves requests.
     for_people: bool,
@@ -108,14 +106,14 @@ pub enum ConnectError {
     #[error("cannot connect to the database")]
     Unreachable(#[source] tokio_postgres::Error),
     /// The server could lose what it acknowledged.
-    #[error("the database has {setting} = {value}, so it could lose what it acknowledged; {mend}")]
+    #[error("the database has {setting} = {value}, so it could lose what it acknowledged; {fix}")]
     Unsafe {
         /// The setting.
-        setting: &'static str,
+        setting: String,
         /// What it is.
         value: String,
         /// What to do.
-        mend: &'static str,
+        fix: String,
     },
 }
 
@@ -138,7 +136,9 @@ impl ReadError {
     /// help.
     pub fn refusal(&self) -> Option<String> {
         match self {
-            Self::Database(error) if trouble(error) == Trouble::Refused => Some(describe(error)),
+            Self::Database(error) if classify(error) == ErrorClass::Refused => {
+                Some(describe(error))
+            }
             Self::Database(_) | Self::Unreachable(_) | Self::Slow => None,
         }
     }
@@ -152,18 +152,18 @@ impl Cell {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = ClientConfig::with_platform_verifier().map_err(ConnectError::Tls)?;
         let tls = MakeRustlsConnect::new(tls);
-        let dialer = Dialer {
+        let connector = Connector {
             config,
             tls,
             accept_unsafe: options.accept_unsafe,
         };
         let cell = Self {
-            shared: Arc::new(Shared::new(&dialer)),
+            shared: Arc::new(Shared::new(&connector)),
             for_people: false,
-            dialer,
+            connector,
             options,
         };
-        let wire = cell.dialer.open().await;
+        let wire = cell.connector.open().await;
         let wire = wire.map_err(ConnectError::Unreachable)?;
         cell.assert_durable(&wire.client).await?;
         Ok(cell)
@@ -180,13 +180,13 @@ impl Cell {
     }
 
     /// A pooled connection, returned when dropped.
-    pub async fn reader(&self) -> Result<Reader, ReadError> {
+    pub async fn reader(&self) -> Result<PooledClient, ReadError> {
         let (pool, cancels_by) = match self.for_people {
-            true => (&self.shared.people, Some(self.dialer.tls.clone())),
+            true => (&self.shared.people, Some(self.connector.tls.clone())),
             false => (&self.shared.engine, None),
         };
         let object = pool.get().await.map_err(ReadError::Unreachable)?;
-        Ok(Reader::new(object, cancels_by))
+        Ok(PooledClient::new(object, cancels_by))
     }
 
     /// The connection that renews the session, and does nothing else.
@@ -204,47 +204,34 @@ impl Cell {
         &self.options
     }
 
-    pub(crate) fn dialer(&self) -> &Dialer {
-        &self.dialer
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.connector
     }
 
     async fn assert_durable(&self, client: &Client) -> Result<(), ConnectError> {
-        let row = client
-            .query_one(
-                "SELECT current_setting('fsync'), current_setting('full_page_writes'),
-                        current_setting('synchronous_commit'), pg_is_in_recovery()::text",
-                &[],
-            )
-            .await
-            .map_err(ConnectError::Unreachable)?;
-        let rules: [(&'static str, usize, &[&str], &'static str); 4] = [
-            ("fsync", 0, &["on"], "set it to on"),
-            ("full_page_writes", 1, &["on"], "set it to on"),
-            (
-                "synchronous_commit",
-                2,
-                &["on", "remote_apply"],
-                "set it to on or remote_apply",
-            ),
-            ("pg_is_in_recovery", 3, &["false"], "connect to the primary"),
-        ];
-        for (setting, column, allowed, mend) in rules {
-            let value: String = row.get(column);
-            if !allowed.contains(&value.as_str()) {
-                if !self.options.accept_unsafe {
-                    return Err(ConnectError::Unsafe {
-                        setting,
-                        value,
-                        mend,
-                    });
-                }
-                tracing::warn!(
-                    setting,
-                    value,
-                    "the database could lose what it acknowledged"
-                );
-            }
+        let Err(error) = client.batch_execute(ASSERT_DURABLE).await else {
+            return Ok(());
+        };
+        let Some(Unsafe {
+            setting,
+            value,
+            fix,
+        }) = Unsafe::of(&error)
+        else {
+            return Err(ConnectError::Unreachable(error));
+        };
+        if !self.options.accept_unsafe {
+            return Err(ConnectError::Unsafe {
+                setting,
+                value,
+                fix,
+            });
         }
+        tracing::warn!(
+            setting,
+            value,
+            "the database could lose what it acknowledged"
+        );
         Ok(())
     }
 }
@@ -252,7 +239,7 @@ impl Cell {
 impl Cell {
     /// Where the database listens, by name and port; a socket has neither.
     pub fn hosts(&self) -> Vec<(String, u16)> {
-        let config = &self.dialer.config;
+        let config = &self.connector.config;
         let ports = config.get_ports();
         let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
         let hosts = config.get_hosts().iter().enumerate();
@@ -266,13 +253,13 @@ impl Cell {
 }
 
 impl Shared {
-    fn new(dialer: &Dialer) -> Self {
-        let pool = |session, size, wait| reader::pool(dialer, session, size, wait);
+    fn new(connector: &Connector) -> Self {
+        let pool = |session, size, wait| pool::pool(connector, session, size, wait);
         Self {
             engine: pool(Session::Engine, ENGINE_CONNECTIONS_MAX, ENGINE_WAIT_MAX),
             people: pool(Session::People, PEOPLE_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
-            renewal: Lane::new(dialer),
-            recovery: Lane::new(dialer),
+            renewal: Lane::new(connector),
+            recovery: Lane::new(connector),
         }
     }
 }

@@ -44,14 +44,14 @@ const FIND: &str = "
 /// Of several who drop the key at once, one does; the others find it free, or another's.
 const DROP: &str = "/* commits alone: drop key */
     WITH judged AS MATERIALIZED (
-        SELECT c.id, c.run_id, r.born
+        SELECT c.id, c.run_id, r.partition_date
           FROM claims c
           JOIN runs r ON r.id = c.run_id
          WHERE c.id = $1 AND c.run_id = $2 AND c.expires_at IS NOT NULL
            AND r.state IN ('succeeded', 'failed', 'cancelled')
            FOR UPDATE OF c FOR SHARE OF r)
     UPDATE claims c
-       SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_date = j.born
+       SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_partition_date = j.partition_date
       FROM judged j
      WHERE c.id = j.id";
 

@@ -12,9 +12,9 @@ pub(crate) const READ: &str = "SELECT moment()";
 /// `moment()` says, without a call for each.
 pub(crate) const PRESENT: &str = "
     WITH present AS MATERIALIZED (
-        SELECT clock_timestamp() + ahead AS now FROM clock)";
+        SELECT clock_timestamp() + time_offset AS now FROM clock)";
 
-const MOVE: &str = "UPDATE clock SET ahead = ahead + make_interval(secs => $1)";
+const MOVE: &str = "UPDATE clock SET time_offset = time_offset + make_interval(secs => $1)";
 
 pub(crate) const STATEMENTS: &[&str] = &[READ, MOVE];
 

@@ -9,7 +9,7 @@ use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
 const PUT: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1)
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
     INSERT INTO connections (namespace_id, name, connection) VALUES ($1, $2, $3)
         ON CONFLICT (namespace_id, name) DO UPDATE
        SET connection = EXCLUDED.connection, version = connections.version + 1,
@@ -17,12 +17,12 @@ const PUT: &str = "
  RETURNING version";
 
 const MAKE: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1)
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
     INSERT INTO connections (namespace_id, name, connection) VALUES ($1, $2, $3)
         ON CONFLICT (namespace_id, name) DO NOTHING";
 
 const DELETE: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1)
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
     DELETE FROM connections WHERE namespace_id = $1 AND name = $2";
 
 const LIST: &str = "

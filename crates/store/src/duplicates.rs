@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::cell::{Cell, ReadError};
 
 const LIST: &str = "
-    SELECT d.subject, d.place, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
+    SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
            d.payload, r.key, f.name
       FROM duplicates d
       LEFT JOIN runs r ON r.id = d.run_id
@@ -51,7 +51,7 @@ impl Subject {
         }
     }
 
-    fn place(&self) -> &'static str {
+    fn stopped_by(&self) -> &'static str {
         match self {
             Self::Claim(_) => "claim",
             Self::Wait(_) => "wait",
@@ -62,21 +62,21 @@ impl Subject {
 
 /// What became of a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DuplicateVerdict {
     /// The same payload: answered as the first.
     Repeat,
     /// Another payload: refused, or answered as a repeat, as the trigger says.
     Mismatch,
-    /// Another payload, or a signed body under another key: kept for a person.
-    Quarantined,
+    /// Another payload, or a signed body under another key: held for an operator.
+    Held,
 }
 
-impl Kind {
+impl DuplicateVerdict {
     fn as_str(self) -> &'static str {
         match self {
             Self::Repeat => "repeat",
             Self::Mismatch => "mismatch",
-            Self::Quarantined => "quarantined",
+            Self::Held => "held",
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Stopped {
     /// Its payload's fingerprint.
     pub fingerprint: Fingerprint,
     /// What became of it.
-    pub kind: Kind,
+    pub kind: DuplicateVerdict,
     /// Its payload as JSON text, where it differs from the first's.
     pub payload: Option<String>,
     /// When it came.

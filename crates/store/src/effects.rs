@@ -18,15 +18,15 @@ use crate::journal::{EffectChange, Transition};
 /// The part of a flight that makes new entries.
 pub(crate) const ENTERED: &str = ",
     entered AS (
-        INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt,
+        INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
                              intended_at, settled_at, external_id, note)
-        SELECT t.born, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
+        SELECT t.partition_date, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
                t.state::effect_state, t.attempt, p.now,
                CASE WHEN t.state <> 'pending' THEN p.now END, t.external_id, t.note
           FROM present p,
                unnest($?::date[], $?::uuid[], $?::uuid[], $?::int4[], $?::text[], $?::text[],
                       $?::text[], $?::text[], $?::int4[], $?::text[], $?::text[])
-            AS t (born, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id,
+            AS t (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id,
                   note))";
 
 /// The part of a flight that changes entries. A settled entry stays settled: the guard stands in
@@ -41,14 +41,14 @@ pub(crate) const CHANGED: &str = ",
                                   ELSE e.intended_at END,
                settled_at = CASE WHEN t.state <> 'pending' THEN (SELECT now FROM present) END
           FROM unnest($?::date[], $?::uuid[], $?::text[], $?::int4[], $?::text[], $?::text[])
-            AS t (born, id, state, attempt, external_id, note)
-         WHERE e.born = t.born AND e.id = t.id AND e.state <> 'done'
+            AS t (partition_date, id, state, attempt, external_id, note)
+         WHERE e.partition_date = t.partition_date AND e.id = t.id AND e.state <> 'done'
            AND (e.state <> 'failed' OR t.attempt > e.attempt
                 OR t.state IN ('in_doubt', 'done')))";
 
 const LIST: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.born
+           e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1
        AND ($2::text IS NULL OR e.state::text = $2)
@@ -58,20 +58,20 @@ const LIST: &str = "
 
 const LIST_OF_RUN: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.born
+           e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
-     WHERE e.namespace_id = $1 AND e.born = $2 AND e.id BETWEEN $3 AND $4 AND e.run_id = $5
+     WHERE e.namespace_id = $1 AND e.partition_date = $2 AND e.id BETWEEN $3 AND $4 AND e.run_id = $5
      ORDER BY e.intended_at";
 
 const FIND: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.born
+           e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.id = $2";
 
 const LIST_OF_EXTERNAL_ID: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.born
+           e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.external_id = $2
        AND ($3::text IS NULL OR e.state::text = $3)
@@ -80,7 +80,7 @@ const LIST_OF_EXTERNAL_ID: &str = "
 
 const DOUBTS: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.born
+           e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.state = 'in_doubt'
      ORDER BY e.intended_at
@@ -102,7 +102,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
 /// Effects of a batch, one array per column.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
-    born: Vec<Date>,
+    partition_date: Vec<Date>,
     ids: Vec<Uuid>,
     runs: Vec<Uuid>,
     namespaces: Vec<i32>,
@@ -135,7 +135,7 @@ impl<'a> Rows<'a> {
             }
             _ => (change.state, change.note.as_deref()),
         };
-        self.born.push(item.born);
+        self.partition_date.push(item.partition_date);
         self.ids.push(*change.effect.as_uuid());
         self.runs.push(*item.run.as_uuid());
         self.namespaces.push(item.namespace_id);
@@ -153,7 +153,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn insert_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
         (!self.ids.is_empty()).then(|| {
             vec![
-                &self.born as &(dyn ToSql + Sync),
+                &self.partition_date as &(dyn ToSql + Sync),
                 &self.ids,
                 &self.runs,
                 &self.namespaces,
@@ -171,7 +171,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn update_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
         (!self.ids.is_empty()).then(|| {
             vec![
-                &self.born as &(dyn ToSql + Sync),
+                &self.partition_date as &(dyn ToSql + Sync),
                 &self.ids,
                 &self.states,
                 &self.attempts,
@@ -208,7 +208,7 @@ pub struct EffectView {
     /// What was seen, where it did not simply succeed.
     pub note: Option<String>,
     /// The partition of its run.
-    pub born: Date,
+    pub partition_date: Date,
 }
 
 /// Lists effects, newest first.
@@ -236,12 +236,13 @@ pub async fn list(
 pub async fn list_of_run(
     cell: &Cell,
     namespace_id: i32,
-    born: Date,
+    partition_date: Date,
     run: RunId,
 ) -> Result<Vec<EffectView>, ReadError> {
     let (low, high) = run.owned_range();
     let client = cell.reader().await?;
-    let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &born, &low, &high, run.as_uuid()];
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&namespace_id, &partition_date, &low, &high, run.as_uuid()];
     let rows = client.query(LIST_OF_RUN, &values).await?;
     Ok(rows.iter().map(read_view).collect())
 }
@@ -317,6 +318,6 @@ fn read_view(row: &Row) -> EffectView {
         settled_at: row.get(8),
         external_id: row.get(9),
         note: row.get(10),
-        born: row.get(11),
+        partition_date: row.get(11),
     }
 }

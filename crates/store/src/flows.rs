@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
-const BUMP: &str = "UPDATE control SET version = version + 1";
-const VERSION: &str = "SELECT version FROM control";
+const BUMP: &str = "UPDATE config_version SET version = version + 1";
+const VERSION: &str = "SELECT version FROM config_version";
 
 const MAKE_NAMESPACE: &str = "
     INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";

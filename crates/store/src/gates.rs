@@ -1,57 +1,57 @@
 //! The `gates`, `tickets` and `starts` tables: who is inside, who waits, and when starts are free.
 //!
 //! Visits to many gates are one transaction. It holds each gate's row first, in the order of their
-//! identities, reads the tickets that the visits can concern, has each gate's `Book` decide, and
+//! identities, reads the tickets that the visits can concern, has each gate's `AdmissionState` decide, and
 //! writes down what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A visit may
 //! be submitted twice: who is inside is told so again, who has left is gone.
 //!
-//! Nothing here touches a run. Who has to look at a gate is handed back as [`Summons`]; a ticket
+//! Nothing here touches a run. Who has to look at a gate is handed back as [`WakeUp`]; a ticket
 //! stays summoned until its run has come, so that a summons which was lost is found again.
 
 use jiff::Timestamp;
-use semel_model::gate::{Place, Summons, Ticket};
+use semel_model::gate::{GateEntry, Place, WakeUp};
 use semel_model::{GateId, RunId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-mod pages;
-mod visiting;
+mod admission_batch;
+mod statements;
 
-pub use visiting::{Answer, Call, Visiting, start_visiting};
+pub use admission_batch::{Answer, Call, Visiting, start_visiting};
 
 /// Who has to be told for longer than that was not told.
 const OVERDUE: &str = "
     WITH late AS (
         SELECT gate_id, run_id
-          FROM tickets
-         WHERE summoned_at < moment() - interval '2 seconds'
-         ORDER BY summoned_at
+          FROM gate_entries
+         WHERE wake_since < moment() - interval '2 seconds'
+         ORDER BY wake_since
          LIMIT $1
            FOR UPDATE SKIP LOCKED)
-    UPDATE tickets t
-       SET summoned_at = greatest(moment(), t.ready_at)
+    UPDATE gate_entries t
+       SET wake_since = greatest(moment(), t.ready_at)
       FROM late
      WHERE t.gate_id = late.gate_id AND t.run_id = late.run_id
  RETURNING t.run_id, greatest(moment(), t.ready_at)";
 
 const FIND: &str = "
-    SELECT run_id, place::text, accepted_at, since, behind, ready_at, summoned_at IS NOT NULL
-      FROM tickets
+    SELECT run_id, place::text, accepted_at, after_seq, related_run, ready_at, wake_since IS NOT NULL
+      FROM gate_entries
      WHERE gate_id = $1 AND run_id = $2";
 
 const HOLDER: &str = "
     SELECT run_id
-      FROM tickets
-     WHERE gate_id = $1 AND place IN ('inside', 'called')
+      FROM gate_entries
+     WHERE gate_id = $1 AND place IN ('running', 'granted')
      ORDER BY accepted_at, run_id
      LIMIT 1";
 
 const AHEAD: &str = "
     SELECT count(*)
       FROM (SELECT 1
-              FROM tickets
+              FROM gate_entries
              WHERE gate_id = $1 AND place = 'waiting' AND (accepted_at, run_id) < ($2, $3)
              LIMIT $4) AS ahead";
 
@@ -60,13 +60,13 @@ const FORGET: &str = "
     WITH idle AS (
         SELECT id
           FROM gates g
-         WHERE g.idle_at < moment() AND g.inside = 0 AND g.called = 0
-           AND NOT EXISTS (SELECT 1 FROM tickets t WHERE t.gate_id = g.id)
+         WHERE g.idle_at < moment() AND g.running = 0 AND g.granted = 0
+           AND NOT EXISTS (SELECT 1 FROM gate_entries t WHERE t.gate_id = g.id)
          ORDER BY g.idle_at
          LIMIT $1
            FOR UPDATE SKIP LOCKED),
     forgotten AS (
-        DELETE FROM starts s USING idle WHERE s.gate_id = idle.id)
+        DELETE FROM gate_starts s USING idle WHERE s.gate_id = idle.id)
     DELETE FROM gates g USING idle WHERE g.id = idle.id";
 
 pub(crate) const STATEMENTS: &[&str] = &[
@@ -75,18 +75,18 @@ pub(crate) const STATEMENTS: &[&str] = &[
     HOLDER,
     AHEAD,
     FORGET,
-    pages::HOLD,
-    pages::OWN,
-    pages::LINE,
-    pages::OTHERS,
-    pages::JOINED,
-    pages::PAST,
-    pages::PUT,
-    pages::REMOVE,
-    pages::KEEP,
-    pages::CLOSE,
-    pages::START,
-    pages::PASS,
+    statements::HOLD,
+    statements::OWN,
+    statements::LINE,
+    statements::OTHERS,
+    statements::JOINED,
+    statements::PAST,
+    statements::PUT,
+    statements::REMOVE,
+    statements::KEEP,
+    statements::CLOSE,
+    statements::START,
+    statements::PASS,
 ];
 
 /// The most who are told again in one go.
@@ -96,13 +96,13 @@ const OVERDUE_MAX: i64 = 256;
 pub const AHEAD_MAX: i64 = 1_000;
 
 /// Those who were called and did not come.
-pub async fn list_overdue(cell: &Cell) -> Result<Vec<Summons>, ReadError> {
+pub async fn list_overdue(cell: &Cell) -> Result<Vec<WakeUp>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(OVERDUE).await?;
     let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
     Ok(rows
         .iter()
-        .map(|row| Summons {
+        .map(|row| WakeUp {
             run: RunId::from_uuid(row.get(0)),
             at: row.get(1),
         })
@@ -114,7 +114,7 @@ pub async fn find_ticket(
     cell: &Cell,
     gate: GateId,
     run: RunId,
-) -> Result<Option<Ticket>, ReadError> {
+) -> Result<Option<GateEntry>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(FIND).await?;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [gate.as_uuid(), run.as_uuid()];
@@ -161,7 +161,7 @@ pub async fn find_standing(
     let inside = holder.map(|row| RunId::from_uuid(row.get(0)));
     let behind = match ticket.place {
         Place::Joining | Place::Dropped => ticket.behind,
-        Place::Waiting | Place::Resting | Place::Called | Place::Inside => inside,
+        Place::Waiting | Place::Debouncing | Place::Granted | Place::Running => inside,
     };
     Ok(Some(Standing {
         place: ticket.place,
@@ -177,12 +177,12 @@ pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
 }
 
 /// Reads a ticket whose columns begin at `at`.
-fn read_ticket(row: &Row, at: usize) -> Ticket {
+fn read_ticket(row: &Row, at: usize) -> GateEntry {
     let place: &str = row.get(at + 1);
     let Ok(place) = place.parse() else {
         unreachable!("no ticket has the place {place}")
     };
-    Ticket {
+    GateEntry {
         run: RunId::from_uuid(row.get(at)),
         place,
         accepted_at: row.get(at + 2),

@@ -25,21 +25,21 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::kv;
-use crate::link::{Link, Ready, Trouble, trouble};
+use crate::writer::connection::{ErrorClass, PreparedClient, WriterConnection, classify};
 use crate::writer::{Batch, Writer};
 
 mod columns;
 mod events;
-mod flight;
+mod pipeline;
 #[cfg(feature = "faults")]
-mod mistaken;
+mod seeded_bug;
 pub(crate) mod statement;
 mod transition;
 mod weight;
 
 use columns::{Columns, Moves};
 pub use events::Events;
-use flight::Frame;
+use pipeline::Frame;
 use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
 
@@ -69,21 +69,21 @@ const EXAMINE: &str = "
                     WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch AND q.seq = t.seq
                       AND q.holder IS NOT DISTINCT FROM t.holder),
            EXISTS (SELECT 1 FROM journal j
-                    WHERE j.born = t.born AND j.run_id = t.run_id AND j.seq = t.seq + 1
+                    WHERE j.partition_date = t.partition_date AND j.run_id = t.run_id AND j.seq = t.seq + 1
                       AND j.epoch = t.epoch)
       FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::date[])
-        AS t (run_id, epoch, seq, holder, born)";
+        AS t (run_id, epoch, seq, holder, partition_date)";
 
 pub(crate) const LOAD: &str = "
     SELECT j.run_id, j.seq, j.at, j.events::text
-      FROM unnest($1::uuid[], $2::date[]) AS t (run_id, born)
-      JOIN journal j ON j.born = t.born AND j.run_id = t.run_id
+      FROM unnest($1::uuid[], $2::date[]) AS t (run_id, partition_date)
+      JOIN journal j ON j.partition_date = t.partition_date AND j.run_id = t.run_id
      ORDER BY j.run_id, j.seq";
 
 const READ: &str = "
     SELECT run_id, seq, at, events::text
       FROM journal
-     WHERE born = $1 AND run_id = $2
+     WHERE partition_date = $1 AND run_id = $2
      ORDER BY seq";
 
 pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ];
@@ -122,7 +122,7 @@ impl Batch for Record {
 
     async fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Arc<Transition>>,
     ) -> Result<Vec<Written>, Error> {
         let mut batch: Vec<&Transition> = items.iter().map(Arc::as_ref).collect();
@@ -134,7 +134,7 @@ impl Batch for Record {
                     answers.extend(written);
                     break;
                 }
-                Err(error) if trouble(&error) == Trouble::Fenced => {
+                Err(error) if classify(&error) == ErrorClass::Fenced => {
                     let judged = examine(link, &batch).await?;
                     batch.retain(|item| !judged.contains_key(&item.run));
                     if judged.is_empty() {
@@ -159,14 +159,14 @@ impl Batch for Record {
 
 /// Commits transitions one at a time, to find the one that is refused.
 async fn one_by_one(
-    link: &mut Link,
+    link: &mut WriterConnection,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
     let mut answers = HashMap::with_capacity(batch.len());
     for item in batch {
         match commit(link, std::slice::from_ref(item)).await {
             Ok(written) => answers.extend(written),
-            Err(error) if trouble(&error) == Trouble::Fenced => {
+            Err(error) if classify(&error) == ErrorClass::Fenced => {
                 let judged = examine(link, std::slice::from_ref(item)).await?;
                 let why = judged.into_values().next();
                 // Who passes the queue's fence still holds the run, and must hand it back.
@@ -179,17 +179,20 @@ async fn one_by_one(
 }
 
 /// Says of each transition that cannot be committed why: it was before, or it is fenced off.
-async fn examine(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
+async fn examine(
+    link: &mut WriterConnection,
+    batch: &[&Transition],
+) -> Result<HashMap<RunId, Written>, Error> {
     let ready = link.prepare(&[EXAMINE]).await?;
     let Moves {
         runs,
         epochs,
         seqs,
         holders,
-        born,
+        partition_date,
         ..
     } = &Moves::of(batch);
-    let values: [&(dyn ToSql + Sync); 5] = [runs, epochs, seqs, holders, born];
+    let values: [&(dyn ToSql + Sync); 5] = [runs, epochs, seqs, holders, partition_date];
     let rows = ready
         .client
         .query(ready.statement(EXAMINE), &values)
@@ -213,13 +216,16 @@ async fn examine(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId
 }
 
 /// Writes the whole batch in one transaction.
-async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId, Written>, Error> {
+async fn commit(
+    link: &mut WriterConnection,
+    batch: &[&Transition],
+) -> Result<HashMap<RunId, Written>, Error> {
     let ordered = kv::in_order(batch);
     let text = Shape::of(batch, ordered.is_empty()).text();
     let follows = batch.iter().any(|item| item.has_followers());
     let mut texts = vec![text];
     if follows || !ordered.is_empty() {
-        texts.extend(flight::FOLLOWERS);
+        texts.extend(pipeline::EXTRA_STATEMENTS);
     }
     let ready = link.prepare(&texts).await?;
     let written = write_all(ready, text, batch, &ordered, follows).await;
@@ -239,7 +245,7 @@ async fn commit(link: &mut Link, batch: &[&Transition]) -> Result<HashMap<RunId,
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
 async fn write_all(
-    ready: Ready<'_>,
+    ready: PreparedClient<'_>,
     text: &'static str,
     batch: &[&Transition],
     ordered: &[&Transition],
@@ -247,14 +253,14 @@ async fn write_all(
 ) -> Result<Landed, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
-    let rows = flight::rows(batch);
+    let rows = pipeline::rows(batch);
     let mut made = HashMap::with_capacity(ordered.len());
     if !ordered.is_empty() {
         // Sent together: the server works through them in order, and refuses the rest after one
         // that fails.
         let moves = Moves::of(batch);
         let sent = ordered.iter().map(|item| kv::perform(ready, item));
-        let locked = flight::lock(ready, &moves, &rows);
+        let locked = pipeline::lock(ready, &moves, &rows);
         let (locked, events) = join(locked, join_all(sent)).await;
         locked?;
         for (item, event) in ordered.iter().zip(events) {
@@ -267,15 +273,17 @@ async fn write_all(
         (true, true) => Frame::Around,
         (true, false) => Frame::None,
     };
-    let cancelled = flight::land(ready, text, &columns, &rows, frame).await?;
+    let cancelled = pipeline::land(ready, text, &columns, &rows, frame).await?;
     drop(columns);
     Ok((cancelled, made))
 }
 
 /// Reads a run's journal.
-pub async fn read(cell: &Cell, born: Date, run: RunId) -> Result<Vec<Line>, ReadError> {
+pub async fn read(cell: &Cell, partition_date: Date, run: RunId) -> Result<Vec<Line>, ReadError> {
     let client = cell.reader().await?;
-    let rows = client.query(READ, &[&born, run.as_uuid()]).await?;
+    let rows = client
+        .query(READ, &[&partition_date, run.as_uuid()])
+        .await?;
     Ok(rows.iter().map(read_line).collect())
 }
 

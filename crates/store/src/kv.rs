@@ -16,7 +16,7 @@ use semel_model::effect::Witness;
 use semel_model::event::Event;
 use semel_model::json::{self, same};
 use semel_model::kv::{Operation, Verb};
-use semel_model::{Fault, Mistake, Slot};
+use semel_model::{Fault, SeededBug, Slot};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -25,8 +25,8 @@ use tokio_postgres::{Error, Row};
 
 use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
-use crate::link::Ready;
 use crate::locks;
+use crate::writer::connection::PreparedClient;
 
 /// The part of a flight that sets entries.
 pub(crate) const SET: &str = ",
@@ -244,7 +244,10 @@ fn compares(write: &Write) -> bool {
 
 /// Makes one operation inside the open transaction; gives its event, where that was not known
 /// before.
-pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Option<Event>, Error> {
+pub(crate) async fn perform(
+    ready: PreparedClient<'_>,
+    item: &Transition,
+) -> Result<Option<Event>, Error> {
     let Some(Write {
         step,
         operation: Operation { entry, verb },
@@ -316,7 +319,7 @@ pub(crate) async fn perform(ready: Ready<'_>, item: &Transition) -> Result<Optio
                 .await?;
             row.map(|row| locks::describe(&row))
                 .or_else(|| {
-                    Mistake::LockGivenTwice
+                    SeededBug::LockGivenTwice
                         .is_seeded()
                         .then(|| json!({ "token": 1 }))
                 })

@@ -7,7 +7,7 @@
 //!
 //! Whoever locks several rows locks them in one order, so that nobody waits in a circle: rows of
 //! `queue` by their run's identity, whatever becomes of them (runs that go on, runs that end, runs
-//! that are woken); after them `waits`, `tasks`, `approvals` and `parts`; after those the entries of
+//! that are woken); after them `waits`, `tasks`, `approvals` and `child_runs`; after those the entries of
 //! `kv` and `locks` together, by slot, namespace and name. Whoever cannot keep an order takes only
 //! what nobody else holds (`SKIP LOCKED`).
 //!
@@ -19,33 +19,34 @@ pub mod approvals;
 pub mod audit;
 pub mod broadcasts;
 pub mod cell;
+pub mod child_runs;
 pub mod claims;
 pub mod clock;
 pub mod commands;
 pub mod connections;
-pub mod departures;
 pub mod duplicates;
+mod durability;
 pub mod effects;
-pub mod evidence;
+pub mod event_waits;
 pub mod flows;
+pub mod gate_exits;
 pub mod gates;
 pub mod health;
-pub mod hears;
 pub mod journal;
+pub mod key_audit;
 pub mod kv;
-pub mod link;
-pub mod listeners;
+pub mod late_responses;
 pub mod llm_answers;
 mod locks;
 pub mod migrate;
+pub mod object_versions;
 pub mod outbox;
-pub mod outgoing;
 pub mod partitions;
-pub mod parts;
+pub mod pool;
 pub mod queue;
-pub mod refusals;
+pub mod refused_deliveries;
 pub mod resources;
-pub mod retain;
+pub mod retention;
 pub mod runs;
 pub mod schedules;
 pub mod secrets;
@@ -54,9 +55,9 @@ pub mod sessions;
 pub mod subscriptions;
 pub mod tasks;
 pub mod tokens;
-pub mod traffic;
-pub mod versions;
 pub mod waits;
+pub mod wake_source;
+pub mod webhook_deliveries;
 pub mod writer;
 
 pub use cell::{Cell, CellOptions, ConnectError, ReadError};
@@ -78,10 +79,10 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("clock", clock::STATEMENTS),
         ("commands", commands::STATEMENTS),
         ("connections", connections::STATEMENTS),
-        ("departures", departures::STATEMENTS),
+        ("gate_exits", gate_exits::STATEMENTS),
         ("duplicates", duplicates::STATEMENTS),
         ("effects", effects::STATEMENTS),
-        ("evidence", evidence::STATEMENTS),
+        ("late_responses", late_responses::STATEMENTS),
         ("flows", flows::STATEMENTS),
         ("gates", gates::STATEMENTS),
         ("health", health::STATEMENTS),
@@ -89,15 +90,15 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("outbox", outbox::STATEMENTS),
-        ("outgoing", outgoing::STATEMENTS),
+        ("webhook_deliveries", webhook_deliveries::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),
-        ("listeners", listeners::STATEMENTS),
+        ("event_waits", event_waits::STATEMENTS),
         ("partitions", partitions::STATEMENTS),
-        ("parts", parts::STATEMENTS),
+        ("child_runs", child_runs::STATEMENTS),
         ("queue", queue::STATEMENTS),
-        ("refusals", refusals::STATEMENTS),
+        ("refused_deliveries", refused_deliveries::STATEMENTS),
         ("resources", resources::STATEMENTS),
-        ("retain", retain::STATEMENTS),
+        ("retention", retention::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("schedules", schedules::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
@@ -108,8 +109,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("tasks", tasks::ANSWERS),
         ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
-        ("traffic", traffic::STATEMENTS),
-        ("versions", versions::STATEMENTS),
+        ("key_audit", key_audit::STATEMENTS),
+        ("object_versions", object_versions::STATEMENTS),
         ("waits", waits::STATEMENTS),
     ];
     let shapes = journal::statement::examples();

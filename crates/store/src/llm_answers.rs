@@ -4,7 +4,7 @@ use semel_model::{RunId, Span};
 use serde_json::Value;
 
 use crate::cell::{Cell, ReadError};
-use crate::retain::FORGET_MAX;
+use crate::retention::FORGET_MAX;
 
 /// What holds within a run holds for as long as it is there.
 const FIND: &str = "

@@ -34,8 +34,7 @@ pub struct Migration {
 
 impl Migration {
     fn number(&self) -> i32 {
-        let digits = self.name.split('_').next().unwrap_or_default();
-        digits.parse().unwrap_or_default()
+        number_of(self.name)
     }
 
     /// What its head says; comments up to the first statement.
@@ -60,57 +59,17 @@ impl Migration {
     }
 }
 
+/// The number that a file's name begins with.
+fn number_of(name: &str) -> i32 {
+    let digits = name.split('_').next().unwrap_or_default();
+    digits.parse().unwrap_or_default()
+}
+
 /// Every migration that this binary knows, in order.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration {
-        name: "0001_foundation",
-        text: include_str!("../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        name: "0002_ledger_comment",
-        text: include_str!("../../../migrations/0002_ledger_comment.sql"),
-    },
-    Migration {
-        name: "0003_destinations",
-        text: include_str!("../../../migrations/0003_destinations.sql"),
-    },
-    Migration {
-        name: "0004_deliveries",
-        text: include_str!("../../../migrations/0004_deliveries.sql"),
-    },
-    Migration {
-        name: "0005_control",
-        text: include_str!("../../../migrations/0005_control.sql"),
-    },
-    Migration {
-        name: "0006_people",
-        text: include_str!("../../../migrations/0006_people.sql"),
-    },
-    Migration {
-        name: "0007_schedules",
-        text: include_str!("../../../migrations/0007_schedules.sql"),
-    },
-    Migration {
-        name: "0008_gates",
-        text: include_str!("../../../migrations/0008_gates.sql"),
-    },
-    Migration {
-        name: "0009_claims_stay",
-        text: include_str!("../../../migrations/0009_claims_stay.sql"),
-    },
-    Migration {
-        name: "0010_answers_of_runs",
-        text: include_str!("../../../migrations/0010_answers_of_runs.sql"),
-    },
-    Migration {
-        name: "0011_broadcasts",
-        text: include_str!("../../../migrations/0011_broadcasts.sql"),
-    },
-    Migration {
-        name: "0012_audit",
-        text: include_str!("../../../migrations/0012_audit.sql"),
-    },
-];
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    name: "0001_schema",
+    text: include_str!("../../../migrations/0001_schema.sql"),
+}];
 
 /// The lock that one migrating process holds: the letters SEMEL and a number of ours.
 const LOCK: i64 = 0x53_45_4d_45_4c_00_00_01;
@@ -172,6 +131,14 @@ pub enum MigrateError {
         /// This binary's.
         ours: i32,
     },
+    /// The database has a history that is not this binary's.
+    #[error(
+        "the database was migrated with {name}, which this semel does not know: create an empty database, and run `semel migrate`"
+    )]
+    Foreign {
+        /// The change.
+        name: String,
+    },
     /// Another statement failed.
     #[error("cannot read the history of migrations")]
     History(#[from] tokio_postgres::Error),
@@ -192,7 +159,7 @@ pub async fn apply_all(
     cell: &Cell,
     migrations: &[Migration],
 ) -> Result<Vec<&'static str>, MigrateError> {
-    let wire = cell.dialer().open().await?;
+    let wire = cell.connector().open().await?;
     let client = &wire.client;
     client.batch_execute(LOCK_TIMEOUT).await?;
     // Polled, not waited for: a session that waits for a lock would hold back CREATE INDEX
@@ -225,7 +192,7 @@ pub async fn list_missing(
     cell: &Cell,
     migrations: &[Migration],
 ) -> Result<Vec<&'static str>, MigrateError> {
-    let wire = cell.dialer().open().await?;
+    let wire = cell.connector().open().await?;
     let there = wire
         .client
         .query_one("SELECT to_regclass('migrations') IS NOT NULL", &[])
@@ -256,6 +223,22 @@ fn refuse_newer(known: &[Applied], migrations: &[Migration]) -> Result<(), Migra
     }
 }
 
+/// Refuses a schema whose history leads elsewhere: a change that this binary should know by its
+/// number, and does not.
+fn refuse_foreign(known: &[Applied], migrations: &[Migration]) -> Result<(), MigrateError> {
+    let ours = migrations.iter().map(Migration::number).max();
+    let is_foreign = |applied: &&Applied| {
+        number_of(&applied.name) <= ours.unwrap_or_default()
+            && migrations.iter().all(|known| known.name != applied.name)
+    };
+    match known.iter().find(is_foreign) {
+        None => Ok(()),
+        Some(applied) => Err(MigrateError::Foreign {
+            name: applied.name.clone(),
+        }),
+    }
+}
+
 async fn apply_missing(
     client: &tokio_postgres::Client,
     migrations: &[Migration],
@@ -263,6 +246,7 @@ async fn apply_missing(
     client.batch_execute(HISTORY).await?;
     let known = history(client).await?;
     refuse_newer(&known, migrations)?;
+    refuse_foreign(&known, migrations)?;
     let mut applied = Vec::new();
     for migration in migrations {
         let digest = hex::encode(Sha256::digest(migration.text));

@@ -8,8 +8,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError, Reader};
+use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
+use crate::pool::PooledClient;
 
 /// A write that is submitted twice emits once: the identity is the effect's.
 pub(crate) const EMIT: &str = "
@@ -90,7 +91,7 @@ impl<'a> Rows<'a> {
 
 /// A connection for spreading events.
 pub struct Spreading {
-    client: Reader,
+    client: PooledClient,
 }
 
 /// Events that nobody else spreads until they are removed or this is dropped.

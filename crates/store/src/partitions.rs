@@ -12,7 +12,8 @@ use jiff::civil::Date;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use crate::cell::{Cell, ReadError, Reader};
+use crate::cell::{Cell, ReadError};
+use crate::pool::PooledClient;
 
 /// The current month, and which partitions of it and the next two are there.
 const MISSING: &str = "
@@ -90,7 +91,7 @@ pub async fn keep_up(cell: &Cell) -> Result<Upkeep, ReadError> {
     Ok(upkeep)
 }
 
-async fn missing(client: &Reader) -> Result<Vec<Partition>, Error> {
+async fn missing(client: &PooledClient) -> Result<Vec<Partition>, Error> {
     let rows = client.query(MISSING, &[]).await?;
     let read = |row: &tokio_postgres::Row| Partition {
         table: match row.get(0) {
@@ -106,7 +107,7 @@ async fn missing(client: &Reader) -> Result<Vec<Partition>, Error> {
 }
 
 /// Makes one partition. False where another server is at it.
-async fn make(client: &mut Reader, partition: &Partition) -> Result<bool, Error> {
+async fn make(client: &mut PooledClient, partition: &Partition) -> Result<bool, Error> {
     let tx = client.transaction().await?;
     tx.batch_execute(&format!(
         "SET LOCAL lock_timeout = '{LOCK_MS}ms'; SET LOCAL statement_timeout = '{MOVE_MS}ms'"
@@ -140,7 +141,7 @@ fn text(partition: &Partition) -> String {
          CREATE TABLE {name} (LIKE {table} INCLUDING ALL){storage};
          COMMENT ON TABLE {name} IS 'Rows of runs that were accepted in this month.';
          WITH moved AS (
-             DELETE FROM {table}_default WHERE born >= '{from}' AND born < '{to}' RETURNING *)
+             DELETE FROM {table}_default WHERE partition_date >= '{from}' AND partition_date < '{to}' RETURNING *)
          INSERT INTO {name} SELECT * FROM moved;
          ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{from}') TO ('{to}')"
     )

@@ -8,8 +8,8 @@ mod cancel;
 mod depth;
 mod load;
 mod lost;
-mod mistaken;
 mod returned;
+mod seeded_bug;
 mod stuck;
 
 pub use call::{give_head_start, summon, wake};
@@ -30,11 +30,11 @@ use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 use crate::cell::{Cell, ReadError};
-use crate::hears::Hears;
-use crate::link::{Link, Ready};
 use crate::runs::Stage;
-use crate::{clock, evidence, journal, waits};
-use mistaken::mistaken;
+use crate::wake_source::WakeSource;
+use crate::writer::connection::{PreparedClient, WriterConnection};
+use crate::{clock, journal, late_responses, waits};
+use seeded_bug::mistaken;
 
 /// By the place of the row, not by its identity: the index of a million sleepers is deep. What was
 /// taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds such
@@ -43,23 +43,23 @@ const TAKE: &str = "/* commits alone: take */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
-         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment()) AND q.takes < 2
+         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment()) AND q.stalled_takes < 2
            AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
          ORDER BY q.due_at
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + $3
+       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + $3
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
- RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+ RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
 /// What gives way to everybody else that is due, once nobody else is.
 const TAKE_EARLY: &str = "/* commits alone: take early */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
-         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1 AND q.takes < 2
+         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1 AND q.stalled_takes < 2
            AND q.due_at > (SELECT moment())
            AND q.due_at <= (SELECT moment()) + make_interval(secs => $3)
            AND EXISTS (SELECT 1 FROM sessions
@@ -68,9 +68,9 @@ const TAKE_EARLY: &str = "/* commits alone: take early */
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, takes = q.takes + 1
+       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + 1
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
- RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+ RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
 const TAKE_ONE: &str = "/* commits alone: take one */
     UPDATE queue
@@ -78,13 +78,13 @@ const TAKE_ONE: &str = "/* commits alone: take one */
      WHERE run_id = $2 AND holder IS NULL
        AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
- RETURNING run_id, epoch, seq, takes, cancel, born";
+ RETURNING run_id, epoch, seq, stalled_takes, cancel, partition_date";
 
 /// Nothing where nobody sleeps. `greatest` would make a zero of that, and the taker would spin.
 const NEXT_DUE: &str = "
     SELECT extract(epoch FROM min(due_at) - moment())::float8
       FROM queue
-     WHERE holder IS NULL AND due_at < 'infinity' AND takes < 2";
+     WHERE holder IS NULL AND due_at < 'infinity' AND stalled_takes < 2";
 
 const ABOUT: &str = "
     SELECT r.id, r.namespace_id, r.release_id, r.key, r.state = 'quarantined'
@@ -94,7 +94,7 @@ const ABOUT: &str = "
 /// Nothing happened, so nothing is written to the journal.
 const SLEEP_ON: &str = "/* commits alone: sleep on */
     UPDATE queue
-       SET holder = NULL, stage = $5::text::queue_stage, takes = 0, woken = false,
+       SET holder = NULL, stage = $5::text::queue_stage, stalled_takes = 0, woken = false,
            due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
                          ELSE coalesce($4::timestamptz, 'infinity') END
      WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
@@ -140,7 +140,7 @@ pub struct Taken {
     /// Whether a person asked for its end.
     pub cancel: bool,
     /// The partition of its journal and effects.
-    pub born: Date,
+    pub partition_date: Date,
     /// Whether the record says that it is quarantined.
     pub quarantined: bool,
     /// Whose it is.
@@ -154,7 +154,7 @@ pub struct Taken {
     /// Callbacks that came.
     pub answers: Vec<waits::Answer>,
     /// Answers that lost workers handed in.
-    pub evidence: Vec<evidence::Late>,
+    pub evidence: Vec<late_responses::Late>,
 }
 
 /// What one take found.
@@ -170,7 +170,7 @@ pub struct Catch {
 
 /// The connection that a process takes runs through.
 pub struct Taker {
-    link: Link,
+    link: WriterConnection,
     /// How many runs the next take asks for at most: as many as fitted into memory lately.
     fits: usize,
     bytes_max: usize,
@@ -180,7 +180,7 @@ impl Taker {
     /// A taker of a cell.
     pub fn new(cell: &Cell) -> Self {
         Self {
-            link: Link::new(cell),
+            link: WriterConnection::new(cell),
             fits: TAKE_MAX,
             bytes_max: TAKE_BYTES_MAX,
         }
@@ -270,13 +270,13 @@ impl Taker {
         Ok(taken.pop().map(|taken| (taken, now)))
     }
 
-    /// Gives the connection up after trouble, and rests a little.
+    /// Gives the connection up after classify, and rests a little.
     pub async fn recover_link(&mut self) {
         self.link.give_up();
         self.link.rest().await;
     }
 
-    async fn prepared(&mut self) -> Result<Ready<'_>, Error> {
+    async fn prepared(&mut self) -> Result<PreparedClient<'_>, Error> {
         let texts = [
             mistaken(TAKE),
             TAKE_ONE,
@@ -285,7 +285,7 @@ impl Taker {
             clock::READ,
             journal::LOAD,
             waits::LOAD,
-            evidence::LOAD,
+            late_responses::LOAD,
             load::PUT_BACK,
         ];
         self.link.prepare(&texts).await
@@ -300,7 +300,7 @@ pub async fn sleep_on(
     session: SessionId,
     (due_at, stage): (Option<Timestamp>, Stage),
     saw_cancel: bool,
-    hears: Hears,
+    hears: WakeSource,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
     let values: [&(dyn ToSql + Sync); 6] = [

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{ClaimId, Key, Mistake, RunId};
+use semel_model::{ClaimId, Key, RunId, SeededBug};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ pub(crate) const RECORDED: &str = ",
 const LIST: &str = "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false), r.parent_id
+           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
@@ -45,7 +45,7 @@ const LIST: &str = "
 const GET: &str = "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.born, coalesce(q.cancel, false), r.parent_id
+           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
@@ -55,7 +55,8 @@ const GET: &str = "
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
 
-const RELEASE: &str = "SELECT release_id, born FROM runs WHERE namespace_id = $1 AND id = $2";
+const RELEASE: &str =
+    "SELECT release_id, partition_date FROM runs WHERE namespace_id = $1 AND id = $2";
 
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
@@ -101,7 +102,7 @@ pub struct RunView {
     /// When it is due again; absent when only a person or a callback wakes it.
     pub due_at: Option<Timestamp>,
     /// Which partition holds its journal and effects.
-    pub born: Date,
+    pub partition_date: Date,
     /// Whether a person asked for its end.
     pub cancelling: bool,
     /// The run that it is a part of.
@@ -112,7 +113,7 @@ pub struct RunView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A worker may take it now.
-    Ready,
+    PreparedClient,
     /// It rests before another attempt.
     Retrying,
     /// It waits for a timer or a callback.
@@ -125,19 +126,19 @@ impl Stage {
     /// The stage's name, as the queue keeps it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Ready => "ready",
+            Self::PreparedClient => "ready",
             Self::Retrying => "retrying",
             Self::Waiting => "waiting",
-            Self::Parked => "parked",
+            Self::Parked => "stopped",
         }
     }
 
     fn read(text: &str) -> Self {
         match text {
-            "ready" => Self::Ready,
+            "ready" => Self::PreparedClient,
             "retrying" => Self::Retrying,
             "waiting" => Self::Waiting,
-            "parked" => Self::Parked,
+            "stopped" => Self::Parked,
             other => unreachable!("the queue has no stage {other}"),
         }
     }
@@ -150,7 +151,7 @@ impl RunView {
             (State::Active, true, _) => "running",
             (State::Active, false, Some(Stage::Waiting)) => "waiting",
             (State::Active, false, Some(Stage::Retrying)) => "retrying",
-            (State::Active, false, Some(Stage::Ready | Stage::Parked) | None) => "queued",
+            (State::Active, false, Some(Stage::PreparedClient | Stage::Parked) | None) => "queued",
             (state, _, _) => state.as_str(),
         }
     }
@@ -219,7 +220,7 @@ pub async fn find_many(
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
     let client = cell.reader().await?;
     let wrong = "$1::int4 IS NOT NULL";
-    let text = Mistake::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
+    let text = SeededBug::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
     let statement = client.prepare_cached(text).await?;
     let rows = client.query(&statement, &[&namespace_id, &ids]).await?;
     Ok(rows.iter().map(read_view).collect())
@@ -318,7 +319,7 @@ fn read_view(row: &Row) -> RunView {
         result: read_json(row, 10),
         fault: read_json(row, 11),
         due_at: row.get(12),
-        born: row.get(13),
+        partition_date: row.get(13),
         cancelling: row.get(14),
         parent: row.get::<_, Option<Uuid>>(15).map(RunId::from_uuid),
     }

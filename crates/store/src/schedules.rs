@@ -19,7 +19,8 @@ use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError, Reader};
+use crate::cell::{Cell, ReadError};
+use crate::pool::PooledClient;
 use rows::{Rows, read_schedule};
 
 /// The clock, and when the next schedule is due: all that it costs while none is.
@@ -269,7 +270,7 @@ pub async fn pause(cell: &Cell, id: ScheduleId, by: &str, act: &Act) -> Result<b
 
 /// A connection on which schedules can be taken.
 pub struct Taking {
-    client: Reader,
+    client: PooledClient,
 }
 
 /// Schedules that nobody else decides until this is decided or dropped.

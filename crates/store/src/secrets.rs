@@ -24,7 +24,7 @@ const NEXT_VERSION: &str = "
 
 /// A version that another process has taken meanwhile is not taken again.
 const SET: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1),
+    WITH bumped AS (UPDATE config_version SET version = version + 1),
          former AS (
              UPDATE secrets SET retires_at = moment() + make_interval(secs => $6)
               WHERE namespace_id = $1 AND name = $2 AND retires_at IS NULL AND version < $3)
@@ -32,12 +32,12 @@ const SET: &str = "
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (namespace_id, name, version) DO NOTHING";
 
 const RESEAL: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1)
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
     UPDATE secrets SET data_key = $4, sealed = $5
      WHERE namespace_id = $1 AND name = $2 AND version = $3";
 
 const DELETE: &str = "
-    WITH bumped AS (UPDATE control SET version = version + 1)
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
     DELETE FROM secrets WHERE namespace_id = $1 AND name = $2";
 
 const USABLE: &str = "

@@ -62,7 +62,7 @@ pub async fn renew(
 ) -> Result<Option<Timestamp>, ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
     let values: [&(dyn ToSql + Sync); 2] = [session.as_uuid(), &secs];
-    let expired = semel_model::Mistake::ExpiredLeaseRenewed;
+    let expired = semel_model::SeededBug::ExpiredLeaseRenewed;
     let text = expired.in_text(RENEW, "AND expires_at > moment()", "");
     let rows = cell.renewal().query(text, &values, try_for(lease)).await?;
     Ok(rows.first().map(|row| row.get(0)))

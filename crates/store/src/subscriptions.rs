@@ -5,7 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
-use crate::outgoing;
+use crate::webhook_deliveries;
 
 const PUT: &str = "
     INSERT INTO subscriptions (namespace_id, name, event, connection) VALUES ($1, $2, $3, $4)
@@ -25,7 +25,7 @@ const FIND_OVER: &str = "
 
 const LIST: &str = "
     SELECT s.name, s.event, s.connection, s.created_at,
-           (SELECT count(*) FROM outgoing o
+           (SELECT count(*) FROM webhook_deliveries o
              WHERE o.namespace_id = s.namespace_id AND o.subscription = s.name AND o.state = 'due')
       FROM subscriptions s
      WHERE s.namespace_id = $1 AND ($2::text IS NULL OR s.name = $2)
@@ -92,7 +92,7 @@ pub async fn delete(
     // After the subscription, in a statement of its own: what was being made due meanwhile is
     // committed by now, and seen.
     let given_up = tx
-        .execute(outgoing::GIVE_UP, &[&namespace_id, &name])
+        .execute(webhook_deliveries::GIVE_UP, &[&namespace_id, &name])
         .await?;
     audit::append(&tx, act).await?;
     tx.commit().await?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
-use crate::link::Link;
+use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
 /// Opens waits of a transition; an early callback's row stays as it is.
@@ -184,10 +184,10 @@ impl Batch for Answering {
 
     async fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Callback>,
     ) -> Result<Vec<Reply>, Error> {
-        let answer = semel_model::Mistake::WaitAnsweredTwice;
+        let answer = semel_model::SeededBug::WaitAnsweredTwice;
         let answer = answer.in_text(ANSWER, "waits.state = 'open'", "true");
         let texts = [LOCK_RUNS, answer, WAKE, RECORDED, audit::APPEND];
         let ready = link.prepare(&texts).await?;

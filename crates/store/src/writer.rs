@@ -25,11 +25,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_postgres::error::SqlState;
 
 use crate::cell::Cell;
-use crate::link::{Link, Trouble, trouble};
 
+pub(crate) mod connection;
 mod gathering;
 mod lanes;
 
+pub use connection::WriterConnection;
+use connection::{ErrorClass, classify};
 use gathering::{Answer, Gathering, Waiting};
 use lanes::{Caller, lane_of};
 
@@ -101,7 +103,7 @@ pub trait Batch: Send + 'static {
     /// Writes the batch in one commit and answers every item, in order.
     fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Self::Item>,
     ) -> impl Future<Output = Result<Vec<Self::Answer>, tokio_postgres::Error>> + Send;
 }
@@ -133,7 +135,7 @@ impl<B: Batch> Writer<B> {
         let lane = |_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
-                link: Link::new(cell),
+                link: WriterConnection::new(cell),
                 patience: cell.options().write_patience,
                 give_up: cell.options().write_give_up,
                 stopping: stops.clone(),
@@ -187,7 +189,7 @@ impl<B: Batch> Writer<B> {
 }
 
 struct Desk<B: Batch> {
-    link: Link,
+    link: WriterConnection,
     patience: Duration,
     /// How long a batch is tried before its callers are told that the database is away.
     give_up: Duration,
@@ -294,11 +296,11 @@ impl<B: Batch> Desk<B> {
                     self.link.succeeded();
                     return Ok(answers);
                 }
-                Ok(Err(error)) => match trouble(&error) {
-                    Trouble::Refused | Trouble::Fenced => {
+                Ok(Err(error)) => match classify(&error) {
+                    ErrorClass::Refused | ErrorClass::Fenced => {
                         return Err(Failed::Refused(describe(&error)));
                     }
-                    Trouble::Again => {
+                    ErrorClass::Again => {
                         held_up += u32::from(is_held_up(&error));
                         self.note_held_up(held_up > 0);
                         // A process that stops has no time for a second try of all together.
@@ -308,11 +310,11 @@ impl<B: Batch> Desk<B> {
                         }
                         describe(&error)
                     }
-                    Trouble::Unknown => {
+                    ErrorClass::Unknown => {
                         self.link.give_up();
                         describe(&error)
                     }
-                    Trouble::Unfit => {
+                    ErrorClass::Unfit => {
                         self.link.give_up();
                         format!("waiting for a primary: {}", describe(&error))
                     }

@@ -161,7 +161,7 @@ impl Lane {
         let client = self.home.connect().await?;
         let row = client
             .query_opt(
-                "SELECT holder IS NULL AND stage = 'parked' AND due_at = 'infinity' FROM queue
+                "SELECT holder IS NULL AND stage = 'stopped' AND due_at = 'infinity' FROM queue
                   WHERE run_id = $1::text::uuid",
                 &[&run],
             )

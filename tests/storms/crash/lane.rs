@@ -30,7 +30,7 @@ impl Lane {
         let peer = Peer::start().await?;
         // Where nothing is wrong on purpose, what takes over is the product as it is shipped.
         let program = match mistake {
-            Some(mistake) => faults()?.env("SEMEL_MISTAKE", mistake),
+            Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
             None => Program::semel()?,
         };
         let second = serve(program, &home.url(), lease(fault)).await?;
@@ -57,7 +57,7 @@ impl Lane {
     pub(crate) async fn start_first(&self, harness: &Harness) -> Result<Served> {
         let mut program = faults()?.env("SEMEL_FAULTS", harness.socket());
         if let Some(mistake) = &self.mistake {
-            program = program.env("SEMEL_MISTAKE", mistake);
+            program = program.env("SEMEL_SEEDED_BUG", mistake);
         }
         let database = self.home.url_at(self.proxy.address());
         serve(program, &database, lease(self.fault)).await

@@ -103,7 +103,7 @@ pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Res
                count(*) FILTER (WHERE state = 'given_up'),
                count(*) FILTER (WHERE state = 'due'
                                   AND due_at > moment() + make_interval(secs => $1))
-          FROM outgoing";
+          FROM webhook_deliveries";
     let deadline = Instant::now() + DISPATCH;
     loop {
         let row = client

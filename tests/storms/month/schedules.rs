@@ -69,7 +69,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Vec<Decla
     let client = &month.client;
     client.execute(publish, &[&names, &sources, &START]).await?;
     client
-        .batch_execute("UPDATE control SET version = version + 1")
+        .batch_execute("UPDATE config_version SET version = version + 1")
         .await?;
     Ok(declared)
 }

@@ -90,8 +90,8 @@ pub(crate) async fn check_peer(
 pub(crate) async fn empty(client: &Connection) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM gates)
-                         + (SELECT count(*) FROM departures)";
+        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gates)
+                         + (SELECT count(*) FROM gate_exits)";
         let left: i64 = client.query_one(left, &[]).await?.get(0);
         if left == 0 {
             return Ok(());

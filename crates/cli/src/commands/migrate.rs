@@ -65,7 +65,9 @@ pub(crate) async fn apply(cell: &Cell) -> Result<Vec<&'static str>, Problem> {
     semel_store::migrate(cell).await.map_err(|error| {
         let outcome = match &error {
             MigrateError::Connect(_) => Outcome::Unreachable,
-            MigrateError::Changed { .. } | MigrateError::Newer { .. } => Outcome::Conflict,
+            MigrateError::Changed { .. }
+            | MigrateError::Newer { .. }
+            | MigrateError::Foreign { .. } => Outcome::Conflict,
             MigrateError::Failed { .. }
             | MigrateError::History(_)
             | MigrateError::Partitions(_) => Outcome::Failed,

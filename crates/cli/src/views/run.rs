@@ -78,7 +78,7 @@ fn at_gate(gate: &AtGate) -> String {
     } = gate;
     let mut text = match place.as_str() {
         "joining" => format!("with `{gate}`, for the end of the run that it joined"),
-        "resting" => format!("at `{gate}`, until its object was quiet"),
+        "debouncing" => format!("at `{gate}`, until its object was quiet"),
         _ => format!("at `{gate}`"),
     };
     if let Some(behind) = behind {

@@ -56,7 +56,7 @@ impl Engine {
         let run = run.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
         has_stopped(&run)?;
         let flow = self.flow_of(by.namespace_id, &run).await?;
-        let lines = journal::read(cell, run.born, run.id).await;
+        let lines = journal::read(cell, run.partition_date, run.id).await;
         let lines = lines.map_err(unavailable)?;
         let mut happened = Vec::new();
         for line in &lines {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
 use semel_steps::Parcel;
 use semel_store::ReadError;
-use semel_store::outgoing::{self, Due, Room, Settled};
+use semel_store::webhook_deliveries::{self, Due, Room, Settled};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -85,15 +85,17 @@ impl Lines {
         }
     }
 
-    fn list(&self) -> Vec<outgoing::Line> {
+    fn list(&self) -> Vec<webhook_deliveries::Line> {
         let lines = self.by_name.iter();
         lines
-            .map(|((namespace_id, subscription), standing)| outgoing::Line {
-                namespace_id: *namespace_id,
-                subscription: subscription.clone(),
-                busy: standing.busy,
-                served: standing.served,
-            })
+            .map(
+                |((namespace_id, subscription), standing)| webhook_deliveries::Line {
+                    namespace_id: *namespace_id,
+                    subscription: subscription.clone(),
+                    busy: standing.busy,
+                    served: standing.served,
+                },
+            )
             .collect()
     }
 }
@@ -132,7 +134,7 @@ async fn begin_due(
         lines: lines.list(),
     };
     lines.take();
-    for delivery in outgoing::take_due(&inner.cell, &room, DELIVERY_LEASE).await? {
+    for delivery in webhook_deliveries::take_due(&inner.cell, &room, DELIVERY_LEASE).await? {
         let line = (delivery.namespace_id, delivery.subscription.clone());
         lines.begin(line.clone());
         let inner = inner.clone();
@@ -155,7 +157,7 @@ async fn deliver(inner: &Inner, delivery: &Due) {
         }
         Settled::Again { .. } => {}
     }
-    if let Err(error) = outgoing::settle(&inner.cell, delivery, &settled).await {
+    if let Err(error) = webhook_deliveries::settle(&inner.cell, delivery, &settled).await {
         // Tried again when its lease is over, under the same id.
         tracing::debug!(%error, "what became of a delivery could not be written down");
     }

@@ -10,7 +10,7 @@ mod message;
 
 use jiff::Timestamp;
 use semel_flow::release::{Sent, SentAt, Signature, WebhookAuth};
-use semel_model::{Mistake, SecretText, json};
+use semel_model::{SecretText, SeededBug, json};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -158,7 +158,7 @@ fn judge_signature(
     if header.is_none() || !few || !message.is_whole {
         return Err(Flaw::Incomplete);
     }
-    if !bool::from(fits) && !Mistake::SignatureNotCompared.is_seeded() {
+    if !bool::from(fits) && !SeededBug::SignatureNotCompared.is_seeded() {
         return Err(Flaw::Unfit);
     }
     match &signature.sent {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use semel_flow::Scope;
-use semel_model::{Fingerprint, Key, KeySpace, Mistake, TriggerKind};
+use semel_model::{Fingerprint, Key, KeySpace, SeededBug, TriggerKind};
 use semel_store::outbox::Event;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl Engine {
 
 /// The key that the event carries.
 fn own_key(event: &Event) -> Result<Option<Key>, String> {
-    let id = match Mistake::EventUnderNewId.is_seeded() {
+    let id = match SeededBug::EventUnderNewId.is_seeded() {
         true => uuid::Uuid::from_u128(crate::engine::chance().to_bits().into()).to_string(),
         false => event.id.to_string(),
     };

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use semel_model::{ClaimId, Key, KeySpace};
-use semel_store::{claims, refusals};
+use semel_store::{claims, refused_deliveries};
 use serde_json::Value;
 
 use super::IntakeError;
@@ -68,7 +68,7 @@ pub(super) async fn note_refusal(
     }
     // A zero byte may come from the payload, and is no text for the database.
     let reason = reason.replace('\0', "\u{fffd}");
-    let kept = refusals::append(&inner.cell, id, flow, error.code(), &reason).await;
+    let kept = refused_deliveries::append(&inner.cell, id, flow, error.code(), &reason).await;
     if let Err(error) = kept {
         tracing::warn!(%error, flow, "a refusal could not be written down");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_flow::Scope;
 use semel_flow::release::{Webhook, WebhookAuth};
 use semel_model::{KeySpace, SecretText, TriggerKind};
-use semel_store::refusals;
+use semel_store::refused_deliveries;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -227,7 +227,7 @@ fn note_flaw(inner: &Arc<Inner>, release: &Arc<Release>, flaw: Flaw) {
         let flow = release.flow.name.as_str();
         let code = IntakeError::Unproven.code();
         let id = release.namespace_id;
-        let kept = refusals::append(&inner.cell, id, flow, code, flaw.as_str()).await;
+        let kept = refused_deliveries::append(&inner.cell, id, flow, code, flaw.as_str()).await;
         if let Err(error) = kept {
             tracing::debug!(%error, flow, "a refusal could not be written down");
         }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, Mistake, RunId, Verdict};
+use semel_model::{ClaimId, DeliveryId, RunId, SeededBug, Verdict};
 use semel_store::claims::{Delivery, Met};
 
 use crate::engine::Inner;
 
 /// The claim of a delivery; a bug gives every delivery one of its own.
 pub(super) fn claim(claim: ClaimId) -> ClaimId {
-    match Mistake::KeyNotUnique.is_seeded() {
+    match SeededBug::KeyNotUnique.is_seeded() {
         true => ClaimId::from_uuid(*DeliveryId::generate().as_uuid()),
         false => claim,
     }

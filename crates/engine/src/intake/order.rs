@@ -12,7 +12,7 @@
 use semel_flow::Scope;
 use semel_model::{ClaimId, GateId, Key, RunId, Version};
 use semel_store::claims;
-use semel_store::versions::{self, Age, Item, Newest, Versioned};
+use semel_store::object_versions::{self, Age, Item, Newest, Versioned};
 use serde_json::json;
 
 use super::{Inbound, IntakeError, refuse};
@@ -91,7 +91,7 @@ async fn stale(
         newest: newest.shown.clone(),
         run: held.map_or_else(|| RunId::derive(newest.claim, 0), |held| held.run),
     };
-    let record = versions::Stale {
+    let record = object_versions::Stale {
         delivery,
         namespace_id: inbound.release.namespace_id,
         flow: told.flow.clone(),

@@ -13,8 +13,8 @@
 //! again, which it does under the same key, it is its own first and goes on.
 
 use semel_model::run::State;
-use semel_model::{ClaimId, Key, Mistake, RunId};
-use semel_store::duplicates::{Kind, Subject};
+use semel_model::{ClaimId, Key, RunId, SeededBug};
+use semel_store::duplicates::{DuplicateVerdict, Subject};
 use semel_store::seen_bodies::{self, Body};
 use semel_store::{ReadError, claims, runs};
 
@@ -43,7 +43,7 @@ pub(super) async fn earlier_key(
     for _ in 0..LOOKS_MAX {
         let first = seen_bodies::remember(&inner.cell, body).await;
         if let Some(first) = first.map_err(unavailable)? {
-            let ignored = Mistake::ReplayedBodyAccepted.is_seeded();
+            let ignored = SeededBug::ReplayedBodyAccepted.is_seeded();
             return Ok(Some(first).filter(|first| *first != claim && !ignored));
         }
     }
@@ -63,7 +63,7 @@ pub(super) async fn hold(
         .await
         .map_err(unavailable)?;
     let subject = Subject::Replay(first);
-    let kind = Kind::Quarantined;
+    let kind = DuplicateVerdict::Held;
     inner
         .tally
         .add(stopped(inner, inbound, subject, accepted.run, kind));

@@ -11,7 +11,7 @@ use semel_model::run::State;
 use semel_model::{
     ClaimId, Fingerprint, FlowName, Key, KeySpace, NamespaceName, RunId, TriggerKind,
 };
-use semel_store::duplicates::{Kind, Stopped, Subject};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
 use semel_store::{ReadError, runs};
 use serde_json::Value;
 
@@ -164,7 +164,7 @@ impl Engine {
             namespace_id,
             run,
             fingerprint,
-            kind: Kind::Repeat,
+            kind: DuplicateVerdict::Repeat,
             payload: None,
             at: inner.clock.now(),
         });

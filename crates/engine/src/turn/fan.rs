@@ -16,8 +16,8 @@ use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_steps::fault;
+use semel_store::child_runs::{self, Beginning, Look, NewPart, Of, Reopened};
 use semel_store::journal::Lease;
-use semel_store::parts::{self, Beginning, Look, NewPart, Of, Reopened};
 use serde_json::Value;
 
 use super::{Stop, Turn, unsure};
@@ -97,7 +97,7 @@ impl Turn {
     }
 
     async fn look(&self) -> Result<Look, Stop> {
-        parts::look(&self.inner.cell, self.of())
+        child_runs::look(&self.inner.cell, self.of())
             .await
             .map_err(unsure)
     }
@@ -118,7 +118,7 @@ impl Turn {
         let cell = &self.inner.cell;
         if let Some((_, cancels)) = &fan.stopped {
             if *cancels && look.open > 0 {
-                parts::cancel(cell, self.of()).await.map_err(unsure)?;
+                child_runs::cancel(cell, self.of()).await.map_err(unsure)?;
                 self.inner.wake.notify_one();
             }
             return Ok(false);
@@ -130,14 +130,14 @@ impl Turn {
             namespace_id: self.release.namespace_id,
             release_id: self.release.id,
             key: &self.key,
-            born: self.born,
+            partition_date: self.partition_date,
             seq: self.seq,
             holder: self.tenure.session,
             epoch: self.epoch,
         };
         let subject = self.key.text();
         fault::point("begin.before", &subject).await;
-        let begun = parts::begin(cell, self.of(), at_once(self.step()), &with).await;
+        let begun = child_runs::begin(cell, self.of(), at_once(self.step()), &with).await;
         fault::point("begin.after", &subject).await;
         let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
         self.inner.wake.notify_one();
@@ -178,7 +178,7 @@ impl Turn {
         if let Action::Parallel(parallel) = &self.step().action
             && parallel.join == Join::First
         {
-            let found = parts::first_succeeded(&self.inner.cell, self.of()).await;
+            let found = child_runs::first_succeeded(&self.inner.cell, self.of()).await;
             return Ok(found.map_err(unsure)?.map(|_| stop(true)));
         }
         Ok(None)
@@ -217,7 +217,7 @@ impl Turn {
             asks_again: self.state.asks_again,
         };
         self.reopen(Reopened::Unsuccessful, &resumed).await?;
-        let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
+        let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
         let count = u32::try_from(counts.all()).unwrap_or(u32::MAX);
         Ok(Event::FanLoaded {
             step,
@@ -232,7 +232,8 @@ impl Turn {
         loop {
             let cell = &self.inner.cell;
             let lease = (self.epoch, self.tenure.session);
-            let reopened = parts::reopen(cell, self.of(), which, REOPEN_MAX, event, lease).await;
+            let reopened =
+                child_runs::reopen(cell, self.of(), which, REOPEN_MAX, event, lease).await;
             let reopened = reopened.map_err(unsure)?;
             count += u32::try_from(reopened).unwrap_or_default();
             if reopened < REOPEN_MAX {
@@ -250,7 +251,7 @@ impl Turn {
             item: "null".to_owned(),
         });
         let branches: Vec<NewPart> = branches.collect();
-        let loaded = parts::load(&self.inner.cell, of, &branches).await;
+        let loaded = child_runs::load(&self.inner.cell, of, &branches).await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
     }

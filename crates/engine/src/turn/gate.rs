@@ -12,12 +12,12 @@ use semel_model::gate::{Kind, Policy, Verdict, Visit};
 use semel_model::run::{EndState, State};
 use semel_model::{Fault, RunId, gate};
 use semel_steps::fault;
-use semel_store::departures::Departure;
+use semel_store::gate_exits::Departure;
 use semel_store::gates::{self as tickets, Call};
 use semel_store::journal::Lease;
+use semel_store::object_versions::{self, Age};
 use semel_store::queue;
 use semel_store::runs::{self, Stage};
-use semel_store::versions::{self, Age};
 use serde_json::Value;
 
 use super::write::unwritten;
@@ -107,7 +107,7 @@ impl Turn {
     /// The gate let the run in. Something newer may have been accepted while it waited.
     async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
         if let Some(version) = &gate.version {
-            let age = versions::judge(&self.inner.cell, gate.id, version).await;
+            let age = object_versions::judge(&self.inner.cell, gate.id, version).await;
             if let Age::Stale(newest) = age.map_err(unsure)? {
                 let (own, newest) = (version.shown(), newest.shown);
                 let message = format!("version {newest} of its object was accepted, this is {own}");
@@ -136,7 +136,7 @@ impl Turn {
         if let Some(ticket) = ticket.filter(|ticket| ticket.summoned) {
             let at = ticket.ready_at.unwrap_or(self.accepted_at);
             let run = self.run;
-            let told = queue::summon(&self.inner.cell, &[gate::Summons { run, at }]).await;
+            let told = queue::summon(&self.inner.cell, &[gate::WakeUp { run, at }]).await;
             told.map_err(unsure)?;
             self.inner.wake.notify_one();
         }

@@ -34,7 +34,7 @@ impl Turn {
         let Fresh {
             run,
             key,
-            born,
+            partition_date,
             accepted_at,
             begun,
             portion,
@@ -64,7 +64,7 @@ impl Turn {
             _portion: portion,
             run,
             key,
-            born,
+            partition_date,
             accepted_at,
             gates: None,
             epoch: 1,
@@ -98,7 +98,7 @@ impl Turn {
     ) -> Result<Self, Unread> {
         let release = inner.catalogue.get(taken.release_id).await?;
         let release = release.ok_or_else(|| Unread::Newer("its release".to_owned()))?;
-        let release = match semel_model::Mistake::ReleaseNotPinned.is_seeded() {
+        let release = match semel_model::SeededBug::ReleaseNotPinned.is_seeded() {
             true => inner
                 .catalogue
                 .find_flow(release.namespace_id, &release.flow.name)
@@ -114,7 +114,7 @@ impl Turn {
         let fresh = Fresh {
             run: taken.run,
             key: taken.key,
-            born: taken.born,
+            partition_date: taken.partition_date,
             accepted_at: accepted_at
                 .ok_or_else(|| Unread::Damaged("it has no journal".to_owned()))?,
             begun: Begun::At(Box::new(state)),
@@ -160,7 +160,7 @@ fn weigh(journal: &[Line]) -> usize {
 pub(crate) struct Fresh {
     pub(crate) run: RunId,
     pub(crate) key: Key,
-    pub(crate) born: Date,
+    pub(crate) partition_date: Date,
     pub(crate) accepted_at: Timestamp,
     pub(crate) begun: Begun,
     /// The memory that it takes.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::event::Event;
-use semel_store::evidence::{self, Late};
 use semel_store::journal::{Transition, Written};
+use semel_store::late_responses::{self, Late};
 use semel_store::writer::WriteError;
 
 use super::Turn;
@@ -47,7 +47,7 @@ impl Turn {
         let mut giving_up = pin!(self.inner.giving_up.cancelled());
         let mut pause = PAUSE.0;
         loop {
-            let handing = evidence::hand_in(&self.inner.cell, self.run, self.epoch, &late);
+            let handing = late_responses::hand_in(&self.inner.cell, self.run, self.epoch, &late);
             let handed = tokio::select! {
                 handed = handing => handed,
                 () = &mut giving_up => return self.leave_on_disk(&late),

@@ -151,7 +151,7 @@ impl Turn {
         let fault = match (outcome, &probe.ask) {
             (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
                 let scope = semel_flow::Scope::new().with("probe", &receipt.response);
-                let ignored = semel_model::Mistake::ProbeFindingIgnored.is_seeded();
+                let ignored = semel_model::SeededBug::ProbeFindingIgnored.is_seeded();
                 match found.eval_bool(&scope).map(|found| found && !ignored) {
                     Ok(true) => return decide::found(step, probe, &receipt.response),
                     Ok(false) => return absent,

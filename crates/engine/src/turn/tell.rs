@@ -79,7 +79,7 @@ impl Turn {
         if takes.is_some_and(|takes| takes.name.starts_with(OWN)) {
             return;
         }
-        if event == PARKED && semel_model::Mistake::ParkedUntold.is_seeded() {
+        if event == PARKED && semel_model::SeededBug::ParkedUntold.is_seeded() {
             return;
         }
         let data = json!({

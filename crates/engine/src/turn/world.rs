@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use semel_model::effect::{Entry, Witness};
 use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
-use semel_model::mistake::Mistake;
 use semel_model::request::{Call, Emission};
+use semel_model::seeded_bug::SeededBug;
 use semel_model::{EffectId, Fault, Guard, Outcome, json};
 use semel_steps::{Attempt, Destination, Route};
-use semel_store::evidence::Late;
 use semel_store::journal::Lease;
+use semel_store::late_responses::Late;
 use serde_json::{Value, json};
 
 use super::{Sent, Stop, Turn};
@@ -23,7 +23,7 @@ use crate::{decide, settle};
 impl Turn {
     /// Writes the intent, makes the attempt, and keeps its outcome for the next write.
     pub(super) async fn perform(&mut self, call: Call) -> Result<(), Stop> {
-        if Mistake::OutcomeBeforeSend.is_seeded() {
+        if SeededBug::OutcomeBeforeSend.is_seeded() {
             let event = decide::confirmed(self.step(), &json!({}), Witness::Answer);
             self.observe(event);
         }
@@ -100,7 +100,7 @@ impl Turn {
     }
 
     async fn send(&self, call: &Call, effect: EffectId, guard: Guard, attempt: u32) -> Outcome {
-        let key = if attempt > 1 && Mistake::NewKeyOnRetry.is_seeded() {
+        let key = if attempt > 1 && SeededBug::NewKeyOnRetry.is_seeded() {
             EffectId::derive(self.run, &chance().to_string(), "", attempt)
         } else {
             effect

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use semel_model::event::Event;
 use semel_model::run::State;
 use semel_steps::fault;
-use semel_store::hears::Hears;
 use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue;
 use semel_store::runs::Standing;
+use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
 use super::outcomes::Outcomes;
@@ -133,7 +133,7 @@ impl Turn {
         let (cell, run) = (&self.inner.cell, self.run);
         // A quarantined run moves when an operator lets it: evidence does not wake it.
         let hears = match self.stays_quarantined() {
-            true => Hears::Nothing,
+            true => WakeSource::Nothing,
             false => outside::hears(&self.state),
         };
         fault::point("sleep.before", &self.key.text()).await;
@@ -168,7 +168,7 @@ impl Turn {
     fn identity(&self) -> notes::Identity {
         notes::Identity {
             run: self.run,
-            born: self.born,
+            partition_date: self.partition_date,
             namespace_id: self.release.namespace_id,
             holder: self.tenure.session,
             epoch: self.epoch,

@@ -33,12 +33,12 @@ async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<(
     }
     start(&world, "shipper", "other").await?;
     let mine = world.deliver(r#"{"id":"aa"}"#).await?.run;
-    soon(async || Ok((count(&world, "listeners").await? == 1).then_some(()))).await?;
+    soon(async || Ok((count(&world, "event_waits").await? == 1).then_some(()))).await?;
     // Waits of a run that has gone on: each is looked at, and none is meant.
     let copies = "
-        INSERT INTO listeners (wait_id, run_id, namespace_id, event, path, value)
+        INSERT INTO event_waits (wait_id, run_id, namespace_id, event, path, value)
         SELECT md5(n::text)::uuid, r.id, l.namespace_id, l.event, l.path, l.value
-          FROM listeners l, runs r, generate_series(1, $1::int8) AS n
+          FROM event_waits l, runs r, generate_series(1, $1::int8) AS n
          WHERE r.state = 'succeeded'";
     let client = world.engine.cell().reader().await?;
     client.execute(copies, &[&LISTENERS]).await?;
@@ -70,7 +70,7 @@ async fn every_wait_of_many_is_answered_once() -> Result<()> {
         let payload = format!(r#"{{"id":"{number}"}}"#);
         runs.push(world.deliver(&payload).await?.run);
     }
-    soon(async || Ok((count(&world, "listeners").await? == 60).then_some(()))).await?;
+    soon(async || Ok((count(&world, "event_waits").await? == 60).then_some(()))).await?;
 
     start(&world, "shipper", "aa").await?;
     for run in runs {
@@ -79,7 +79,7 @@ async fn every_wait_of_many_is_answered_once() -> Result<()> {
     }
     soon(async || Ok((count(&world, "broadcasts").await? == 0).then_some(()))).await?;
 
-    assert_eq!(count(&world, "listeners").await?, 0);
+    assert_eq!(count(&world, "event_waits").await?, 0);
     assert_eq!(world.engine.metrics().duplicates.get(), 0);
     Ok(())
 }

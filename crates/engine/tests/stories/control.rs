@@ -220,7 +220,7 @@ async fn what_was_done_last_is_taken_back_first() -> Result<()> {
     assert_eq!(last, json!("a"));
     let run = semel_store::runs::find(cell, world.namespace_id, accepted.run).await?;
     let run = run.context("a run")?;
-    let lines = semel_store::journal::read(cell, run.born, run.id).await?;
+    let lines = semel_store::journal::read(cell, run.partition_date, run.id).await?;
     let text: String = lines.iter().map(|line| line.events.as_str()).collect();
     let undone = ["c", "b", "a"].map(|id| text.rfind(&format!("\"{id}.undo\"")));
     assert!(
@@ -266,7 +266,8 @@ async fn an_undo_that_fails_is_for_a_person_and_goes_on_when_let() -> Result<()>
     let state = soon(async || {
         let found = semel_store::runs::find(world.engine.cell(), world.namespace_id, accepted.run);
         let run = found.await?.context("a run")?;
-        let lines = semel_store::journal::read(world.engine.cell(), run.born, run.id).await?;
+        let lines =
+            semel_store::journal::read(world.engine.cell(), run.partition_date, run.id).await?;
         let text: String = lines.iter().map(|line| line.events.as_str()).collect();
         let again = text.matches("\"parked\"").count() == 2;
         Ok((again && run.state != State::Active).then_some(run.state))

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use semel_engine::RetryError;
-use semel_store::outgoing::{self, DeliveryView};
+use semel_store::webhook_deliveries::{self, DeliveryView};
 use semel_store::{clock, subscriptions};
 use semel_testkit::peer::{Behaviour, Effect};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn world_with(hooks: &[(&str, &str)]) -> Result<World> {
 async fn delivery(world: &World, name: &str, state: &str) -> Result<DeliveryView> {
     soon(async || {
         let (cell, id) = (world.engine.cell(), world.namespace_id);
-        let mut found = outgoing::list(cell, id, name, Some(state), None, 10).await?;
+        let mut found = webhook_deliveries::list(cell, id, name, Some(state), None, 10).await?;
         Ok(found.pop())
     })
     .await
@@ -177,7 +177,7 @@ async fn a_removed_subscription_is_told_nothing_more() -> Result<()> {
         .await?;
     world.result(r#"{"id":"1"}"#).await?;
     soon(async || {
-        let due = outgoing::list(cell, id, "erp", Some("due"), None, 1).await?;
+        let due = webhook_deliveries::list(cell, id, "erp", Some("due"), None, 1).await?;
         Ok(due.into_iter().find(|one| one.note.is_some()))
     })
     .await?;
@@ -200,9 +200,9 @@ async fn what_was_delivered_is_forgotten_after_a_month() -> Result<()> {
     world.result(r#"{"id":"1"}"#).await?;
     delivery(&world, "erp", "delivered").await?;
 
-    let early = outgoing::forget(cell).await?;
+    let early = webhook_deliveries::forget(cell).await?;
     clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
-    let late = outgoing::forget(cell).await?;
+    let late = webhook_deliveries::forget(cell).await?;
 
     assert_eq!((early, late), (0, 1));
     Ok(())

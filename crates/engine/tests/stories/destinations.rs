@@ -22,7 +22,7 @@ async fn events(world: &World, accepted: &Accepted) -> Result<Vec<Event>> {
     let run = runs::find(cell, world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
     let mut events = Vec::new();
-    for line in journal::read(cell, run.born, run.id).await? {
+    for line in journal::read(cell, run.partition_date, run.id).await? {
         events.extend(line.read()?);
     }
     Ok(events)

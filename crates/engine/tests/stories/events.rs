@@ -118,7 +118,7 @@ async fn an_event_that_is_spread_again_meets_its_first_run() -> Result<()> {
     let cell = world.engine.cell();
     let run = runs::find(cell, world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
-    let told = effects::list_of_run(cell, world.namespace_id, run.born, run.id).await?;
+    let told = effects::list_of_run(cell, world.namespace_id, run.partition_date, run.id).await?;
 
     // As it would be found by another server, had this one died before it removed the event.
     let again = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)

@@ -23,7 +23,7 @@ pub(crate) async fn rows(world: &World, run: RunId) -> Result<usize> {
     let cell = world.engine.cell();
     let view = runs::find(cell, world.namespace_id, run).await?;
     let view = view.context("a run")?;
-    Ok(journal::read(cell, view.born, run).await?.len())
+    Ok(journal::read(cell, view.partition_date, run).await?.len())
 }
 
 /// Plays a delivery, and checks that it came to rest without growing.

@@ -149,7 +149,8 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
         let cell = world.engine.cell();
         let found = runs::find(cell, world.namespace_id, run).await?;
         let found = found.context("the run")?;
-        let listed = effects::list_of_run(cell, world.namespace_id, found.born, run).await?;
+        let listed =
+            effects::list_of_run(cell, world.namespace_id, found.partition_date, run).await?;
         Ok(listed.into_iter().find_map(|effect| effect.note))
     })
     .await?;
@@ -218,7 +219,7 @@ async fn an_answer_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
     let cell = world.engine.cell();
     let run = runs::find(cell, world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
-    let ledger = effects::list_of_run(cell, world.namespace_id, run.born, run.id).await?;
+    let ledger = effects::list_of_run(cell, world.namespace_id, run.partition_date, run.id).await?;
 
     assert_eq!(end.state, State::InDoubt, "{end:?}");
     assert_eq!(ledger[0].state, effect::State::InDoubt);

@@ -74,7 +74,8 @@ async fn an_input_that_does_not_fit_starts_nothing_and_takes_no_key() -> Result<
 
     assert_eq!(count(&world, "SELECT count(*) FROM runs").await?, 0);
     assert_eq!(count(&world, "SELECT count(*) FROM claims").await?, 0);
-    let refused = "SELECT count(*) FROM refusals WHERE code = 'input-invalid' AND flow = 'story'";
+    let refused =
+        "SELECT count(*) FROM refused_deliveries WHERE code = 'input-invalid' AND flow = 'story'";
     assert_eq!(count(&world, refused).await?, 5);
     assert_eq!(
         world.result(r#"{"id":"1","sum":7}"#).await?,
@@ -108,7 +109,7 @@ async fn events_and_calls_meet_the_schema_too() -> Result<()> {
         told.message
     );
     soon(async || {
-        let refused = "SELECT count(*) FROM refusals WHERE code = 'input-invalid'";
+        let refused = "SELECT count(*) FROM refused_deliveries WHERE code = 'input-invalid'";
         Ok((count(&world, refused).await? == 2).then_some(()))
     })
     .await?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use semel_engine::ResumeError;
 use semel_model::RunId;
 use semel_model::run::State;
-use semel_store::parts::{self, PartFilter, PartView};
+use semel_store::child_runs::{self, PartFilter, PartView};
 use semel_store::runs::Standing;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn resume(world: &World, run: RunId) -> Result<Standing> {
 }
 
 async fn items(world: &World, run: RunId) -> Result<Vec<PartView>> {
-    Ok(parts::list(world.engine.cell(), run, PartFilter::default(), 100).await?)
+    Ok(child_runs::list(world.engine.cell(), run, PartFilter::default(), 100).await?)
 }
 
 fn states(items: &[PartView]) -> Vec<&str> {

@@ -30,7 +30,7 @@ async fn end(world: &World, run: RunId) -> Result<Standing> {
 async fn starts(world: &World) -> Result<Vec<Timestamp>> {
     let client = world.engine.cell().reader().await?;
     let rows = client
-        .query("SELECT at FROM starts ORDER BY number", &[])
+        .query("SELECT at FROM gate_starts ORDER BY number", &[])
         .await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

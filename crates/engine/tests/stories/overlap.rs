@@ -54,7 +54,7 @@ fn fault(standing: &Standing) -> Result<(String, String)> {
 pub(crate) async fn events(world: &World, run: RunId) -> Result<Vec<Value>> {
     let cell = world.engine.cell();
     let view = runs::find(cell, world.namespace_id, run).await?;
-    let lines = journal::read(cell, view.context("a run")?.born, run).await?;
+    let lines = journal::read(cell, view.context("a run")?.partition_date, run).await?;
     Ok(lines.iter().flat_map(journal::Line::values).collect())
 }
 
@@ -81,7 +81,7 @@ async fn acted(world: &World) -> Result<Vec<String>> {
 pub(crate) async fn until_gates_are_empty(world: &World) -> Result<()> {
     soon(async || {
         let client = world.engine.cell().reader().await?;
-        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM departures)
+        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)
                          + (SELECT count(*) FROM gates WHERE idle_at IS NULL)";
         let left: i64 = client.query_one(left, &[]).await?.get(0);
         Ok((left == 0).then_some(()))
@@ -269,14 +269,14 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
     let client = world.engine.cell().reader().await?;
     client
         .execute(
-            "UPDATE tickets SET place = 'called', summoned_at = moment() - interval '3 seconds'
+            "UPDATE gate_entries SET place = 'granted', wake_since = moment() - interval '3 seconds'
               WHERE gate_id = $1 AND run_id = $2",
             &[gate.as_uuid(), second.run.as_uuid()],
         )
         .await?;
     client
         .execute(
-            "UPDATE gates SET called = called + 1 WHERE id = $1",
+            "UPDATE gates SET granted = granted + 1 WHERE id = $1",
             &[gate.as_uuid()],
         )
         .await?;
@@ -286,9 +286,9 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
     let stray = RunId::from_uuid(uuid::Uuid::from_u128(7));
     let client = world.engine.cell().reader().await?;
     let texts = [
-        "INSERT INTO tickets (gate_id, run_id, place, accepted_at, since)
-         VALUES ($1, $2, 'inside', moment() - interval '1 hour', 0)",
-        "INSERT INTO departures (gate_id, run_id, seq, at)
+        "INSERT INTO gate_entries (gate_id, run_id, place, accepted_at, after_seq)
+         VALUES ($1, $2, 'running', moment() - interval '1 hour', 0)",
+        "INSERT INTO gate_exits (gate_id, run_id, seq, at)
          VALUES ($1, $2, 1, moment() - interval '3 seconds')",
     ];
     for text in texts {
@@ -303,7 +303,7 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
     }
     soon(async || {
         let client = world.engine.cell().reader().await?;
-        let left = "SELECT (SELECT count(*) FROM tickets) + (SELECT count(*) FROM departures)";
+        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)";
         let left: i64 = client.query_one(left, &[]).await?.get(0);
         Ok((left == 0).then_some(()))
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::State;
-use semel_store::parts::{self, PartFilter};
+use semel_store::child_runs::{self, PartFilter};
 use semel_store::queue;
 use serde_json::json;
 
@@ -303,6 +303,6 @@ async fn a_list_that_is_none_fails_the_run_and_says_so() -> Result<()> {
 
 /// Where the parts of a run stand, in order.
 async fn list(world: &World, run: RunId) -> Result<Vec<String>> {
-    let views = parts::list(world.engine.cell(), run, PartFilter::default(), 1000).await?;
+    let views = child_runs::list(world.engine.cell(), run, PartFilter::default(), 1000).await?;
     Ok(views.into_iter().map(|part| part.state).collect())
 }

@@ -175,7 +175,7 @@ async fn a_destination_that_asks_for_seconds_is_given_them() -> Result<()> {
     let run = run.context("a run")?;
     let mut intents = vec![];
     let mut rests = vec![];
-    for line in journal::read(cell, run.born, run.id).await? {
+    for line in journal::read(cell, run.partition_date, run.id).await? {
         for event in line.read()? {
             if let Event::Intended { .. } = event {
                 intents.push(line.at);

@@ -31,7 +31,7 @@ async fn schedule(world: &World, schedule: &str) -> Result<()> {
 /// Sets the clock, to and fro.
 async fn set_clock(world: &World, to: &str) -> Result<()> {
     let client = world.engine.cell().reader().await?;
-    let set = "UPDATE clock SET ahead = $1::timestamptz - clock_timestamp()";
+    let set = "UPDATE clock SET time_offset = $1::timestamptz - clock_timestamp()";
     client.execute(set, &[&at(to)?]).await?;
     Ok(())
 }

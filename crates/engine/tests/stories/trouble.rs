@@ -7,7 +7,7 @@ use semel_engine::Settlement;
 use semel_model::event::{Event, Plan};
 use semel_model::run::State;
 use semel_model::{Doubt, EffectId, RunId, Span, effect};
-use semel_store::evidence::{self, Late};
+use semel_store::late_responses::{self, Late};
 use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -41,8 +41,7 @@ async fn until(world: &World, run: RunId, state: State) -> Result<()> {
 
 /// Has a waiting run taken as if so many workers had taken it and got nowhere.
 async fn take_after(world: &World, run: RunId, takes: i16) -> Result<()> {
-    let text =
-        "UPDATE queue SET takes = $2, due_at = moment() WHERE run_id = $1 AND holder IS NULL";
+    let text = "UPDATE queue SET stalled_takes = $2, due_at = moment() WHERE run_id = $1 AND holder IS NULL";
     soon(async || {
         let client = world.engine.cell().reader().await?;
         let changed = client.execute(text, &[run.as_uuid(), &takes]).await?;
@@ -259,7 +258,7 @@ async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()
         attempt: 1,
         response: json!({ "status": 201, "headers": {} }),
     };
-    evidence::hand_in(cell, run, 1, &late).await?;
+    late_responses::hand_in(cell, run, 1, &late).await?;
     world.engine.resume(id, run, "do it", "test").await?;
     until(&world, run, State::Succeeded).await?;
 

@@ -2,7 +2,7 @@
 
 use semel_model::connection::{Connection, HttpTarget, KeyPlace, Target};
 use semel_model::request::{HttpRequest, Pages, Part};
-use semel_model::{EffectId, Mistake, Span};
+use semel_model::{EffectId, SeededBug, Span};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -166,7 +166,7 @@ impl Request {
         if let Some(key) = key {
             let usual = over.map(|(connection, _)| &connection.key_as);
             let stated = self.key_as.as_ref().or(usual);
-            if let Some(place) = stated.filter(|_| !Mistake::KeyMisplaced.is_seeded()) {
+            if let Some(place) = stated.filter(|_| !SeededBug::KeyMisplaced.is_seeded()) {
                 put_key(&mut request, &mut json, place, key)?;
             }
         }

@@ -5,17 +5,19 @@ use std::ops::Range;
 
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
 
-use super::{DEPTH_MAX, Entry, FILE_BYTES_MAX, Kind, Mistake, NODE_COUNT_MAX, Node, Scalar, Style};
+use super::{
+    DEPTH_MAX, Entry, FILE_BYTES_MAX, Kind, NODE_COUNT_MAX, Node, Scalar, SeededBug, Style,
+};
 use crate::diagnostic::Code;
 
 /// Reads a file. Without a tree there is at least one mistake; with one there may be some.
-pub(crate) fn parse(source: &str) -> (Option<Node>, Vec<Mistake>) {
+pub(crate) fn parse(source: &str) -> (Option<Node>, Vec<SeededBug>) {
     if source.len() > FILE_BYTES_MAX {
         let message = format!("a flow has at most {FILE_BYTES_MAX} bytes");
         let help = "move large constants out of the file";
         return (
             None,
-            vec![Mistake {
+            vec![SeededBug {
                 code: Code::TooLarge,
                 span: 0..0,
                 message,
@@ -44,14 +46,14 @@ pub(crate) fn parse(source: &str) -> (Option<Node>, Vec<Mistake>) {
 struct Builder<'s> {
     source: &'s str,
     parser: Parser<'s, StrInput<'s>>,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<SeededBug>,
     node_count: usize,
 }
 
 type Next<'s> = (Event<'s>, Range<usize>);
 
 impl<'s> Builder<'s> {
-    fn file(&mut self) -> Result<Option<Node>, Mistake> {
+    fn file(&mut self) -> Result<Option<Node>, SeededBug> {
         let mut tree = None;
         loop {
             let (event, span) = self.next()?;
@@ -86,7 +88,7 @@ impl<'s> Builder<'s> {
         event: Event<'s>,
         span: Range<usize>,
         depth: usize,
-    ) -> Result<Node, Mistake> {
+    ) -> Result<Node, SeededBug> {
         self.node_count += 1;
         if self.node_count > NODE_COUNT_MAX {
             return Err(too_large(
@@ -127,7 +129,7 @@ impl<'s> Builder<'s> {
         })
     }
 
-    fn list(&mut self, open: Range<usize>, depth: usize) -> Result<Node, Mistake> {
+    fn list(&mut self, open: Range<usize>, depth: usize) -> Result<Node, SeededBug> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -142,7 +144,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn map(&mut self, open: Range<usize>, depth: usize) -> Result<Node, Mistake> {
+    fn map(&mut self, open: Range<usize>, depth: usize) -> Result<Node, SeededBug> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known = HashSet::new();
         loop {
@@ -199,7 +201,7 @@ impl<'s> Builder<'s> {
     }
 
     fn mistake(&mut self, code: Code, span: Range<usize>, message: &str, help: &'static str) {
-        self.mistakes.push(Mistake {
+        self.mistakes.push(SeededBug {
             code,
             span,
             message: message.to_owned(),
@@ -207,7 +209,7 @@ impl<'s> Builder<'s> {
         });
     }
 
-    fn next(&mut self) -> Result<Next<'s>, Mistake> {
+    fn next(&mut self) -> Result<Next<'s>, SeededBug> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
                 let range = self.byte(&span.start)..self.byte(&span.end);
@@ -218,14 +220,14 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn syntax(&self, error: &ScanError) -> Mistake {
+    fn syntax(&self, error: &ScanError) -> SeededBug {
         let at = self.byte(error.marker());
         let line = self
             .source
             .lines()
             .nth(error.marker().line().saturating_sub(1));
         let hole = line.is_some_and(|line| line.contains("${{"));
-        Mistake {
+        SeededBug {
             code: Code::YamlSyntax,
             span: at..at + 1,
             message: format!("not YAML: {}", error.info()),
@@ -262,9 +264,9 @@ impl<'s> Builder<'s> {
     }
 }
 
-fn too_large(span: Range<usize>, message: String) -> Mistake {
+fn too_large(span: Range<usize>, message: String) -> SeededBug {
     let help = "cut the flow into several";
-    Mistake {
+    SeededBug {
         code: Code::TooLarge,
         span,
         message,

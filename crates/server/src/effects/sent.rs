@@ -69,7 +69,7 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, Refusal> {
             break;
         }
         if looked.runs.insert(effect.run) {
-            let lines = journal::read(app.cell(), effect.born, effect.run).await?;
+            let lines = journal::read(app.cell(), effect.partition_date, effect.run).await?;
             bytes += lines.iter().map(|line| line.events.len()).sum::<usize>();
             looked.add(&ids, &lines);
         }

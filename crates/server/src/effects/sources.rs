@@ -52,7 +52,7 @@ pub(super) async fn of_key(
     let claim = claim.ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
     let run = runs::find(cell, namespace_id, claim.run).await?;
     let run = run.ok_or_else(|| Refusal::plain(Code::RunNotFound))?;
-    let found = effects::list_of_run(cell, namespace_id, run.born, run.id).await?;
+    let found = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
     let wanted = found
         .iter()
         .filter(|effect| filter.state.is_none_or(|state| effect.state == state));

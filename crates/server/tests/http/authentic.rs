@@ -147,7 +147,7 @@ async fn prove(source: &str) -> Result<()> {
         let client = world.database.connect().await?;
         let rows = client
             .query(
-                "SELECT code, message FROM refusals WHERE flow = 'hook'",
+                "SELECT code, message FROM refused_deliveries WHERE flow = 'hook'",
                 &[],
             )
             .await?;

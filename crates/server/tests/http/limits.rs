@@ -175,7 +175,7 @@ async fn a_client_that_hangs_up_ends_its_statement_and_its_connection() -> Resul
     let world = World::start().await?;
     let client = world.database.connect().await?;
     client
-        .batch_execute("BEGIN; LOCK TABLE refusals, duplicates IN ACCESS EXCLUSIVE MODE")
+        .batch_execute("BEGIN; LOCK TABLE refused_deliveries, duplicates IN ACCESS EXCLUSIVE MODE")
         .await?;
     let watcher = world.database.connect().await?;
     let waiting = "SELECT pid FROM pg_stat_activity

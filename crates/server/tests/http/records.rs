@@ -180,7 +180,7 @@ async fn a_delivery_whose_key_cannot_be_told_is_on_record_and_has_no_run() -> Re
     }
 
     let database = world.database.connect().await?;
-    let text = "SELECT flow, code, message FROM refusals ORDER BY id";
+    let text = "SELECT flow, code, message FROM refused_deliveries ORDER BY id";
     let rows = database.query(text, &[]).await?;
     assert_eq!(rows.len(), 3, "each refusal is on record");
     for row in &rows {

@@ -5,7 +5,7 @@ use semel_api::types::Started;
 use semel_model::{ClaimId, Key, Span};
 use semel_store::flows::ensure_namespace;
 use semel_store::seen_bodies::{self, Body};
-use semel_store::{clock, retain};
+use semel_store::{clock, retention};
 use sha2::{Digest as _, Sha256};
 
 use crate::authentic::{SECRETS, STEPS};
@@ -56,7 +56,7 @@ async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
     assert_eq!(count_runs(&world).await?, 1);
     let page = world.client.list_duplicates(Some(first.run)).await?;
     let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
-    assert_eq!((replay.verdict.as_str(), replay.count), ("quarantined", 2));
+    assert_eq!((replay.verdict.as_str(), replay.count), ("held", 2));
     assert_eq!(replay.payload.as_ref().unwrap()["issue"], 1);
     let metrics = world.metrics().await?.text();
     assert!(metrics.contains("semel_replays_total 2"), "{metrics}");
@@ -136,13 +136,13 @@ async fn a_body_is_forgotten_with_its_key_and_not_before() -> Result<()> {
     let month = std::time::Duration::from_secs(30 * 86_400);
 
     clock::move_ahead(cell, month).await?;
-    retain::sweep(cell).await?;
+    retention::sweep(cell).await?;
     let held: Started = world
         .send(&signed.clone().with(ID, "early"))
         .await?
         .json()?;
     clock::move_ahead(cell, std::time::Duration::from_secs(300)).await?;
-    retain::sweep(cell).await?;
+    retention::sweep(cell).await?;
     let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;
 
     assert!(held.quarantined);

@@ -33,7 +33,7 @@ pub(super) enum Marked {
 pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<Marked, Fault> {
     let left = client
         .execute_typed(
-            semel_model::Mistake::MarkerOverwritten.in_text(
+            semel_model::SeededBug::MarkerOverwritten.in_text(
                 LEAVE,
                 "DO NOTHING",
                 "DO UPDATE SET at = now()",

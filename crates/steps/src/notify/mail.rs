@@ -145,7 +145,7 @@ impl Mailer {
     }
 
     fn ask_gate(&self) -> Result<(), Fault> {
-        if self.gate.is_open() || semel_model::Mistake::SendGateIgnored.is_seeded() {
+        if self.gate.is_open() || semel_model::SeededBug::SendGateIgnored.is_seeded() {
             Ok(())
         } else {
             Err(

@@ -66,7 +66,7 @@ impl client::Handler for Pinned {
         let is_pinned = match shown {
             PublicKeyOrCertificate::PublicKey { key, .. } => {
                 key.fingerprint(HashAlg::Sha256).to_string() == self.host_key
-                    || semel_model::Mistake::HostKeyNotCompared.is_seeded()
+                    || semel_model::SeededBug::HostKeyNotCompared.is_seeded()
             }
             PublicKeyOrCertificate::Certificate(_) => false,
         };

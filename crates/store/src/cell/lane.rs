@@ -6,19 +6,19 @@ use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{Dialer, ReadError};
-use crate::link::{Link, Trouble, trouble};
+use super::{Connector, ReadError};
+use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 
 /// A connection for one duty. Its statements have a time limit of their own; whatever exceeds it
 /// costs the connection, and the next statement makes another.
 pub(crate) struct Lane {
-    link: Mutex<Link>,
+    link: Mutex<WriterConnection>,
 }
 
 impl Lane {
-    pub(super) fn new(dialer: &Dialer) -> Self {
+    pub(super) fn new(connector: &Connector) -> Self {
         Self {
-            link: Mutex::new(Link::over(dialer)),
+            link: Mutex::new(WriterConnection::over(connector)),
         }
     }
 
@@ -57,15 +57,15 @@ impl Lane {
 
 /// Gives the connection up unless it is known to be well.
 fn judge<T>(
-    link: &mut Link,
+    link: &mut WriterConnection,
     answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
 ) -> Result<T, ReadError> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => {
-            match trouble(&error) {
-                Trouble::Unknown | Trouble::Unfit => link.give_up(),
-                Trouble::Fenced | Trouble::Again | Trouble::Refused => {}
+            match classify(&error) {
+                ErrorClass::Unknown | ErrorClass::Unfit => link.give_up(),
+                ErrorClass::Fenced | ErrorClass::Again | ErrorClass::Refused => {}
             }
             Err(ReadError::Database(error))
         }

@@ -14,8 +14,8 @@ use uuid::Uuid;
 use super::{Delivery, Met};
 use crate::cell::Cell;
 use crate::clock::PRESENT;
-use crate::link::Link;
 use crate::runs;
+use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
 /// Claims what is free, and makes run, queue entry, first journal row and first entry of the
@@ -32,20 +32,20 @@ const ACCEPT: &str = ",
                   delivery_id, holder, events{names})),
     claimed AS ({claimed}),
     fresh AS MATERIALIZED (
-        SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS born
+        SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS partition_date
           FROM arrived t, present p
          WHERE (t.claim_id IN (SELECT id FROM claimed)) IS TRUE),
     made AS (
         INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at,
-                          born)
-        SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, born
+                          partition_date)
+        SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, partition_date
           FROM fresh),
     queued AS (
-        INSERT INTO queue (run_id, due_at, holder, epoch, seq, born)
-        SELECT run_id, now, holder, 1, 1, born FROM fresh),
+        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date)
+        SELECT run_id, now, holder, 1, 1, partition_date FROM fresh),
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT born, run_id, 1, 1, now, events::json FROM fresh){entered}
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT partition_date, run_id, 1, 1, now, events::json FROM fresh){entered}
     SELECT (SELECT now FROM present), ARRAY(SELECT id FROM claimed)";
 
 const CLAIMED: &str = "
@@ -70,9 +70,9 @@ const TAKEN_OVER: &str = "
 /// The first effects of runs whose first move goes down with their claim.
 const ENTERED: &str = ",
     entered AS (
-        INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt,
+        INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
                              intended_at)
-        SELECT born, effect_id, run_id, namespace_id, step, kind, guard, 'pending', 1, now
+        SELECT partition_date, effect_id, run_id, namespace_id, step, kind, guard, 'pending', 1, now
           FROM fresh
          WHERE effect_id IS NOT NULL)";
 
@@ -153,7 +153,7 @@ impl Batch for Accept {
 
     async fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Delivery>,
     ) -> Result<Vec<Met>, Error> {
         // Repeats inside the batch are answered from the first of their claim.
@@ -194,7 +194,10 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> Met {
 /// Each round claims what is new and meets the rest; what it meets free is taken over. So a batch
 /// costs at most three statements, however often its keys came before; a further round is needed
 /// only where another server frees or takes a key between two of them.
-async fn accept(link: &mut Link, firsts: &[&Delivery]) -> Result<HashMap<ClaimId, Known>, Error> {
+async fn accept(
+    link: &mut WriterConnection,
+    firsts: &[&Delivery],
+) -> Result<HashMap<ClaimId, Known>, Error> {
     let mut known = HashMap::with_capacity(firsts.len());
     let seem_known: Vec<&Delivery> = firsts.iter().copied().filter(|it| it.seems_known).collect();
     let mut free = meet(link, &seem_known, &mut known).await?;
@@ -225,7 +228,7 @@ async fn accept(link: &mut Link, firsts: &[&Delivery]) -> Result<HashMap<ClaimId
 /// Reads claims that exist, and how their runs stand. Gives those that are free, each with the
 /// number of its last run.
 async fn meet(
-    link: &mut Link,
+    link: &mut WriterConnection,
     deliveries: &[&Delivery],
     known: &mut HashMap<ClaimId, Known>,
 ) -> Result<HashMap<ClaimId, i32>, Error> {
@@ -263,7 +266,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
 /// Claims what it can of distinct claims and makes what belongs to it; gives those that it could
 /// not claim. `free` has the number of the last run of each key that is taken over.
 async fn claim<'a>(
-    link: &mut Link,
+    link: &mut WriterConnection,
     firsts: &[&'a Delivery],
     free: &HashMap<ClaimId, i32>,
     known: &mut HashMap<ClaimId, Known>,

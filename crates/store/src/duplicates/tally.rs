@@ -17,20 +17,20 @@ use uuid::Uuid;
 
 use super::{Stopped, Subject};
 use crate::cell::Cell;
-use crate::link::{Link, Trouble, trouble};
+use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{WriteError, describe};
 
 pub(super) const TALLY: &str = "
-    INSERT INTO duplicates AS d (subject, place, fingerprint, namespace_id, run_id, verdict, count,
+    INSERT INTO duplicates AS d (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
                                  first_at, last_at, payload)
-    SELECT t.subject, t.place, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
+    SELECT t.subject, t.stopped_by, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
            t.first_at, t.last_at, t.payload::json
       FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int4[], $5::uuid[], $6::text[],
                   $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[])
-        AS t (subject, place, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
+        AS t (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
               payload)
-     ORDER BY t.subject, t.place, t.fingerprint
-        ON CONFLICT (subject, place, fingerprint) DO UPDATE
+     ORDER BY t.subject, t.stopped_by, t.fingerprint
+        ON CONFLICT (subject, stopped_by, fingerprint) DO UPDATE
        SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
            verdict = EXCLUDED.verdict,
            first_at = least(d.first_at, EXCLUDED.first_at),
@@ -38,12 +38,12 @@ pub(super) const TALLY: &str = "
 
 /// Which differing payloads of some subjects are kept already.
 pub(super) const KNOWN: &str = "
-    SELECT t.subject, t.place, d.fingerprint
-      FROM unnest($1::uuid[], $2::text[]) AS t (subject, place)
+    SELECT t.subject, t.stopped_by, d.fingerprint
+      FROM unnest($1::uuid[], $2::text[]) AS t (subject, stopped_by)
      CROSS JOIN LATERAL (
                SELECT k.fingerprint
                  FROM duplicates k
-                WHERE k.subject = t.subject AND k.place = t.place AND k.payload IS NOT NULL
+                WHERE k.subject = t.subject AND k.stopped_by = t.stopped_by AND k.payload IS NOT NULL
                 LIMIT $3) AS d";
 
 /// How many differing payloads of one subject are kept; further ones are counted together.
@@ -161,13 +161,13 @@ impl Tally {
             wanted: Arc::new(Notify::new()),
             written: Arc::new(watch::Sender::new(0)),
         };
-        tokio::spawn(tally.clone().keep_writing(Link::new(cell)));
+        tokio::spawn(tally.clone().keep_writing(WriterConnection::new(cell)));
         tally
     }
 
     /// Counts one repeat.
     pub fn add(&self, stopped: Stopped) {
-        if semel_model::Mistake::DuplicateNotRecorded.is_seeded() {
+        if semel_model::SeededBug::DuplicateNotRecorded.is_seeded() {
             return;
         }
         let mut gathering = self.gathering();
@@ -194,7 +194,7 @@ impl Tally {
         }
     }
 
-    async fn keep_writing(self, mut link: Link) {
+    async fn keep_writing(self, mut link: WriterConnection) {
         loop {
             let _ = tokio::time::timeout(FLUSH_EVERY, self.wanted.notified()).await;
             let (generation, counts) = self.take();
@@ -234,7 +234,7 @@ impl Tally {
 }
 
 /// Writes counts in chunks. Gives what could not be written.
-async fn write_all(link: &mut Link, counts: Vec<Count>) -> Vec<Count> {
+async fn write_all(link: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count> {
     let mut left = counts;
     while !left.is_empty() {
         let mut bytes = 0;
@@ -258,7 +258,7 @@ async fn write_all(link: &mut Link, counts: Vec<Count>) -> Vec<Count> {
 }
 
 /// One row that the database refuses must not take the others with it, nor be tried for ever.
-async fn write_one_by_one(link: &mut Link, chunk: Vec<Count>, left: &mut Vec<Count>) {
+async fn write_one_by_one(link: &mut WriterConnection, chunk: Vec<Count>, left: &mut Vec<Count>) {
     for count in chunk {
         match write(link, vec![count.clone()]).await {
             Ok(()) => {}
@@ -278,18 +278,18 @@ enum Unwritten {
     NotNow(String),
 }
 
-async fn write(link: &mut Link, chunk: Vec<Count>) -> Result<(), Unwritten> {
+async fn write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Unwritten> {
     match tokio::time::timeout(WRITE_PATIENCE, try_write(link, chunk)).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(match trouble(&error) {
-            Trouble::Refused | Trouble::Fenced => {
+        Ok(Err(error)) => Err(match classify(&error) {
+            ErrorClass::Refused | ErrorClass::Fenced => {
                 tracing::warn!(
                     reason = describe(&error),
                     "counts of duplicates are refused"
                 );
                 Unwritten::Refused
             }
-            Trouble::Again | Trouble::Unknown | Trouble::Unfit => {
+            ErrorClass::Again | ErrorClass::Unknown | ErrorClass::Unfit => {
                 Unwritten::NotNow(describe(&error))
             }
         }),
@@ -300,12 +300,12 @@ async fn write(link: &mut Link, chunk: Vec<Count>) -> Result<(), Unwritten> {
     }
 }
 
-async fn try_write(link: &mut Link, chunk: Vec<Count>) -> Result<(), Error> {
+async fn try_write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Error> {
     let chunk = cap(link, chunk).await?;
     let ready = link.prepare(&[TALLY]).await?;
     let last = || chunk.iter().map(|count| &count.last);
     let subjects: Vec<Uuid> = last().map(|stopped| stopped.subject.uuid()).collect();
-    let places: Vec<&str> = last().map(|stopped| stopped.subject.place()).collect();
+    let places: Vec<&str> = last().map(|stopped| stopped.subject.stopped_by()).collect();
     let prints: Vec<Uuid> = last()
         .map(|stopped| *stopped.fingerprint.as_uuid())
         .collect();
@@ -337,13 +337,13 @@ async fn try_write(link: &mut Link, chunk: Vec<Count>) -> Result<(), Error> {
 
 /// Counts together what would be one payload too many of its subject. Two servers may each keep
 /// their first few.
-async fn cap(link: &mut Link, chunk: Vec<Count>) -> Result<Vec<Count>, Error> {
+async fn cap(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<Vec<Count>, Error> {
     let (mut subjects, mut places) = (Vec::new(), Vec::new());
     let differing = chunk.iter().filter(|count| count.last.payload.is_some());
     let differing: HashSet<Subject> = differing.map(|count| count.last.subject).collect();
     for subject in &differing {
         subjects.push(subject.uuid());
-        places.push(subject.place());
+        places.push(subject.stopped_by());
     }
     if subjects.is_empty() {
         return Ok(chunk);
@@ -365,7 +365,9 @@ async fn cap(link: &mut Link, chunk: Vec<Count>) -> Result<Vec<Count>, Error> {
             false => count,
             true => {
                 let subject = count.last.subject;
-                let kept = known.entry((subject.uuid(), subject.place())).or_default();
+                let kept = known
+                    .entry((subject.uuid(), subject.stopped_by()))
+                    .or_default();
                 let print = *count.last.fingerprint.as_uuid();
                 match kept.contains(&print) || kept.len() < PAYLOADS_MAX {
                     true => {

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::events::to_text;
 use super::{Lease, Transition, WaitChange};
-use crate::departures::Departure;
+use crate::gate_exits::Departure;
 use crate::runs::Stage;
-use crate::{approvals, audit, departures, effects, kv, listeners, outbox, tasks};
+use crate::{approvals, audit, effects, event_waits, gate_exits, kv, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what becomes of the lease.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Moves {
     pub(super) epochs: Vec<i64>,
     pub(super) seqs: Vec<i32>,
     pub(super) holders: Vec<Uuid>,
-    pub(super) born: Vec<Date>,
+    pub(super) partition_date: Vec<Date>,
     pub(super) ends: Vec<bool>,
     pub(super) holds: Vec<bool>,
     pub(super) dues: Vec<Option<Timestamp>>,
@@ -46,12 +46,12 @@ impl Moves {
         self.epochs.push(item.epoch);
         self.seqs.push(item.seq);
         self.holders.push(*item.holder.as_uuid());
-        self.born.push(item.born);
+        self.partition_date.push(item.partition_date);
         self.ends.push(item.lease == Lease::End);
         self.holds.push(item.lease == Lease::Keep);
         let (due_at, stage) = match &item.lease {
             Lease::Return { due_at, stage } => (*due_at, *stage),
-            Lease::Keep | Lease::End => (None, Stage::Ready),
+            Lease::Keep | Lease::End => (None, Stage::PreparedClient),
         };
         self.dues.push(due_at);
         self.stages.push(stage.as_str());
@@ -77,9 +77,9 @@ pub(super) struct Columns<'a> {
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
-    pub(super) departures: departures::Rows,
+    pub(super) departures: gate_exits::Rows,
     pub(super) parts: EndedParts,
-    pub(super) listeners: listeners::Rows<'a>,
+    pub(super) listeners: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
 }
 
@@ -136,9 +136,9 @@ impl<'a> Columns<'a> {
                 kv::Rows::default()
             },
             emitted: outbox::Rows::default(),
-            departures: departures::Rows::default(),
+            departures: gate_exits::Rows::default(),
             parts: EndedParts::default(),
-            listeners: listeners::Rows::default(),
+            listeners: event_waits::Rows::default(),
             acts: audit::Rows::default(),
         };
         for item in batch {

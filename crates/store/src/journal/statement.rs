@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::{Lease, Transition};
 use crate::clock::PRESENT;
-use crate::link::COMMITS_ALONE;
+use crate::writer::connection::COMMITS_ALONE;
 use crate::{effects, kv, runs};
 
 /// Which kinds of change a batch makes.
@@ -37,7 +37,7 @@ const MOVES: &str = ",
           FROM unnest($?::uuid[], $?::int8[], $?::int4[], $?::uuid[], $?::date[], $?::text[],
                       $?::bool[], $?::bool[], $?::timestamptz[], $?::text[], $?::bool[],
                       $?::bool[])
-            AS t (run_id, epoch, seq, holder, born, events, ends, hold, due_at, stage, saw_cancel,
+            AS t (run_id, epoch, seq, holder, partition_date, events, ends, hold, due_at, stage, saw_cancel,
                   progress))";
 
 /// The fence: each row must still carry the holder, the epoch and the number that its worker
@@ -52,7 +52,7 @@ macro_rules! fenced {
             ",
     fenced AS (
         UPDATE queue q
-           SET seq = q.seq + 1, takes = CASE WHEN t.progress THEN 0 ELSE q.takes END,
+           SET seq = q.seq + 1, stalled_takes = CASE WHEN t.progress THEN 0 ELSE q.stalled_takes END,
                stage = t.stage::queue_stage,
                holder = CASE WHEN t.hold THEN q.holder END,
                woken = q.woken AND t.hold,
@@ -98,8 +98,8 @@ pub(super) const FENCED_END: &str = ",
 
 pub(super) const WRITTEN: &str = ",
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT t.born, t.run_id, t.seq + 1, t.epoch, (SELECT now FROM present), t.events::json
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT t.partition_date, t.run_id, t.seq + 1, t.epoch, (SELECT now FROM present), t.events::json
           FROM moves t)";
 
 const PASSED_ON: &str = "(SELECT count(*) FROM fenced)";
@@ -185,7 +185,7 @@ fn number_parameters(text: &str) -> String {
 }
 
 #[cfg(feature = "faults")]
-use super::mistaken::mistaken;
+use super::seeded_bug::mistaken;
 
 #[cfg(not(feature = "faults"))]
 fn mistaken(text: &'static str) -> &'static str {

@@ -9,8 +9,8 @@ use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 use super::Events;
 use crate::approvals::ApprovalChange;
 use crate::audit::Act;
+use crate::event_waits::Topic;
 use crate::kv::{self, Write};
-use crate::listeners::Topic;
 use crate::outbox::Emitted;
 use crate::runs::Stage;
 use crate::tasks::TaskChange;
@@ -21,7 +21,7 @@ pub struct Transition {
     /// The run.
     pub run: RunId,
     /// The partition of its journal and effects.
-    pub born: Date,
+    pub partition_date: Date,
     /// Whose it is.
     pub namespace_id: i32,
     /// The session that believes to hold it.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::RunId;
-use semel_model::gate::Summons;
+use semel_model::gate::WakeUp;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
@@ -32,7 +32,7 @@ pub(super) const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
 /// Has runs look at their gate, each at its time, unless somebody holds them.
-pub async fn summon(cell: &Cell, summons: &[Summons]) -> Result<(), ReadError> {
+pub async fn summon(cell: &Cell, summons: &[WakeUp]) -> Result<(), ReadError> {
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
     let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
     let client = cell.reader().await?;

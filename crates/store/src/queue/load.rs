@@ -14,8 +14,8 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::{ABOUT, Taken};
-use crate::link::Ready;
-use crate::{clock, evidence, journal, waits};
+use crate::writer::connection::PreparedClient;
+use crate::{clock, journal, late_responses, waits};
 
 /// The most bytes of journals that one take loads, beyond its last run.
 pub const TAKE_BYTES_MAX: usize = 32 << 20;
@@ -23,7 +23,7 @@ pub const TAKE_BYTES_MAX: usize = 32 << 20;
 /// As if they had not been taken: they stay due, and the take does not count.
 pub(super) const PUT_BACK: &str = "/* commits alone: put back */
     UPDATE queue q
-       SET holder = NULL, takes = greatest(q.takes - $4, 0)
+       SET holder = NULL, stalled_takes = greatest(q.stalled_takes - $4, 0)
       FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
      WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch
        AND q.holder IS NOT DISTINCT FROM $3";
@@ -33,7 +33,7 @@ pub(super) type Loaded = (Vec<Taken>, Timestamp, Vec<(Uuid, i64)>);
 
 /// Reads what belongs to runs that were just taken.
 pub(super) async fn load(
-    ready: Ready<'_>,
+    ready: PreparedClient<'_>,
     rows: &[Row],
     bytes_max: usize,
 ) -> Result<Loaded, Error> {
@@ -42,7 +42,7 @@ pub(super) async fn load(
         return Ok((Vec::new(), now.await?.get(0), Vec::new()));
     }
     let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    let born: Vec<Date> = rows.iter().map(|row| row.get(5)).collect();
+    let partition_date: Vec<Date> = rows.iter().map(|row| row.get(5)).collect();
     let lows: Vec<Uuid> = ids
         .iter()
         .map(|id| RunId::from_uuid(*id).owned_range().0)
@@ -55,10 +55,10 @@ pub(super) async fn load(
     let (now, about, journals, (answers, late)) = try_join4(
         now,
         client.query(ready.statement(ABOUT), &[&ids]),
-        read(ready, &ids, &born, bytes_max),
+        read(ready, &ids, &partition_date, bytes_max),
         try_join(
             client.query(ready.statement(waits::LOAD), &[&ids, &lows, &highs]),
-            client.query(ready.statement(evidence::LOAD), &[&ids]),
+            client.query(ready.statement(late_responses::LOAD), &[&ids]),
         ),
     )
     .await?;
@@ -89,7 +89,7 @@ pub(super) async fn load(
     }
     for row in &late {
         if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.evidence.push(evidence::read_late(row));
+            run.evidence.push(late_responses::read_late(row));
         }
     }
     Ok((taken.into_values().collect(), now.get(0), left))
@@ -107,7 +107,7 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         takes: row.get(3),
         charged: false,
         cancel: row.get(4),
-        born: row.get(5),
+        partition_date: row.get(5),
         quarantined: about.get(4),
         namespace_id: about.get(1),
         release_id: about.get(2),
@@ -134,12 +134,12 @@ impl Journals {
 
 /// Reads journals in the order of their runs, until they are too many bytes.
 async fn read(
-    ready: Ready<'_>,
+    ready: PreparedClient<'_>,
     ids: &Vec<Uuid>,
-    born: &Vec<Date>,
+    partition_date: &Vec<Date>,
     bytes_max: usize,
 ) -> Result<Journals, Error> {
-    let values: [&(dyn ToSql + Sync); 2] = [ids, born];
+    let values: [&(dyn ToSql + Sync); 2] = [ids, partition_date];
     let statement = ready.statement(journal::LOAD);
     let mut rows = pin!(ready.client.query_raw(statement, values).await?);
     let mut journals = Journals {
@@ -163,7 +163,7 @@ async fn read(
 
 /// Puts runs back that were taken and not loaded; `charge` is what their take counted.
 pub(super) async fn put_back(
-    ready: Ready<'_>,
+    ready: PreparedClient<'_>,
     session: SessionId,
     left: &[(Uuid, i64)],
     charge: i16,

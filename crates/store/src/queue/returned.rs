@@ -21,9 +21,9 @@ use crate::cell::{Cell, ReadError};
 pub(super) const RETURN: &str = "/* commits alone: return */
     UPDATE queue q
        SET holder = NULL, stage = 'ready',
-           takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.takes - 1, 0) ELSE q.takes END,
+           stalled_takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.stalled_takes - 1, 0) ELSE q.stalled_takes END,
            due_at = CASE WHEN $4 = 'trouble'
-                         THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.takes, 8))
+                         THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.stalled_takes, 8))
                          ELSE moment() END
       FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
      WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch

@@ -16,7 +16,7 @@ use crate::cell::{Cell, ReadError};
 /// with time. The count has an end, because a column has one.
 pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
     WITH oldest AS MATERIALIZED (
-        SELECT q.run_id, q.takes
+        SELECT q.run_id, q.stalled_takes
           FROM queue q
          WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
          ORDER BY q.due_at
@@ -24,21 +24,21 @@ pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
     suspect AS (
         SELECT q.run_id
           FROM queue q
-         WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM oldest WHERE takes >= 2 LIMIT 8))
+         WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM oldest WHERE stalled_takes >= 2 LIMIT 8))
            AND q.holder IS NULL AND q.due_at <= (SELECT moment())
            AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
          LIMIT 1
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, takes = least(q.takes + 1, 100)
+       SET holder = $1, epoch = q.epoch + 1, stalled_takes = least(q.stalled_takes + 1, 100)
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM suspect))
- RETURNING q.run_id, q.epoch, q.seq, q.takes, q.cancel, q.born";
+ RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
 /// What another process may be able to read is not counted against the run.
 pub(super) const DEFER: &str = "/* commits alone: defer */
     UPDATE queue
-       SET holder = NULL, takes = CASE WHEN $5 THEN takes ELSE 0 END,
+       SET holder = NULL, stalled_takes = CASE WHEN $5 THEN stalled_takes ELSE 0 END,
            due_at = moment() + make_interval(secs => $4)
      WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
 
@@ -48,20 +48,20 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     parked AS (
         UPDATE queue
-           SET holder = NULL, stage = 'parked', takes = 0, woken = false,
+           SET holder = NULL, stage = 'stopped', stalled_takes = 0, woken = false,
                due_at = CASE WHEN cancel THEN moment() ELSE 'infinity' END,
                seq = seq + 1
          WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3
-     RETURNING run_id, born, seq, epoch),
+     RETURNING run_id, partition_date, seq, epoch),
     recorded AS (
         UPDATE runs r
            SET state = 'quarantined', fault = $4::text::json
           FROM parked p
          WHERE r.id = p.run_id),
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT p.born, p.run_id, p.seq, p.epoch, t.now,
-               json_build_array(json_build_object('event', 'parked', 'fault', $4::text::json))
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now,
+               json_build_array(json_build_object('event', 'stopped', 'fault', $4::text::json))
           FROM parked p, present t
             ON CONFLICT DO NOTHING)
     SELECT count(*) FROM parked";
@@ -70,7 +70,7 @@ impl Taker {
     /// Takes one run that is due and was taken before without progress, and loads it.
     pub async fn take_suspect(&mut self, session: SessionId) -> Result<Option<Taken>, Error> {
         self.prepared().await?;
-        let counts = semel_model::Mistake::TakesNotCounted;
+        let counts = semel_model::SeededBug::TakesNotCounted;
         let text = counts.in_text(TAKE_SUSPECT, "least(q.takes + 1, 100)", "q.takes");
         let ready = self.link.prepare(&[text]).await?;
         let statement = ready.statement(text);

@@ -15,18 +15,18 @@ pub(super) const UNPARK: &str = "
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     freed AS (
         UPDATE queue q
-           SET seq = q.seq + 1, epoch = q.epoch + 1, takes = 0, stage = 'ready', due_at = p.now
+           SET seq = q.seq + 1, epoch = q.epoch + 1, stalled_takes = 0, stage = 'ready', due_at = p.now
           FROM present p, runs r
-         WHERE q.run_id = $1 AND q.holder IS NULL AND q.stage = 'parked'
+         WHERE q.run_id = $1 AND q.holder IS NULL AND q.stage = 'stopped'
            AND r.id = q.run_id AND r.state IN ('needs_review', 'quarantined')
-     RETURNING q.run_id, q.epoch, q.seq, q.born),
+     RETURNING q.run_id, q.epoch, q.seq, q.partition_date),
     active AS (
         UPDATE runs r SET state = 'active', result = NULL, fault = NULL
           FROM freed f
          WHERE r.id = f.run_id),
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT f.born, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT f.partition_date, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)
     SELECT count(*) FROM freed";
 
 /// A done effect stays done; what the destination calls it may have been said wrongly. Nothing
@@ -35,8 +35,8 @@ pub(super) const EXTERNAL_ID: &str = "
     UPDATE effects e
        SET external_id = coalesce($3::text, e.external_id), note = 'amended by a person'
       FROM runs r
-     WHERE r.id = $1 AND e.born = r.born AND e.id = $2 AND e.state = 'done'
-       AND (SELECT max(j.seq) FROM journal j WHERE j.born = r.born AND j.run_id = r.id) = $4";
+     WHERE r.id = $1 AND e.partition_date = r.partition_date AND e.id = $2 AND e.state = 'done'
+       AND (SELECT max(j.seq) FROM journal j WHERE j.partition_date = r.partition_date AND j.run_id = r.id) = $4";
 
 /// What is corrected.
 #[derive(Clone, Copy, Debug)]

@@ -17,32 +17,32 @@ use crate::cell::{Cell, ReadError};
 pub(super) const REOPEN: &str = "/* commits alone: reopen */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     claimed AS MATERIALIZED (
-        SELECT c.id, r.id AS run_id, r.born
+        SELECT c.id, r.id AS run_id, r.partition_date
           FROM runs r
           JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
          WHERE r.id = $1 AND r.state = 'failed'
            FOR UPDATE OF c),
     last AS MATERIALIZED (
-        SELECT h.run_id, h.born, max(j.seq) AS seq, max(j.epoch) AS epoch
-          FROM claimed h JOIN journal j ON j.born = h.born AND j.run_id = h.run_id
-         GROUP BY h.run_id, h.born),
+        SELECT h.run_id, h.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM claimed h JOIN journal j ON j.partition_date = h.partition_date AND j.run_id = h.run_id
+         GROUP BY h.run_id, h.partition_date),
     active AS (
         UPDATE runs r
            SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
           FROM last l
          WHERE r.id = l.run_id AND r.state = 'failed'
-     RETURNING l.run_id, l.born, l.seq, l.epoch),
+     RETURNING l.run_id, l.partition_date, l.seq, l.epoch),
     held AS (
         UPDATE claims c
            SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now
           FROM claimed h, active a, present p
          WHERE c.id = h.id AND a.run_id = h.run_id AND c.expires_at IS NULL),
     queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, born)
-        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.born FROM active a, present p),
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
+        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.partition_date FROM active a, present p),
     written AS (
-        INSERT INTO journal (born, run_id, seq, epoch, at, events)
-        SELECT a.born, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT a.partition_date, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json
           FROM active a, present p)
     SELECT count(*) FROM active";
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::task::State;
-use semel_model::{EffectId, Mistake, RunId, Slot};
+use semel_model::{EffectId, RunId, SeededBug, Slot};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 use tokio_postgres::{Error, Row};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{HEAR, LOCK_RUNS, read_state};
 use crate::cell::Cell;
-use crate::link::Link;
+use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
 /// Only the worker whose claim is the latest can answer.
@@ -98,10 +98,10 @@ impl Batch for Settling {
 
     async fn write(
         &mut self,
-        link: &mut Link,
+        link: &mut WriterConnection,
         items: &mut Vec<Answer>,
     ) -> Result<Vec<Reply>, Error> {
-        let answer = Mistake::TaskTokenIgnored.in_text(ANSWER, "AND k.token = t.token", "");
+        let answer = SeededBug::TaskTokenIgnored.in_text(ANSWER, "AND k.token = t.token", "");
         let ready = link.prepare(&[LOCK_RUNS, answer, HEAR, RECORDED]).await?;
         // Tasks of runs that have ended are not behind the lock of their run: they keep an order.
         let mut sorted: Vec<&Answer> = items.iter().collect();

@@ -37,7 +37,7 @@ impl Batch for Entries {
 
     async fn write(
         &mut self,
-        _: &mut Link,
+        _: &mut WriterConnection,
         _: &mut Vec<Item>,
     ) -> Result<Vec<()>, tokio_postgres::Error> {
         unreachable!("nothing is written here")

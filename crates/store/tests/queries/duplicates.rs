@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_model::{ClaimId, Fingerprint, RunId};
-use semel_store::duplicates::{self, Kind, PAYLOADS_MAX, Stopped, Subject, Tally};
+use semel_store::duplicates::{self, DuplicateVerdict, PAYLOADS_MAX, Stopped, Subject, Tally};
 use tokio::time::timeout;
 
 use crate::world::{World, delivery};
@@ -17,7 +17,7 @@ fn repeat(claim: ClaimId, number: usize) -> Result<Stopped> {
         namespace_id: 1,
         run: RunId::derive(claim, 0),
         fingerprint: Fingerprint::of(&input),
-        kind: Kind::Quarantined,
+        kind: DuplicateVerdict::Held,
         payload: Some(payload),
         at: "2026-01-01T00:00:00Z".parse()?,
     })

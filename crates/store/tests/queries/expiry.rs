@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
 use semel_model::{RunId, Verdict};
-use semel_store::{claims, clock, retain};
+use semel_store::{claims, clock, retention};
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -61,7 +61,7 @@ async fn keys_that_are_forgotten_under_load_never_have_two_active_runs() -> Resu
         };
         let forgetting = async {
             while !done.load(Ordering::Acquire) {
-                retain::forget_keys(&world.cell).await?;
+                retention::forget_keys(&world.cell).await?;
             }
             anyhow::Ok(())
         };
@@ -87,7 +87,7 @@ async fn keys_that_are_forgotten_under_load_never_have_two_active_runs() -> Resu
 
 /// Ends every run but some, so that their keys may be forgotten.
 async fn end_all_but(world: &World, kept: &[Uuid]) -> Result<()> {
-    let text = "UPDATE runs SET state = 'succeeded' WHERE id <> ALL ($1)";
+    let text = "UPDATE runs SET state = 'succeeded', ended_at = moment() WHERE id <> ALL ($1)";
     world.cell.reader().await?.execute(text, &[&kept]).await?;
     Ok(())
 }

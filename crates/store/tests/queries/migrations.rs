@@ -64,6 +64,22 @@ async fn an_older_binary_is_refused_after_a_migration_that_takes_away() -> Resul
 }
 
 #[tokio::test]
+async fn a_database_with_another_history_is_refused_before_it_is_touched() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let rename = "UPDATE migrations SET name = '0001_foundation' WHERE name = '0001_schema'";
+    client.batch_execute(rename).await?;
+
+    let refused = apply_all(&world.cell, MIGRATIONS).await;
+
+    let Err(MigrateError::Foreign { name }) = refused else {
+        anyhow::bail!("not refused: {refused:?}");
+    };
+    assert_eq!(name, "0001_foundation");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_binary_lacks_what_it_needs_until_it_is_migrated() -> Result<()> {
     let world = World::start().await?;
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::start_accepting;
 use semel_store::queue::{Cause, Held, Taken, Taker};
-use semel_store::{clock, queue, retain, sessions};
+use semel_store::{clock, queue, retention, sessions};
 
 use crate::world::{World, delivery};
 
@@ -29,7 +29,7 @@ async fn a_run_that_was_accepted_for_a_session_that_is_gone_is_due_again() -> Re
         .await?;
 
     let before = queue::depth(&world.cell).await?;
-    retain::sweep(&world.cell).await?;
+    retention::sweep(&world.cell).await?;
     let after = queue::depth(&world.cell).await?;
 
     assert_eq!(
@@ -121,7 +121,7 @@ async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -
             .reader()
             .await?
             .query_one(
-                "SELECT takes, extract(epoch FROM due_at - moment())::float8 FROM queue",
+                "SELECT stalled_takes, extract(epoch FROM due_at - moment())::float8 FROM queue",
                 &[],
             )
             .await?;
@@ -171,7 +171,9 @@ async fn a_session_that_was_recovered_from_is_never_renewed() -> Result<()> {
     let freed = queue::recover(&world.cell).await?;
     // The clock of the database goes back, to when the lease still held.
     let client = world.cell.reader().await?;
-    client.batch_execute("UPDATE clock SET ahead = '0'").await?;
+    client
+        .batch_execute("UPDATE clock SET time_offset = '0'")
+        .await?;
     let renewed = sessions::renew(&world.cell, session, Span::from_secs(60)).await?;
 
     assert_eq!(freed, 1);

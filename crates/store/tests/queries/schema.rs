@@ -1,8 +1,30 @@
 //! The schema: every statement fits it, and every table and column says what it is for.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 
 use crate::world::World;
+
+mod described;
+
+#[tokio::test]
+async fn the_page_of_the_schema_is_what_migrations_make() -> Result<()> {
+    let world = World::start().await?;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.sql");
+
+    let now = described::describe(&world.connect().await?).await?;
+    if std::env::var_os("SEMEL_BLESS").is_some() {
+        std::fs::write(&page, &now)?;
+    }
+
+    let kept = std::fs::read_to_string(&page).context("docs/schema.sql")?;
+    assert!(
+        kept == now,
+        "docs/schema.sql is not what the migrations make: run this test with SEMEL_BLESS=1"
+    );
+    Ok(())
+}
 
 #[tokio::test]
 async fn every_statement_can_be_prepared() -> Result<()> {

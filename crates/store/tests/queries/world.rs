@@ -92,7 +92,7 @@ impl World {
         let client = self.cell.reader().await?;
         client
             .execute(
-                "INSERT INTO runs (id, claim_id, namespace_id, release_id, born, state, key,
+                "INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, state, key,
                                    delivery_id, accepted_at, ended_at)
                  SELECT id, $2, 1, 1, moment()::date, 'succeeded', $3, id, moment(), moment()
                    FROM unnest($1::uuid[]) AS t (id)",
@@ -101,7 +101,7 @@ impl World {
             .await?;
         client
             .execute(
-                "INSERT INTO claims (id, run_id, fingerprint, run_number, last_run, last_date)
+                "INSERT INTO claims (id, run_id, fingerprint, run_number, last_run, last_partition_date)
                  VALUES ($1, $2, $3, $4, $2, moment()::date)",
                 &[
                     claim.as_uuid(),

@@ -86,7 +86,7 @@ impl<'p> Lane<'p> {
         let resources = tempfile::tempdir()?;
         // Where nothing is wrong on purpose, what takes over is the product as it is shipped.
         let program = match mistake {
-            Some(mistake) => faults()?.env("SEMEL_MISTAKE", mistake),
+            Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
             None => Program::semel()?,
         };
         let program = equip(program, &resources);
@@ -112,7 +112,7 @@ impl<'p> Lane<'p> {
             let harness = Harness::start()?;
             let program = equip(faults()?, &self.resources)
                 .env("SEMEL_FAULTS", harness.socket())
-                .env("SEMEL_MISTAKE", self.mistake.unwrap_or_default());
+                .env("SEMEL_SEEDED_BUG", self.mistake.unwrap_or_default());
             let database = self.home.url_at(self.proxy.address());
             let mut first = serve(program, &database, lease(self.fault)).await?;
             let mut placed = Vec::new();

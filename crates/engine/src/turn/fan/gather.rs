@@ -4,7 +4,7 @@ use semel_flow::Action;
 use semel_flow::release::{Foreach, Join, OnError, Parallel};
 use semel_model::event::Event;
 use semel_model::{Fault, json};
-use semel_store::parts::{self, Counts, PartFilter, PartView};
+use semel_store::child_runs::{self, Counts, PartFilter, PartView};
 use serde_json::{Map, Value, json};
 
 use super::super::{Stop, Turn};
@@ -33,7 +33,7 @@ impl Turn {
     /// What came of the parts.
     pub(super) async fn gather(&self) -> Result<Event, Stop> {
         let cell = &self.inner.cell;
-        let counts = parts::count(cell, self.of()).await.map_err(unsure)?;
+        let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
         let failures = self.list(Some("failed"), FAILURES_MAX).await?;
         let by_a_person = match &self.state.current {
             Current::Fan(fan) => fan.stopped.clone().and_then(|(fault, _)| fault),
@@ -74,7 +74,7 @@ impl Turn {
             state,
             after: None,
         };
-        parts::list(&self.inner.cell, self.run, filter, most)
+        child_runs::list(&self.inner.cell, self.run, filter, most)
             .await
             .map_err(unsure)
     }
@@ -106,7 +106,7 @@ impl Turn {
         match parallel.join {
             Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
             Join::First => {
-                let found = parts::first_succeeded(cell, self.of()).await;
+                let found = child_runs::first_succeeded(cell, self.of()).await;
                 Ok(found.map_err(unsure)?.into_iter().collect())
             }
         }

@@ -9,7 +9,7 @@ use semel_flow::Scope;
 use semel_flow::release::Foreach;
 use semel_model::{Fault, ResourceRef, json};
 use semel_steps::fault;
-use semel_store::parts::{self, NewPart};
+use semel_store::child_runs::{self, NewPart};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -48,7 +48,7 @@ impl Turn {
             scope: &scope,
             chunk: Vec::with_capacity(CHUNK),
             count: 0,
-            loaded: parts::loaded(&self.inner.cell, self.of())
+            loaded: child_runs::loaded(&self.inner.cell, self.of())
                 .await
                 .map_err(unsure)?,
         };
@@ -117,7 +117,7 @@ impl Shelf<'_> {
         let chunk = std::mem::take(&mut self.chunk);
         let subject = self.turn.key.text();
         fault::point("load.before", &subject).await;
-        let loaded = parts::load(&self.turn.inner.cell, self.turn.of(), &chunk).await;
+        let loaded = child_runs::load(&self.turn.inner.cell, self.turn.of(), &chunk).await;
         fault::point("load.after", &subject).await;
         loaded.map_err(unsure)
     }
@@ -130,7 +130,7 @@ impl Shelf<'_> {
     /// What tells an item from the others.
     fn key(&self, item: &Value) -> Result<String, Fault> {
         let declared = self.each.key.as_ref();
-        let declared = declared.filter(|_| !semel_model::Mistake::ItemKeyIgnored.is_seeded());
+        let declared = declared.filter(|_| !semel_model::SeededBug::ItemKeyIgnored.is_seeded());
         let Some(expr) = declared else {
             return Ok(self.count.to_string());
         };

@@ -10,7 +10,7 @@ use super::Notes;
 /// Whose transition it is, and under which lease.
 pub(in crate::turn) struct Identity {
     pub(in crate::turn) run: RunId,
-    pub(in crate::turn) born: Date,
+    pub(in crate::turn) partition_date: Date,
     pub(in crate::turn) namespace_id: i32,
     pub(in crate::turn) holder: SessionId,
     pub(in crate::turn) epoch: i64,
@@ -26,7 +26,7 @@ impl Notes {
     pub(in crate::turn) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
         let Identity {
             run,
-            born,
+            partition_date,
             namespace_id,
             holder,
             epoch,
@@ -38,7 +38,7 @@ impl Notes {
         let progresses = tried || !self.only_repeats();
         Transition {
             run,
-            born,
+            partition_date,
             namespace_id,
             holder,
             epoch,

@@ -3,7 +3,7 @@
 use semel_flow::release::Wait;
 use semel_flow::{Action, Flow};
 use semel_model::{Fault, FaultKind};
-use semel_store::listeners::Topic;
+use semel_store::event_waits::Topic;
 use serde_json::Value;
 
 pub(super) fn is_callback(flow: &Flow, step: &str) -> bool {

@@ -97,7 +97,7 @@ async fn an_instant_whose_key_is_forgotten_keeps_its_run() -> Result<()> {
     let claim = semel_model::ClaimId::derive_in(space, &namespace, &flow, &key);
     soon(async || {
         let cell = world.engine.cell();
-        semel_store::retain::forget_keys(cell).await?;
+        semel_store::retention::forget_keys(cell).await?;
         let held = semel_store::claims::find(cell, claim).await?;
         Ok(held.is_none().then_some(()))
     })

@@ -39,69 +39,71 @@ const ALONE: &str = "
 const ENDED: &str = "
     INSERT INTO claims (id, run_id, fingerprint, expires_at)
     SELECT id(n), id(n), id(n), now() + interval '30 days' FROM numbers;
-    INSERT INTO runs (id, claim_id, namespace_id, release_id, born, key, delivery_id, accepted_at)
+    INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, key, delivery_id, accepted_at)
     SELECT id(n), id(n), 1, 1, current_date, 'k', id(n), now() FROM numbers;
-    INSERT INTO journal (born, run_id, seq, epoch, at, events)
+    INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
     SELECT current_date, id(n), 1, 1, now(), '[]' FROM numbers;
-    INSERT INTO effects (born, id, run_id, namespace_id, step, kind, guard, state, attempt, intended_at)
-    SELECT current_date, id(n), id(n), 1, 's', 'http', 'key', 'done', 1, now() FROM numbers;
-    INSERT INTO waits (id, run_id, state, opened_at)
-    SELECT id(n), id(n), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'answered' END::wait_state, now()
+    INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, intended_at, settled_at)
+    SELECT current_date, id(n), id(n), 1, 's', 'http', 'key', 'done', 1, now(), now() FROM numbers;
+    INSERT INTO waits (id, run_id, state, opened_at, ended_at)
+    SELECT id(n), id(n), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'answered' END::wait_state, now(),
+           CASE WHEN n % 10 <> 0 THEN now() END
       FROM numbers;
-    INSERT INTO parts (parent_id, step, index, run_id, key, state)
+    INSERT INTO child_runs (parent_id, step, index, run_id, key, state, ended_at)
     SELECT id(n / 100), 's', n, id(n), 'k',
-           CASE WHEN n % 10 = 0 THEN 'open' ELSE 'succeeded' END::part_state FROM fewer;
+           CASE WHEN n % 10 = 0 THEN 'open' ELSE 'succeeded' END::child_state,
+           CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
     INSERT INTO tasks (id, run_id, namespace_id, queue, step, state, attempt, lease_ms, opened_at, input)
     SELECT id(n), id(n), 1, 'q' || n % 10, 's',
            CASE WHEN n % 10 = 0 THEN 'open' ELSE 'done' END::task_state, 1, 1, now(), '{}'
       FROM numbers;
     INSERT INTO approvals (id, run_id, namespace_id, flow, step, state, people, escalate, shown,
-                           digest, login, opened_at)
+                           digest, login, opened_at, ended_at)
     SELECT id(n), id(n), 1, 'f', 's',
            CASE WHEN n % 10 = 0 THEN 'open' ELSE 'withdrawn' END::approval_state, '{}', '{}', '{}',
-           'd', false, now() FROM fewer;
-    INSERT INTO evidence (run_id, effect_id, attempt, epoch, response)
+           'd', false, now(), CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
+    INSERT INTO late_responses (run_id, effect_id, attempt, epoch, response)
     SELECT id(n), id(n), 1, 1, '{}' FROM fewer;
     INSERT INTO kv (slot, namespace_id, entry, value)
     SELECT n % 4096, 1, 'e' || n, '1' FROM fewer;
     INSERT INTO locks (slot, namespace_id, name) SELECT n % 4096, 1, 'e' || n FROM fewer;
-    INSERT INTO outgoing (event_id, namespace_id, subscription, connection, state, body,
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, state, body,
                           emitted_at, due_at, settled_at)
     SELECT id(n), 1, 's' || n % 10, 'c',
-           CASE WHEN n % 10 = 0 THEN 'due' ELSE 'delivered' END::outgoing_state, '{}', now(), now(),
-           now() FROM fewer;
+           CASE WHEN n % 10 = 0 THEN 'due' ELSE 'delivered' END::webhook_delivery_state, '{}', now(), now(),
+           CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
     INSERT INTO subscriptions (namespace_id, name, event, connection)
     SELECT 1, 's' || n, 'e', 'c' FROM generate_series(0, 9) AS n;
-    INSERT INTO versions (gate_id, kind, rank, shown, claim_id, expires_at)
-    SELECT id(n), 'integer', n::text, n::text, id(n), now() FROM fewer;
+    INSERT INTO object_versions (gate_id, kind, rank, shown, claim_id, expires_at)
+    SELECT id(n), 'number', n::text, n::text, id(n), now() FROM fewer;
     INSERT INTO gates (id) SELECT id(n) FROM fewer;
-    INSERT INTO starts (gate_id, number, at) SELECT id(n), 1, now() FROM fewer;
+    INSERT INTO gate_starts (gate_id, number, at) SELECT id(n), 1, now() FROM fewer;
     INSERT INTO sessions (id, process, expires_at) VALUES (id(0), 'test', now() + interval '1 hour')";
 
 const UNDER_WAY: &str = "
-    INSERT INTO queue (run_id, due_at, holder, epoch, seq, born, stage)
+    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, stage)
     SELECT id(n), now() + interval '30 days', CASE WHEN n <= 1000 THEN id(0) END, 1, 1,
            current_date, CASE WHEN n <= 1000 THEN 'ready' ELSE 'waiting' END::queue_stage
       FROM numbers;
-    INSERT INTO listeners (wait_id, run_id, namespace_id, event, path, value)
+    INSERT INTO event_waits (wait_id, run_id, namespace_id, event, path, value)
     SELECT id(n), id(n), 1, 'e' || n % 100, 'id', n::text FROM fewer;
     INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
     SELECT id(n), 1, id(n), 'e', '{}', now() FROM fewer;
     INSERT INTO broadcasts (event_id, namespace_id, run_id, event, data, emitted_at, begun_at, due_at)
     SELECT id(n), 1, id(n), 'e', '{}', now(), now(), now() FROM fewer;
-    INSERT INTO departures (run_id, gate_id, seq, at) SELECT id(n), id(n), 1, now() FROM fewer;
-    INSERT INTO tickets (gate_id, run_id, place, accepted_at, since)
+    INSERT INTO gate_exits (run_id, gate_id, seq, at) SELECT id(n), id(n), 1, now() FROM fewer;
+    INSERT INTO gate_entries (gate_id, run_id, place, accepted_at, after_seq)
     SELECT id(n / 10), id(n), 'waiting', now(), 1 FROM fewer";
 
 const FALL_ASLEEP: &str = "
     UPDATE queue SET holder = NULL, stage = 'waiting' WHERE holder IS NOT NULL;
-    UPDATE waits SET state = 'answered' WHERE state = 'open';
-    UPDATE parts SET state = 'succeeded' WHERE state = 'open';
+    UPDATE waits SET state = 'answered', ended_at = now() WHERE state = 'open';
+    UPDATE child_runs SET state = 'succeeded', ended_at = now() WHERE state = 'open';
     UPDATE tasks SET state = 'done' WHERE state = 'open';
-    UPDATE approvals SET state = 'withdrawn' WHERE state = 'open';
-    UPDATE outgoing SET state = 'delivered' WHERE state = 'due'";
+    UPDATE approvals SET state = 'withdrawn', ended_at = now() WHERE state = 'open';
+    UPDATE webhook_deliveries SET state = 'delivered', settled_at = now() WHERE state = 'due'";
 
-const EMPTY: &str = "TRUNCATE queue, listeners, outbox, broadcasts, departures, tickets";
+const EMPTY: &str = "TRUNCATE queue, event_waits, outbox, broadcasts, gate_exits, gate_entries";
 
 /// Brings the tables to a state, from the one before it.
 pub(super) async fn bring_to(client: &Client, state: State) -> Result<()> {

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 const SMALL: &[&str] = &[
     "clock",
     "connections",
-    "control",
+    "config_version",
     "flows",
     "namespaces",
     "releases",

@@ -1,0 +1,57 @@
+//! Taking the place of an older run.
+
+use super::{AdmissionState, GateEntry, Place, Verdict};
+use crate::id::RunId;
+
+impl AdmissionState {
+    /// The newest of an object takes the place of all others.
+    pub(super) fn replace(&mut self, ticket: GateEntry) -> Verdict {
+        if let Some(by) = self.drop_older(&ticket) {
+            return Verdict::Dropped { by };
+        }
+        if let Some(holder) = self.holder()
+            && ticket.is_before(&holder)
+        {
+            return Verdict::Dropped { by: holder.run };
+        }
+        self.want_place(&ticket);
+        self.queue_up(ticket)
+    }
+
+    /// Notes that the end of whoever is inside is wanted. On every visit: who asked before may have
+    /// died before anybody was told.
+    pub(super) fn want_place(&mut self, ticket: &GateEntry) {
+        if let Some(holder) = self.holder()
+            && holder.place == Place::Running
+        {
+            self.wanted = Some(holder.run);
+            if holder.behind != Some(ticket.run) {
+                self.put(GateEntry {
+                    behind: Some(ticket.run),
+                    ..holder
+                });
+            }
+        }
+    }
+
+    /// Has everybody who has not begun give way to a run. Tells who is newer than it, if anybody.
+    pub(super) fn drop_older(&mut self, ticket: &GateEntry) -> Option<RunId> {
+        let outside = |other: &&GateEntry| other.place.is_outside() && other.run != ticket.run;
+        let others: Vec<GateEntry> = self.tickets.values().filter(outside).copied().collect();
+        if let Some(newer) = others.iter().find(|other| ticket.is_before(other)) {
+            return Some(newer.run);
+        }
+        for other in others {
+            if other.place == Place::Granted {
+                self.called = self.called.saturating_sub(1);
+            }
+            let dropped = GateEntry {
+                place: Place::Dropped,
+                behind: Some(ticket.run),
+                ..other
+            };
+            self.summon(dropped, self.now);
+        }
+        None
+    }
+}

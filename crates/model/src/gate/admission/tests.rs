@@ -1,0 +1,260 @@
+//! What a gate decides, one visit at a time.
+
+use uuid::Uuid;
+
+use super::*;
+use crate::id::ClaimId;
+use crate::span::Span;
+
+fn run(number: u128) -> RunId {
+    RunId::derive(ClaimId::from_uuid(Uuid::from_u128(number)), 0)
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + second).unwrap()
+}
+
+/// A gate and its visitors, who were accepted one second after the other.
+struct Door {
+    book: AdmissionState,
+    rules: Rules,
+}
+
+impl Door {
+    fn new(rules: Rules) -> Self {
+        let book = AdmissionState::new(at(0));
+        Self { book, rules }
+    }
+
+    fn with_policy(policy: Policy) -> Self {
+        Self::new(Rules::one_at_a_time(policy))
+    }
+
+    fn with_rate(most: u32, secs: u64) -> Self {
+        let per = Span::from_secs(secs);
+        let mut door = Self::new(Rules {
+            policy: Policy::Queue,
+            at_once: None,
+            rate: Some(Rate { most, per }),
+            debounce: None,
+        });
+        door.book.shares.past = vec![None; most as usize].into();
+        door
+    }
+
+    fn enter(&mut self, number: u128) -> Verdict {
+        let accepted_at = at(i64::try_from(number).unwrap() - 100);
+        self.book.enter(Arrival {
+            run: run(number),
+            accepted_at,
+            since: 1,
+            rules: self.rules,
+        })
+    }
+
+    fn leave(&mut self, number: u128) {
+        self.book.leave(run(number), 5);
+    }
+
+    fn summoned(&mut self) -> Vec<RunId> {
+        let summons = self.book.take_summons();
+        summons.into_iter().map(|summons| summons.run).collect()
+    }
+
+    fn place(&self, number: u128) -> Option<Place> {
+        let ticket = self.book.tickets.get(&run(number));
+        ticket.map(|ticket| ticket.place)
+    }
+}
+
+fn behind(number: u128) -> Verdict {
+    Verdict::Wait {
+        behind: Some(run(number)),
+        until: None,
+    }
+}
+
+#[test]
+fn whoever_was_accepted_first_is_called_first() {
+    let mut door = Door::with_policy(Policy::Queue);
+
+    assert_eq!(door.enter(2), Verdict::In);
+    assert_eq!(door.enter(4), behind(2));
+    assert_eq!(door.enter(3), behind(2));
+    assert_eq!(door.enter(2), Verdict::In, "asked again, told the same");
+    door.leave(2);
+
+    assert_eq!(door.summoned(), [run(3)]);
+    assert_eq!(door.enter(4), behind(3), "the one that is called counts");
+    assert_eq!(door.enter(3), Verdict::In);
+    door.leave(3);
+    assert_eq!(door.summoned(), [run(4)]);
+    assert_eq!(door.enter(4), Verdict::In);
+    door.leave(4);
+    assert!(door.book.is_empty());
+}
+
+#[test]
+fn leaving_twice_lets_nobody_in_twice() {
+    let mut door = Door::with_policy(Policy::Queue);
+    door.enter(1);
+    door.enter(2);
+    door.enter(3);
+
+    door.leave(1);
+    door.leave(1);
+
+    assert_eq!(door.summoned(), [run(2)]);
+    assert_eq!(door.place(3), Some(Place::Waiting));
+    assert_eq!((door.book.inside, door.book.called), (0, 1));
+}
+
+#[test]
+fn whoever_waits_and_leaves_is_passed_over() {
+    let mut door = Door::with_policy(Policy::Queue);
+    door.enter(1);
+    door.enter(2);
+    door.enter(3);
+
+    door.leave(2);
+    assert_eq!(door.summoned(), []);
+    door.leave(1);
+    assert_eq!(door.summoned(), [run(3)]);
+    // Called, and cancelled before it came.
+    door.leave(3);
+
+    assert!(door.book.is_empty());
+}
+
+#[test]
+fn a_limit_lets_so_many_in() {
+    let mut door = Door::new(Rules {
+        at_once: Some(2),
+        ..Rules::one_at_a_time(Policy::Queue)
+    });
+
+    let verdicts = [door.enter(1), door.enter(2), door.enter(3), door.enter(4)];
+    door.leave(1);
+    door.leave(2);
+
+    assert_eq!(verdicts[..2], [Verdict::In, Verdict::In]);
+    assert!(matches!(verdicts[2], Verdict::Wait { .. }));
+    assert_eq!(door.summoned(), [run(3), run(4)]);
+}
+
+#[test]
+fn a_run_that_is_skipped_leaves_no_trace() {
+    let mut door = Door::with_policy(Policy::Skip);
+    door.enter(1);
+
+    assert_eq!(door.enter(2), Verdict::Skip { by: run(1) });
+    assert_eq!(door.place(2), None);
+    door.leave(1);
+    assert_eq!(door.enter(3), Verdict::In);
+}
+
+#[test]
+fn whoever_joins_is_told_of_the_end_and_nobody_else_is() {
+    let mut door = Door::with_policy(Policy::Join);
+    let joined = |ended| Verdict::Join { run: run(1), ended };
+    door.enter(1);
+
+    assert_eq!(door.enter(2), joined(false));
+    assert_eq!(door.enter(3), joined(false));
+    door.leave(1);
+
+    assert_eq!(door.summoned(), [run(2), run(3)]);
+    assert_eq!(door.enter(2), joined(true));
+    door.leave(2);
+    assert_eq!(door.summoned(), []);
+    assert_eq!(door.enter(4), Verdict::In, "who joined is not inside");
+}
+
+#[test]
+fn the_newest_takes_the_place_and_all_others_give_way() {
+    let mut door = Door::with_policy(Policy::Replace);
+    door.enter(1);
+
+    assert_eq!(door.enter(3), behind(1));
+    assert_eq!(door.book.take_wanted(), Some(run(1)));
+    assert_eq!(door.enter(3), behind(1));
+    assert_eq!(door.book.take_wanted(), Some(run(1)), "and again");
+    let older = door.enter(2);
+    assert_eq!(older, Verdict::Dropped { by: run(3) });
+    assert_eq!(door.enter(4), behind(1));
+    assert_eq!(door.summoned(), [run(3)]);
+    assert_eq!(door.enter(3), Verdict::Dropped { by: run(4) });
+    door.leave(3);
+    door.leave(1);
+
+    assert_eq!(door.summoned(), [run(4)]);
+    assert_eq!(door.enter(4), Verdict::In);
+}
+
+#[test]
+fn a_run_that_is_older_than_the_one_inside_does_not_replace_it() {
+    let mut door = Door::with_policy(Policy::Replace);
+    door.enter(5);
+
+    assert_eq!(door.enter(4), Verdict::Dropped { by: run(5) });
+    assert_eq!(door.book.take_wanted(), None);
+}
+
+#[test]
+fn an_object_rests_until_it_is_quiet_and_only_its_newest_starts() {
+    let mut door = Door::new(Rules {
+        at_once: None,
+        debounce: Some(Span::from_secs(200)),
+        ..Rules::one_at_a_time(Policy::Queue)
+    });
+
+    assert_eq!(door.enter(1), wait_until(at(101)));
+    assert_eq!(door.enter(2), wait_until(at(102)));
+    assert_eq!(door.summoned(), [run(1)]);
+    assert_eq!(door.enter(1), Verdict::Dropped { by: run(2) });
+    door.book.now = at(102);
+
+    assert_eq!(door.enter(2), Verdict::In);
+    assert_eq!(door.enter(3), wait_until(at(103)), "a start is not undone");
+}
+
+#[test]
+fn no_stretch_of_time_sees_more_starts_than_the_rate() {
+    let mut door = Door::with_rate(2, 10);
+
+    assert_eq!([door.enter(1), door.enter(2)], [Verdict::In; 2]);
+    assert_eq!(door.enter(3), wait_until(at(10)), "first in line is called");
+    assert_eq!(door.enter(5), behind(1));
+    assert_eq!(door.enter(4), behind(1));
+    door.book.now = at(9);
+    assert_eq!(door.enter(3), wait_until(at(10)));
+    door.book.now = at(13);
+    assert_eq!(door.enter(3), Verdict::In);
+    assert_eq!(door.summoned(), [run(4)]);
+    assert_eq!(door.enter(4), Verdict::In);
+    assert_eq!(door.summoned(), [run(5)]);
+    // The starts of 13 count from 13, not from when they could have been.
+    assert_eq!(door.enter(5), wait_until(at(23)));
+    assert_eq!(door.book.shares.started, 4);
+}
+
+#[test]
+fn a_rate_counts_runs_that_have_left() {
+    let mut door = Door::with_rate(1, 10);
+    door.enter(1);
+    door.leave(1);
+
+    assert_eq!(door.enter(2), wait_until(at(10)));
+}
+
+#[test]
+fn an_end_before_a_run_was_resumed_does_not_take_its_place_away() {
+    let mut door = Door::with_policy(Policy::Queue);
+    door.enter(1);
+
+    door.book.leave(run(1), 1);
+
+    assert_eq!(door.place(1), Some(Place::Running));
+    door.leave(1);
+    assert!(door.book.is_empty());
+}

@@ -1,0 +1,179 @@
+//! Seeded bugs: wrong ways to build Semel, each of which a named test must notice.
+//!
+//! Every bug is one wrong line in the product, behind a switch. `docs/seeded-bugs.md` lists them,
+//! with the test that each turns red. Without the `faults` feature none can be switched on, and
+//! asking costs nothing; tests are built with the feature, a release never is.
+
+/// The variable that names the bug of a process.
+#[cfg(feature = "faults")]
+const VARIABLE: &str = "SEMEL_SEEDED_BUG";
+
+macro_rules! seeded_bugs {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// A wrong way to build Semel.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum SeededBug {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl SeededBug {
+            /// The bug's name, as the test build's `SEMEL_SEEDED_BUG` spells it.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+seeded_bugs! {
+    // Keys and claims.
+    /// Every delivery claims a key of its own.
+    KeyNotUnique = "key-not-unique",
+    /// A sender is answered although nothing was committed.
+    AcknowledgedBeforeCommit = "acknowledged-before-commit",
+    /// A known key with another payload passes for a repeat.
+    FingerprintNotCompared = "fingerprint-not-compared",
+    /// A key is forgotten while its run is active.
+    KeyForgottenWhileActive = "key-forgotten-while-active",
+    /// A stopped repeat is not recorded.
+    DuplicateNotRecorded = "duplicate-not-recorded",
+    /// A repeat of a failed run does not resume it where the trigger says so.
+    RepeatDoesNotResume = "repeat-does-not-resume",
+    /// A signed body is accepted under any number of ids.
+    ReplayedBodyAccepted = "replayed-body-accepted",
+    /// Any signature is good.
+    SignatureNotCompared = "signature-not-compared",
+    /// An older version of an object is accepted after a newer one.
+    StaleVersionAdmitted = "stale-version-admitted",
+    /// A schedule's run is keyed by the time at which it is fired.
+    TickKeyedByNow = "tick-keyed-by-now",
+    /// An event that is spread again has another key.
+    EventUnderNewId = "event-under-new-id",
+
+    // The ledger.
+    /// Writes are let through whatever lease they carry.
+    MissingFence = "missing-fence",
+    /// An effect is recorded as done before it is performed.
+    OutcomeBeforeSend = "outcome-before-send",
+    /// Every attempt sends a key of its own.
+    NewKeyOnRetry = "new-key-on-retry",
+    /// An effect that nothing guards is sent again after a lost answer.
+    RetryWithoutGuard = "retry-without-guard",
+    /// A lost answer is recorded as a failure.
+    DoubtTakenForFailure = "doubt-taken-for-failure",
+    /// What a probe found counts as absent.
+    ProbeFindingIgnored = "probe-finding-ignored",
+    /// A person may say at once that an effect did not happen.
+    SettledTooSoon = "settled-too-soon",
+    /// The destination's marker is written over, so that a repeat acts again.
+    MarkerOverwritten = "marker-overwritten",
+    /// The key goes out in the usual header, wherever the flow says.
+    KeyMisplaced = "key-misplaced",
+    /// A run that fails undoes its first effect first.
+    UndoneInForwardOrder = "undone-in-forward-order",
+    /// Every item of a list is another one, whatever its key.
+    ItemKeyIgnored = "item-key-ignored",
+
+    // Retries, leases and the queue.
+    /// The ceiling of the delay does not grow.
+    BackoffConstant = "backoff-constant",
+    /// All that failed together come back together.
+    BackoffNotSpread = "backoff-not-spread",
+    /// The destination's `Retry-After` is not waited for.
+    RetryAfterIgnored = "retry-after-ignored",
+    /// A take does not count, so that no run is ever quarantined.
+    TakesNotCounted = "takes-not-counted",
+    /// A session that has expired is renewed.
+    ExpiredLeaseRenewed = "expired-lease-renewed",
+    /// A mail is sent without a lease.
+    SendGateIgnored = "send-gate-ignored",
+    /// A run that is woken while a worker holds it falls asleep.
+    WakeDropped = "wake-dropped",
+    /// A run goes on with the live release.
+    ReleaseNotPinned = "release-not-pinned",
+    /// A run is not cancelled.
+    CancelIgnored = "cancel-ignored",
+    /// A gate lets one too many in.
+    GateOneTooMany = "gate-one-too-many",
+    /// A lock is given to a second run while the first holds it.
+    LockGivenTwice = "lock-given-twice",
+
+    // Waits, approvals and tasks.
+    /// A later callback replaces the first.
+    WaitAnsweredTwice = "wait-answered-twice",
+    /// Half of a callback's code is compared.
+    CallbackCodeCutShort = "callback-code-cut-short",
+    /// One callback's code opens every wait.
+    CallbackCodeNotBound = "callback-code-not-bound",
+    /// A later decision replaces the first.
+    SecondDecisionWins = "second-decision-wins",
+    /// A decision counts whatever its maker was shown.
+    DecisionDigestIgnored = "decision-digest-ignored",
+    /// A worker answers under any token.
+    TaskTokenIgnored = "task-token-ignored",
+
+    // People.
+    /// Nobody is told of a run that needs a person.
+    ParkedUntold = "parked-untold",
+    /// What people do is not recorded.
+    AuditOmitted = "audit-omitted",
+    /// A run is shown to any namespace.
+    NamespaceNotCompared = "namespace-not-compared",
+    /// A token's name is enough.
+    TokenSecretNotCompared = "token-secret-not-compared",
+
+    // The way out.
+    /// Any address may be spoken to.
+    EgressUnchecked = "egress-unchecked",
+    /// A secret that a destination echoes is kept.
+    SecretsNotRedacted = "secrets-not-redacted",
+    /// Any host key is good.
+    HostKeyNotCompared = "host-key-not-compared",
+}
+
+impl SeededBug {
+    /// Whether this process has the bug.
+    #[cfg(not(feature = "faults"))]
+    #[inline]
+    pub fn is_seeded(self) -> bool {
+        false
+    }
+
+    /// Whether this process has the bug.
+    #[cfg(feature = "faults")]
+    pub fn is_seeded(self) -> bool {
+        static SEEDED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+        let seeded = SEEDED.get_or_init(|| std::env::var(VARIABLE).ok());
+        seeded.as_deref() == Some(self.as_str())
+    }
+
+    /// A statement, wrong in one place where the bug is seeded. A text without that place stays
+    /// right, and the test that looks for the bug says so.
+    #[cfg(not(feature = "faults"))]
+    #[inline]
+    pub fn in_text(self, text: &'static str, _right: &str, _wrong: &str) -> &'static str {
+        text
+    }
+
+    /// A statement, wrong in one place where the bug is seeded. A text without that place stays
+    /// right, and the test that looks for the bug says so.
+    #[cfg(feature = "faults")]
+    pub fn in_text(self, text: &'static str, right: &str, wrong: &str) -> &'static str {
+        static TEXTS: std::sync::Mutex<Vec<(&str, &str)>> = std::sync::Mutex::new(Vec::new());
+        if !self.is_seeded() {
+            return text;
+        }
+        let Ok(mut texts) = TEXTS.lock() else {
+            return text;
+        };
+        // Statements are known by their text, so each has one wrong form for the whole process.
+        if let Some((_, known)) = texts.iter().find(|(of, _)| *of == text) {
+            return known;
+        }
+        let wrong: &'static str = Box::leak(text.replacen(right, wrong, 1).into_boxed_str());
+        texts.push((text, wrong));
+        wrong
+    }
+}

@@ -1,0 +1,392 @@
+//! The `parts` table: items and branches of runs, each with the run that does its steps.
+//!
+//! A part lives in the slot of the run that it is a part of, so that its end, its place in the list
+//! and the waking of that run are one commit.
+//!
+//! ```text
+//! pending ──▶ open ──▶ succeeded
+//!               │ ▲
+//!               ▼ └── a person lets the run go on
+//!             failed, cancelled
+//! ```
+
+mod view;
+
+pub use view::{Counts, PartFilter, PartView, count, first_succeeded, list, steps};
+
+use jiff::civil::Date;
+use semel_model::event::Event;
+use semel_model::{Key, RunId, SessionId};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::audit::{self, Act};
+use crate::cell::{Cell, ReadError};
+
+/// An item that is on record already stays as it is: loading goes on where it was cut off, and of
+/// two items with one key the first counts. A run whose items come on record makes progress.
+const LOAD: &str = "
+    WITH loaded AS (
+        INSERT INTO child_runs (parent_id, step, index, run_id, key, item)
+        SELECT $1, $2, t.index, t.run_id, t.key, t.item::json
+          FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[])
+            AS t (index, run_id, key, item)
+            ON CONFLICT DO NOTHING
+     RETURNING 1)
+    UPDATE queue SET stalled_takes = 0
+     WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM loaded)";
+
+const LOADED: &str = "
+    SELECT max(index) FROM child_runs WHERE parent_id = $1 AND step = $2";
+
+/// Begins parts for which there is room: their runs, queue entries and first journal rows. Only
+/// the holder of the run that they are parts of may, so that none begins after it was stopped. A
+/// run whose parts begin makes progress.
+const BEGIN: &str = "/* commits alone: begin children */
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    held AS MATERIALIZED (
+        SELECT 1 FROM queue
+         WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3 FOR UPDATE),
+    room AS (
+        SELECT greatest($5::int8 - count(*), 0) AS free
+          FROM child_runs WHERE parent_id = $1 AND step = $4 AND state = 'open'),
+    chosen AS MATERIALIZED (
+        SELECT p.index, p.run_id, p.key, p.item
+          FROM child_runs p
+         WHERE p.parent_id = $1 AND p.step = $4 AND p.state = 'pending'
+           AND EXISTS (SELECT 1 FROM held)
+         ORDER BY p.index
+         LIMIT (SELECT free FROM room)),
+    opened AS (
+        UPDATE child_runs p SET state = 'open', item = NULL
+          FROM chosen c
+         WHERE p.run_id = c.run_id),
+    progress AS (
+        UPDATE queue SET stalled_takes = 0
+         WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM chosen)),
+    made AS (
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, key, delivery_id,
+                          accepted_at, parent_id)
+        SELECT c.run_id, c.run_id, $6, $7, (p.now AT TIME ZONE 'UTC')::date,
+               $8::bytea || convert_to('/' || $4 || '/' || c.key, 'UTF8'), c.run_id, p.now, $1
+          FROM chosen c, present p),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
+        SELECT c.run_id, p.now, 1, 1, (p.now AT TIME ZONE 'UTC')::date FROM chosen c, present p),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT (p.now AT TIME ZONE 'UTC')::date, c.run_id, 1, 1, p.now,
+               json_build_array(json_build_object(
+                   'event', 'begun', 'parent', $9::text, 'partition_date', $10::date, 'seq', $11::int4,
+                   'step', $4, 'index', c.index, 'item', c.item))
+          FROM chosen c, present p)
+    SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM held)";
+
+const LOOK: &str = "
+    SELECT (SELECT count(*) FROM child_runs WHERE parent_id = $1 AND step = $2 AND state = 'open'),
+           EXISTS (SELECT 1 FROM child_runs WHERE parent_id = $1 AND step = $2 AND state = 'pending'),
+           (SELECT index FROM child_runs
+             WHERE parent_id = $1 AND step = $2 AND state = 'failed' ORDER BY index LIMIT 1),
+           coalesce((SELECT cancel FROM queue WHERE run_id = $1), false)";
+
+/// Parts that are under way are asked to end; what is asked already is left alone. Their rows are
+/// locked in the order of identities first.
+const CANCEL: &str = "
+    WITH asked AS MATERIALIZED (
+        SELECT q.run_id
+          FROM queue q
+         WHERE q.run_id = ANY (ARRAY(SELECT p.run_id FROM child_runs p
+                                      WHERE p.parent_id = $1 AND p.step = $2 AND p.state = 'open'))
+           AND NOT q.cancel
+         ORDER BY q.run_id
+           FOR UPDATE)
+    UPDATE queue q
+       SET cancel = true,
+           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
+
+/// Parts that have ended go on, each behind its own ledger, by an event of their journals. Only the
+/// holder of the run that they are parts of may let them, so that none goes on after it was stopped.
+const REOPEN: &str = "/* commits alone: reopen children */
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    held AS MATERIALIZED (
+        SELECT 1 FROM queue
+         WHERE run_id = $1 AND epoch = $6 AND holder IS NOT DISTINCT FROM $7 FOR UPDATE),
+    chosen AS MATERIALIZED (
+        SELECT p.run_id, r.partition_date
+          FROM child_runs p JOIN runs r ON r.id = p.run_id
+         WHERE p.parent_id = $1 AND p.step = $2 AND p.state::text = ANY ($3)
+           AND EXISTS (SELECT 1 FROM held)
+         ORDER BY p.index
+         LIMIT $4
+           FOR UPDATE OF p),
+    last AS MATERIALIZED (
+        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
+         GROUP BY c.run_id, c.partition_date),
+    opened AS (
+        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
+    active AS (
+        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+          FROM last l WHERE r.id = l.run_id),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
+        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now,
+               json_build_array($5::text::json)
+          FROM last l, present p)
+    SELECT count(*) FROM last";
+
+/// One part that failed goes on by itself, whatever became of the run that it is a part of.
+const REOPEN_ONE: &str = "
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    chosen AS MATERIALIZED (
+        SELECT p.run_id, r.partition_date
+          FROM child_runs p JOIN runs r ON r.id = p.run_id
+         WHERE p.run_id = $1 AND p.state = 'failed'
+           FOR UPDATE OF p),
+    last AS MATERIALIZED (
+        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
+         GROUP BY c.run_id, c.partition_date),
+    opened AS (
+        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
+    active AS (
+        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+          FROM last l WHERE r.id = l.run_id),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
+        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now,
+               json_build_array($2::text::json)
+          FROM last l, present p)
+    SELECT 1 FROM last";
+
+const STEP_OF: &str = "SELECT step FROM child_runs WHERE run_id = $1";
+
+/// The end of parts, with the commit that ends their runs. Whoever they are parts of is due again;
+/// where somebody holds it, it is due when it is given back. The batch holds the rows of both
+/// already, so that this waits for nobody.
+pub(crate) const END: &str = "
+    WITH ended AS (
+        UPDATE child_runs p
+           SET state = t.state::child_state, ended_at = moment()
+          FROM unnest($1::uuid[], $2::text[]) AS t (run_id, state)
+         WHERE p.run_id = t.run_id
+     RETURNING p.parent_id)
+    UPDATE queue q
+       SET woken = q.holder IS NOT NULL,
+           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
+     WHERE q.run_id IN (SELECT parent_id FROM ended) AND NOT q.woken";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    LOAD,
+    LOADED,
+    BEGIN,
+    LOOK,
+    view::COUNT,
+    view::STEPS,
+    view::LIST,
+    view::FIRST_SUCCEEDED,
+    CANCEL,
+    REOPEN,
+    REOPEN_ONE,
+    STEP_OF,
+    END,
+];
+
+/// A part that is to be put on record.
+#[derive(Clone, Debug)]
+pub struct NewPart {
+    /// Its place in the list.
+    pub index: i32,
+    /// The run that will do its steps.
+    pub run: RunId,
+    /// What tells it from others.
+    pub key: String,
+    /// The item, as JSON text.
+    pub item: String,
+}
+
+/// Which parts are meant: those of one step of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Of<'a> {
+    /// The run.
+    pub parent: RunId,
+    /// The step.
+    pub step: &'a str,
+}
+
+/// What beginning a part needs to know of the run that it is a part of.
+#[derive(Clone, Debug)]
+pub struct Beginning<'a> {
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The release that it is on.
+    pub release_id: i32,
+    /// Its key.
+    pub key: &'a Key,
+    /// The partition of its journal.
+    pub partition_date: Date,
+    /// The row of its journal that parts know it by.
+    pub seq: i32,
+    /// Who holds it, and under which lease.
+    pub holder: SessionId,
+    /// That lease.
+    pub epoch: i64,
+}
+
+/// How the parts of a step stand, as far as it matters for what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How many are under way.
+    pub open: i64,
+    /// Whether some have not begun.
+    pub pending: bool,
+    /// The place of the first that failed.
+    pub failed: Option<i32>,
+    /// Whether a person asks for the end of the run.
+    pub cancel: bool,
+}
+
+/// Puts parts on record.
+pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), ReadError> {
+    let indexes: Vec<i32> = parts.iter().map(|part| part.index).collect();
+    let runs: Vec<Uuid> = parts.iter().map(|part| *part.run.as_uuid()).collect();
+    let keys: Vec<&str> = parts.iter().map(|part| part.key.as_str()).collect();
+    let items: Vec<&str> = parts.iter().map(|part| part.item.as_str()).collect();
+    let values: [&(dyn ToSql + Sync); 6] = [
+        of.parent.as_uuid(),
+        &of.step,
+        &indexes,
+        &runs,
+        &keys,
+        &items,
+    ];
+    cell.reader().await?.execute(LOAD, &values).await?;
+    Ok(())
+}
+
+/// How many items are behind whoever loads them: those up to the last that is on record.
+pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(LOADED, &[of.parent.as_uuid(), &of.step])
+        .await?;
+    let last: Option<i32> = row.get(0);
+    Ok(last.map_or(0, |last| last.unsigned_abs() + 1))
+}
+
+/// Begins parts until so many are under way; says how many began. Nothing where the lease is
+/// another's.
+pub async fn begin(
+    cell: &Cell,
+    of: Of<'_>,
+    most: i64,
+    with: &Beginning<'_>,
+) -> Result<Option<i64>, ReadError> {
+    let parent = of.parent.to_string();
+    let key = with.key.as_bytes();
+    let values: [&(dyn ToSql + Sync); 11] = [
+        of.parent.as_uuid(),
+        &with.epoch,
+        with.holder.as_uuid(),
+        &of.step,
+        &most,
+        &with.namespace_id,
+        &with.release_id,
+        &key,
+        &parent,
+        &with.partition_date,
+        &with.seq,
+    ];
+    let row = cell.reader().await?.query_one(BEGIN, &values).await?;
+    let (begun, held): (i64, i64) = (row.get(0), row.get(1));
+    Ok((held > 0).then_some(begun))
+}
+
+/// Looks at how the parts of a step stand.
+pub async fn look(cell: &Cell, of: Of<'_>) -> Result<Look, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(LOOK, &[of.parent.as_uuid(), &of.step])
+        .await?;
+    Ok(Look {
+        open: row.get(0),
+        pending: row.get(1),
+        failed: row.get(2),
+        cancel: row.get(3),
+    })
+}
+
+/// Asks for the end of parts that are under way; says of how many.
+pub async fn cancel(cell: &Cell, of: Of<'_>) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client
+        .execute(CANCEL, &[of.parent.as_uuid(), &of.step])
+        .await?)
+}
+
+/// Which parts are let go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopened {
+    /// Those that ended without success.
+    Unsuccessful,
+    /// Those that succeeded.
+    Successful,
+}
+
+/// Lets parts go on that have ended, by an event of their journals; says how many, up to a limit.
+pub async fn reopen(
+    cell: &Cell,
+    of: Of<'_>,
+    which: Reopened,
+    most: i64,
+    event: &Event,
+    (epoch, holder): (i64, SessionId),
+) -> Result<i64, ReadError> {
+    let states: &[&str] = match which {
+        Reopened::Unsuccessful => &["failed", "cancelled"],
+        Reopened::Successful => &["succeeded"],
+    };
+    let Ok(event) = serde_json::to_string(event) else {
+        unreachable!("events are plain data");
+    };
+    let values: [&(dyn ToSql + Sync); 7] = [
+        of.parent.as_uuid(),
+        &of.step,
+        &states,
+        &most,
+        &event,
+        &epoch,
+        holder.as_uuid(),
+    ];
+    let row = cell.reader().await?.query_one(REOPEN, &values).await?;
+    Ok(row.get(0))
+}
+
+/// Lets one part go on that failed. False where it did not fail, or goes on already.
+pub async fn reopen_one(
+    cell: &Cell,
+    part: RunId,
+    event: &Event,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    let Ok(event) = serde_json::to_string(event) else {
+        unreachable!("events are plain data");
+    };
+    let values: [&(dyn ToSql + Sync); 2] = [part.as_uuid(), &event];
+    let opened = audit::query_opt(cell, REOPEN_ONE, &values, act).await?;
+    Ok(opened.is_some())
+}
+
+/// The step that a run is a part of.
+pub async fn find_step(cell: &Cell, part: RunId) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(STEP_OF, &[part.as_uuid()]).await?;
+    Ok(row.map(|row| row.get(0)))
+}

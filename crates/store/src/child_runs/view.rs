@@ -1,0 +1,168 @@
+//! Parts as their run and people see them: how many stand where, and one by one.
+
+use semel_model::RunId;
+use semel_model::run::State as RunState;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::Of;
+use crate::cell::{Cell, ReadError};
+use crate::runs::{read_json, read_state};
+
+pub(super) const COUNT: &str = "
+    SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'open'),
+           count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'failed'),
+           count(*) FILTER (WHERE state = 'cancelled')
+      FROM child_runs
+     WHERE parent_id = $1 AND step = $2";
+
+pub(super) const STEPS: &str = "
+    SELECT step, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'open'),
+           count(*) FILTER (WHERE state = 'succeeded'), count(*) FILTER (WHERE state = 'failed'),
+           count(*) FILTER (WHERE state = 'cancelled')
+      FROM child_runs
+     WHERE parent_id = $1
+     GROUP BY step ORDER BY min(ended_at), step";
+
+pub(super) const LIST: &str = "
+    SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault
+      FROM child_runs p
+      LEFT JOIN runs r ON r.id = p.run_id
+     WHERE p.parent_id = $1 AND ($2::text IS NULL OR p.step = $2)
+       AND ($3::text IS NULL OR p.state = $3::child_state)
+       AND ($4::text IS NULL OR (p.step, p.index) > ($4, $5::int4))
+     ORDER BY p.step, p.index
+     LIMIT $6";
+
+pub(super) const FIRST_SUCCEEDED: &str = "
+    SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault
+      FROM child_runs p
+      LEFT JOIN runs r ON r.id = p.run_id
+     WHERE p.parent_id = $1 AND p.step = $2 AND p.state = 'succeeded'
+     ORDER BY p.ended_at, p.index
+     LIMIT 1";
+
+/// How many parts stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Not begun.
+    pub pending: i64,
+    /// Under way, or kept for a person.
+    pub open: i64,
+    /// Ended, with a result.
+    pub succeeded: i64,
+    /// Ended, with a fault.
+    pub failed: i64,
+    /// Ended before their time.
+    pub cancelled: i64,
+}
+
+impl Counts {
+    /// All of them.
+    pub fn all(&self) -> i64 {
+        self.pending + self.open + self.succeeded + self.failed + self.cancelled
+    }
+}
+
+/// A part as people see it.
+#[derive(Clone, Debug)]
+pub struct PartView {
+    /// The step.
+    pub step: String,
+    /// Its place in the list.
+    pub index: i32,
+    /// What tells it from others.
+    pub key: String,
+    /// Its run.
+    pub run: RunId,
+    /// Where it stands.
+    pub state: String,
+    /// Where its run stands, once it began.
+    pub run_state: Option<RunState>,
+    /// What its run gave, as JSON text.
+    pub result: Option<String>,
+    /// What was wrong with it, as JSON text.
+    pub fault: Option<String>,
+}
+
+/// Counts the parts of a step.
+pub async fn count(cell: &Cell, of: Of<'_>) -> Result<Counts, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(COUNT, &[of.parent.as_uuid(), &of.step])
+        .await?;
+    Ok(read_counts(&row, 0))
+}
+
+/// Counts the parts of a run, by step.
+pub async fn steps(cell: &Cell, parent: RunId) -> Result<Vec<(String, Counts)>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(STEPS, &[parent.as_uuid()]).await?;
+    let read = |row: &Row| (row.get(0), read_counts(row, 1));
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Which parts a list has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartFilter<'a> {
+    /// Those of this step.
+    pub step: Option<&'a str>,
+    /// Those that stand here.
+    pub state: Option<&'a str>,
+    /// Those behind this step and place.
+    pub after: Option<(&'a str, i32)>,
+}
+
+/// Lists parts of a run, in order.
+pub async fn list(
+    cell: &Cell,
+    parent: RunId,
+    filter: PartFilter<'_>,
+    limit: i64,
+) -> Result<Vec<PartView>, ReadError> {
+    let PartFilter { step, state, after } = filter;
+    let (after_step, after_index) = after.unzip();
+    let values: [&(dyn ToSql + Sync); 6] = [
+        parent.as_uuid(),
+        &step,
+        &state,
+        &after_step,
+        &after_index,
+        &limit,
+    ];
+    let rows = cell.reader().await?.query(LIST, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// The part of a step that succeeded first.
+pub async fn first_succeeded(cell: &Cell, of: Of<'_>) -> Result<Option<PartView>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(FIRST_SUCCEEDED, &[of.parent.as_uuid(), &of.step])
+        .await?;
+    Ok(row.as_ref().map(read_view))
+}
+
+fn read_counts(row: &Row, from: usize) -> Counts {
+    Counts {
+        pending: row.get(from),
+        open: row.get(from + 1),
+        succeeded: row.get(from + 2),
+        failed: row.get(from + 3),
+        cancelled: row.get(from + 4),
+    }
+}
+
+fn read_view(row: &Row) -> PartView {
+    let state: Option<&str> = row.get(5);
+    PartView {
+        step: row.get(0),
+        index: row.get(1),
+        key: row.get(2),
+        run: RunId::from_uuid(row.get(3)),
+        state: row.get(4),
+        run_state: state.map(read_state),
+        result: read_json(row, 6),
+        fault: read_json(row, 7),
+    }
+}

@@ -1,0 +1,102 @@
+//! The `departures` table: runs that have ended, and whose gates may not know yet.
+//!
+//! A row commits with the end of its run. Whoever ended the run tells the gates and removes the row;
+//! where that process is gone, another one finds the row and tells them again.
+
+use semel_model::{GateId, RunId};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+
+/// A write that is submitted twice notes once.
+pub(crate) const NOTE: &str = "
+    INSERT INTO gate_exits AS d (run_id, gate_id, seq, at)
+    SELECT t.run_id, t.gate_id, t.seq, (SELECT moment())
+      FROM unnest($1::uuid[], $2::uuid[], $3::int4[]) AS t (run_id, gate_id, seq)
+        ON CONFLICT (run_id, gate_id) DO UPDATE
+       SET seq = EXCLUDED.seq, at = EXCLUDED.at
+     WHERE d.seq < EXCLUDED.seq";
+
+const REMOVE: &str = "
+    DELETE FROM gate_exits d
+     USING unnest($1::uuid[], $2::uuid[], $3::int4[]) AS t (run_id, gate_id, seq)
+     WHERE d.run_id = t.run_id AND d.gate_id = t.gate_id AND d.seq = t.seq";
+
+const OVERDUE: &str = "
+    WITH late AS (
+        SELECT run_id, gate_id
+          FROM gate_exits
+         WHERE at < moment() - interval '2 seconds'
+         ORDER BY at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED)
+    UPDATE gate_exits d
+       SET at = moment()
+      FROM late
+     WHERE d.run_id = late.run_id AND d.gate_id = late.gate_id
+ RETURNING d.run_id, d.gate_id, d.seq";
+
+pub(crate) const STATEMENTS: &[&str] = &[NOTE, REMOVE, OVERDUE];
+
+/// The most that are looked after in one go.
+const OVERDUE_MAX: i64 = 256;
+
+/// A run that leaves a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The run.
+    pub run: RunId,
+    /// The gate.
+    pub gate: GateId,
+    /// The row of the run's journal by which it ended.
+    pub seq: i32,
+}
+
+/// Departures of a batch, by column.
+#[derive(Default)]
+pub(crate) struct Rows {
+    runs: Vec<Uuid>,
+    gates: Vec<Uuid>,
+    seqs: Vec<i32>,
+}
+
+impl Rows {
+    pub(crate) fn push(&mut self, departure: Departure) {
+        self.runs.push(*departure.run.as_uuid());
+        self.gates.push(*departure.gate.as_uuid());
+        self.seqs.push(departure.seq);
+    }
+
+    pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
+        (!self.runs.is_empty())
+            .then(|| vec![&self.runs as &(dyn ToSql + Sync), &self.gates, &self.seqs])
+    }
+}
+
+/// Removes departures whose gates were told.
+pub async fn remove(cell: &Cell, told: &[Departure]) -> Result<(), ReadError> {
+    let mut rows = Rows::default();
+    for departure in told {
+        rows.push(*departure);
+    }
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(REMOVE).await?;
+    client
+        .execute(&statement, &[&rows.runs, &rows.gates, &rows.seqs])
+        .await?;
+    Ok(())
+}
+
+/// Takes departures that nobody told the gates of for a while.
+pub async fn take_overdue(cell: &Cell) -> Result<Vec<Departure>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(OVERDUE).await?;
+    let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
+    let read = |row: &tokio_postgres::Row| Departure {
+        run: RunId::from_uuid(row.get(0)),
+        gate: GateId::from_uuid(row.get(1)),
+        seq: row.get(2),
+    };
+    Ok(rows.iter().map(read).collect())
+}

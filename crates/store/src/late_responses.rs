@@ -1,0 +1,86 @@
+//! The `evidence` table: answers that came to a worker whose lease was lost.
+//!
+//! Nothing fences them, because they change nothing by themselves: the next holder of the run may
+//! read them to turn doubt into done.
+
+use std::time::Duration;
+
+use semel_model::{EffectId, RunId, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio_postgres::Row;
+use tokio_postgres::types::{Json, ToSql};
+
+use crate::cell::{Cell, ReadError};
+
+pub(crate) const LOAD: &str = "
+    SELECT e.run_id, e.effect_id, e.attempt, e.response
+      FROM unnest($1::uuid[]) AS t (run_id)
+      JOIN late_responses e ON e.run_id = t.run_id";
+
+/// Touches the run's row whatever its state, so that it waits for a worker that is parking the run
+/// at this moment, or is waited for: one of the two sees the other.
+const HAND_IN: &str = "/* commits alone: late response */
+    WITH kept AS (
+        INSERT INTO late_responses (run_id, effect_id, attempt, epoch, response)
+        VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT DO NOTHING)
+    UPDATE queue
+       SET due_at = CASE WHEN holder IS NULL AND stage = 'stopped' THEN moment() ELSE due_at END
+     WHERE run_id = $1";
+
+/// Wakes runs that are being parked while a late answer is already there.
+pub(crate) const HEAR: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment())
+      FROM late_responses e
+     WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
+       AND q.stage = 'stopped'";
+
+/// Wakes a run that sleeps on while there is a late answer to its effect in doubt: the run and the
+/// effect, in this order.
+pub(crate) const HEAR_OF_ONE: &str = "
+    UPDATE queue q
+       SET due_at = (SELECT moment())
+     WHERE q.run_id = ($1::uuid[])[1] AND q.holder IS NULL
+       AND EXISTS (SELECT 1 FROM late_responses e
+                    WHERE e.run_id = ($1::uuid[])[1] AND e.effect_id = ($1::uuid[])[2])";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR, HEAR_OF_ONE];
+
+/// How long one try to hand in an answer may take.
+const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A late answer.
+#[derive(Clone, Debug)]
+pub struct Late {
+    /// The effect that was answered.
+    pub effect: EffectId,
+    /// The attempt that was answered.
+    pub attempt: i32,
+    /// What the destination answered.
+    pub response: Value,
+}
+
+/// Hands in a late answer, and wakes the run if it is parked.
+pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result<(), ReadError> {
+    let response = Json(&late.response);
+    let values: [&(dyn ToSql + Sync); 5] = [
+        run.as_uuid(),
+        late.effect.as_uuid(),
+        &late.attempt,
+        &epoch,
+        &response,
+    ];
+    let lane = cell.recovery();
+    lane.execute(HAND_IN, &values, HAND_IN_PATIENCE).await?;
+    Ok(())
+}
+
+pub(crate) fn read_late(row: &Row) -> Late {
+    Late {
+        effect: EffectId::from_uuid(row.get(1)),
+        attempt: row.get(2),
+        response: json::read_back(row.get::<_, Json<Box<RawValue>>>(3).0.get()),
+    }
+}

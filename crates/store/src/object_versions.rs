@@ -1,0 +1,377 @@
+//! The `versions` and `stale_deliveries` tables: the newest version of each object, and what came
+//! too late.
+//!
+//! A version is noted before its delivery is accepted, in a commit of its own. So whoever is let in
+//! by the object's gate afterwards can tell whether something newer was accepted; and a version that
+//! was noted by a process which then died is its own newest when it comes again.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use semel_model::{ClaimId, Fingerprint, GateId, Key, SeededBug, Slot, Span, Version};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
+use uuid::Uuid;
+
+use crate::cell::{Cell, ReadError};
+use crate::writer::connection::WriterConnection;
+use crate::writer::{Batch, Writer};
+
+/// Notes versions that are newer than what is known. Looked at before anything is held: most of what
+/// comes late changes nothing, and then nothing is committed.
+const NOTE: &str = "
+    INSERT INTO object_versions AS v (gate_id, kind, rank, shown, claim_id, expires_at)
+    SELECT t.gate_id, t.kind, t.rank, t.shown, t.claim_id,
+           date_trunc('minute', (SELECT moment()) + make_interval(secs => t.keep_secs + 120))
+      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::float8[])
+        AS t (gate_id, kind, rank, shown, claim_id, keep_secs)
+      LEFT JOIN object_versions k ON k.gate_id = t.gate_id
+     WHERE k.gate_id IS NULL OR (k.kind = t.kind AND k.rank < t.rank COLLATE \"C\")
+     ORDER BY t.gate_id
+        ON CONFLICT (gate_id) DO UPDATE
+       SET rank = EXCLUDED.rank, shown = EXCLUDED.shown, claim_id = EXCLUDED.claim_id,
+           expires_at = EXCLUDED.expires_at
+     WHERE v.kind = EXCLUDED.kind AND v.rank < EXCLUDED.rank";
+
+const READ: &str = "
+    SELECT gate_id, kind, rank, shown, claim_id FROM object_versions WHERE gate_id = ANY ($1)";
+
+const RECORD: &str = "
+    INSERT INTO stale_deliveries AS s (gate_id, claim_id, namespace_id, flow, key, object, version,
+                                       newest, newest_claim, fingerprint, payload, first_at, last_at,
+                                       expires_at)
+    SELECT t.gate_id, t.claim_id, t.namespace_id, t.flow, t.key, t.object, t.version, t.newest,
+           t.newest_claim, t.fingerprint, t.payload::json, p.now, p.now,
+           date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 120))
+      FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::bytea[], $6::text[],
+                  $7::text[], $8::text[], $9::uuid[], $10::uuid[], $11::text[], $12::float8[])
+        AS t (gate_id, claim_id, namespace_id, flow, key, object, version, newest, newest_claim,
+              fingerprint, payload, keep_secs),
+           (SELECT moment() AS now) AS p
+     ORDER BY t.gate_id, t.claim_id
+        ON CONFLICT (gate_id, claim_id) DO UPDATE
+       SET count = s.count + 1, last_at = EXCLUDED.last_at, newest = EXCLUDED.newest,
+           newest_claim = EXCLUDED.newest_claim, fingerprint = EXCLUDED.fingerprint,
+           payload = EXCLUDED.payload, version = EXCLUDED.version,
+           expires_at = EXCLUDED.expires_at";
+
+const LIST: &str = "
+    SELECT flow, key, object, version, newest, newest_claim, fingerprint, payload, count, first_at,
+           last_at
+      FROM stale_deliveries
+     WHERE namespace_id = $1 AND ($2::bytea IS NULL OR key = $2)
+       AND ($3::uuid IS NULL OR newest_claim = $3)
+     ORDER BY last_at DESC
+     LIMIT $4";
+
+const FORGET: &str = "
+    DELETE FROM object_versions
+     WHERE gate_id IN (SELECT gate_id FROM object_versions WHERE expires_at < moment()
+                        ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+
+const FORGET_STALE: &str = "
+    DELETE FROM stale_deliveries
+     WHERE (gate_id, claim_id) IN
+           (SELECT gate_id, claim_id FROM stale_deliveries WHERE expires_at < moment()
+             ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+
+pub(crate) const STATEMENTS: &[&str] = &[NOTE, READ, RECORD, LIST, FORGET, FORGET_STALE];
+
+/// A delivery with a version, on its way in.
+#[derive(Clone, Debug)]
+pub struct Versioned {
+    /// The gate of its object.
+    pub gate: GateId,
+    /// Its claim.
+    pub claim: ClaimId,
+    /// Its version.
+    pub version: Version,
+    /// How long the flow remembers keys.
+    pub keep: Span,
+}
+
+/// A delivery that came too late.
+#[derive(Clone, Debug)]
+pub struct Stale {
+    /// What it is.
+    pub delivery: Versioned,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The flow.
+    pub flow: String,
+    /// The key.
+    pub key: Key,
+    /// The object.
+    pub object: String,
+    /// What was accepted before.
+    pub newest: Newest,
+    /// The payload's fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The payload, as JSON text.
+    pub payload: String,
+}
+
+/// The newest version of an object that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    kind: String,
+    rank: String,
+    /// The version, as it came.
+    pub shown: String,
+    /// The claim of its delivery.
+    pub claim: ClaimId,
+}
+
+/// How a version stands to the newest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// Nothing newer was accepted.
+    Newest,
+    /// Something newer was.
+    Stale(Newest),
+    /// The two cannot be compared.
+    Mixed(Newest),
+}
+
+impl Newest {
+    /// How a version stands to this one.
+    fn judge(self, version: &Version) -> Age {
+        if self.kind != version.kind().as_str() {
+            return Age::Mixed(self);
+        }
+        match self.rank.as_str() > version.rank() && !SeededBug::StaleVersionAdmitted.is_seeded() {
+            true => Age::Stale(self),
+            false => Age::Newest,
+        }
+    }
+}
+
+/// What the writer of versions is asked.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// To note a version, and to say how it stands.
+    Note(Versioned),
+    /// To record a delivery that came too late.
+    Record(Box<Stale>),
+}
+
+impl Item {
+    fn delivery(&self) -> &Versioned {
+        match self {
+            Self::Note(delivery) => delivery,
+            Self::Record(stale) => &stale.delivery,
+        }
+    }
+}
+
+/// The batch of one commit of versions.
+pub struct Noting;
+
+/// Starts the writer that all versions of a process go through.
+pub fn start_noting(cell: &Cell) -> Writer<Noting> {
+    Writer::start(cell, || Noting)
+}
+
+impl Batch for Noting {
+    type Item = Item;
+    type Answer = Age;
+
+    const LANES: usize = 1;
+
+    fn slot(item: &Item) -> Slot {
+        item.delivery().gate.slot()
+    }
+
+    /// An object is noted once per commit.
+    fn admits(&self, gathered: &[Item], next: &Item) -> bool {
+        let gate = next.delivery().gate;
+        !gathered.iter().any(|item| item.delivery().gate == gate)
+    }
+
+    async fn write(
+        &mut self,
+        link: &mut WriterConnection,
+        items: &mut Vec<Item>,
+    ) -> Result<Vec<Age>, Error> {
+        let mut notes: Vec<&Versioned> = Vec::new();
+        let mut records: Vec<&Stale> = Vec::new();
+        for item in items.iter() {
+            match item {
+                Item::Note(delivery) => notes.push(delivery),
+                Item::Record(stale) => records.push(stale),
+            }
+        }
+        let newest = note(link, &notes).await?;
+        record(link, &records).await?;
+        let judge = |item: &Item| match item {
+            Item::Note(delivery) => match newest.get(delivery.gate.as_uuid()) {
+                Some(newest) => newest.clone().judge(&delivery.version),
+                None => Age::Newest,
+            },
+            Item::Record(_) => Age::Newest,
+        };
+        Ok(items.iter().map(judge).collect())
+    }
+}
+
+/// Notes versions, and reads what is the newest of each object after that.
+async fn note(
+    link: &mut WriterConnection,
+    notes: &[&Versioned],
+) -> Result<HashMap<Uuid, Newest>, Error> {
+    if notes.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let gates: Vec<Uuid> = notes.iter().map(|it| *it.gate.as_uuid()).collect();
+    let kinds: Vec<&str> = notes.iter().map(|it| it.version.kind().as_str()).collect();
+    let ranks: Vec<&str> = notes.iter().map(|it| it.version.rank()).collect();
+    let shown: Vec<&str> = notes.iter().map(|it| it.version.shown()).collect();
+    let claims: Vec<Uuid> = notes.iter().map(|it| *it.claim.as_uuid()).collect();
+    let keeps: Vec<f64> = notes.iter().map(|it| secs(it.keep)).collect();
+    let ready = link.prepare(&[NOTE, READ]).await?;
+    let values: [&(dyn ToSql + Sync); 6] = [&gates, &kinds, &ranks, &shown, &claims, &keeps];
+    let (_, rows) = futures_util::future::try_join(
+        ready.client.execute(ready.statement(NOTE), &values),
+        ready.client.query(ready.statement(READ), &[&gates]),
+    )
+    .await?;
+    Ok(rows.iter().map(read_newest).collect())
+}
+
+async fn record(link: &mut WriterConnection, records: &[&Stale]) -> Result<(), Error> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let of = |value: fn(&Stale) -> Uuid| -> Vec<Uuid> {
+        records.iter().map(|stale| value(stale)).collect()
+    };
+    let gates = of(|it| *it.delivery.gate.as_uuid());
+    let claims = of(|it| *it.delivery.claim.as_uuid());
+    let newest_claims = of(|it| *it.newest.claim.as_uuid());
+    let prints = of(|it| *it.fingerprint.as_uuid());
+    let namespaces: Vec<i32> = records.iter().map(|it| it.namespace_id).collect();
+    let flows: Vec<&str> = records.iter().map(|it| it.flow.as_str()).collect();
+    let keys: Vec<&[u8]> = records.iter().map(|it| it.key.as_bytes()).collect();
+    let objects: Vec<&str> = records.iter().map(|it| it.object.as_str()).collect();
+    let versions: Vec<&str> = records
+        .iter()
+        .map(|it| it.delivery.version.shown())
+        .collect();
+    let newest: Vec<&str> = records.iter().map(|it| it.newest.shown.as_str()).collect();
+    let payloads: Vec<&str> = records.iter().map(|it| it.payload.as_str()).collect();
+    let keeps: Vec<f64> = records.iter().map(|it| secs(it.delivery.keep)).collect();
+    let values: [&(dyn ToSql + Sync); 12] = [
+        &gates,
+        &claims,
+        &namespaces,
+        &flows,
+        &keys,
+        &objects,
+        &versions,
+        &newest,
+        &newest_claims,
+        &prints,
+        &payloads,
+        &keeps,
+    ];
+    let ready = link.prepare(&[RECORD]).await?;
+    ready
+        .client
+        .execute(ready.statement(RECORD), &values)
+        .await?;
+    Ok(())
+}
+
+fn secs(span: Span) -> f64 {
+    span.as_millis() as f64 / 1e3
+}
+
+fn read_newest(row: &Row) -> (Uuid, Newest) {
+    let newest = Newest {
+        kind: row.get(1),
+        rank: row.get(2),
+        shown: row.get(3),
+        claim: ClaimId::from_uuid(row.get(4)),
+    };
+    (row.get(0), newest)
+}
+
+/// How a version stands to the newest of its object that was accepted.
+pub async fn judge(cell: &Cell, gate: GateId, version: &Version) -> Result<Age, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(READ).await?;
+    let rows = client.query(&statement, &[&vec![*gate.as_uuid()]]).await?;
+    Ok(match rows.first().map(read_newest) {
+        Some((_, newest)) => newest.judge(version),
+        None => Age::Newest,
+    })
+}
+
+/// A delivery that came too late, as people see it.
+#[derive(Clone, Debug)]
+pub struct StaleView {
+    /// The flow.
+    pub flow: String,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// The object.
+    pub object: String,
+    /// Its version.
+    pub version: String,
+    /// The newest version that had been accepted.
+    pub newest: String,
+    /// The claim of the newest.
+    pub newest_claim: ClaimId,
+    /// The payload's fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The payload, as JSON text.
+    pub payload: Option<String>,
+    /// How often it came.
+    pub count: i64,
+    /// When it first came.
+    pub first_at: Timestamp,
+    /// When it last came.
+    pub last_at: Timestamp,
+}
+
+/// Lists deliveries that came too late, latest first: of a key, or behind a claim, where one is
+/// given.
+pub async fn list_stale(
+    cell: &Cell,
+    namespace_id: i32,
+    key: Option<&Key>,
+    newest: Option<ClaimId>,
+    limit: u16,
+) -> Result<Vec<StaleView>, ReadError> {
+    let key = key.map(Key::as_bytes);
+    let newest = newest.map(|claim| *claim.as_uuid());
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client
+        .query(LIST, &[&namespace_id, &key, &newest, &limit])
+        .await?;
+    Ok(rows.iter().map(read_stale).collect())
+}
+
+fn read_stale(row: &Row) -> StaleView {
+    StaleView {
+        flow: row.get(0),
+        key: row.get(1),
+        object: row.get(2),
+        version: row.get(3),
+        newest: row.get(4),
+        newest_claim: ClaimId::from_uuid(row.get(5)),
+        fingerprint: Fingerprint::from_uuid(row.get(6)),
+        payload: crate::runs::read_json(row, 7),
+        count: row.get(8),
+        first_at: row.get(9),
+        last_at: row.get(10),
+    }
+}
+
+/// Forgets some versions and stale deliveries whose time is over, and says how many.
+pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    let versions = client.execute(FORGET, &[&most]).await?;
+    Ok(versions + client.execute(FORGET_STALE, &[&most]).await?)
+}

@@ -1,0 +1,311 @@
+//! The `outgoing` table: deliveries of events to subscribed webhooks.
+//!
+//! ```text
+//! due ──┬──▶ delivered
+//!       └──▶ given_up ──▶ due, when a person has it tried again
+//! ```
+//!
+//! Each subscription is a line of its own: whoever takes deliveries takes few of each, and of the
+//! line that was served least recently first, so that receivers that are slow hold up nobody else,
+//! however many they are.
+
+use jiff::Timestamp;
+use semel_model::{EffectId, Span};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::audit::{self, Act};
+use crate::cell::{Cell, ReadError};
+use crate::outbox::Event;
+
+/// One row per subscription that takes the event. The lock keeps a subscription from being removed
+/// between being read and being delivered to.
+const INSERT: &str = "
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at)
+    SELECT $1, s.namespace_id, s.name, s.connection, $4::text::json, $5, moment()
+      FROM subscriptions s
+     WHERE s.namespace_id = $2 AND s.created_at <= $5
+       AND (s.event = $3
+            OR (right(s.event, 2) = '.*' AND starts_with($3, left(s.event, -1))))
+       FOR KEY SHARE
+        ON CONFLICT (event_id, subscription) DO NOTHING";
+
+/// Whoever takes a delivery has it until its lease is over; then another may try. Lines that were
+/// never served come first, then the least recently served.
+const TAKE: &str = "/* commits alone: webhook take */
+    UPDATE webhook_deliveries o
+       SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
+           connection = t.connection
+      FROM (SELECT d.event_id, d.subscription, s.connection
+              FROM (SELECT s.namespace_id, s.name, s.connection, line.busy
+                      FROM subscriptions s
+                      LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[], $7::int8[])
+                             AS line (namespace_id, name, busy, served)
+                             ON line.namespace_id = s.namespace_id AND line.name = s.name
+                     ORDER BY line.served NULLS FIRST, s.namespace_id, s.name
+                    OFFSET 0) AS s
+             CROSS JOIN LATERAL (
+                   SELECT event_id, subscription FROM webhook_deliveries
+                    WHERE namespace_id = s.namespace_id AND subscription = s.name
+                      AND state = 'due' AND due_at <= (SELECT moment())
+                    ORDER BY due_at LIMIT greatest($2 - coalesce(s.busy, 0), 0)
+                      FOR UPDATE SKIP LOCKED) AS d
+             LIMIT $1) AS t
+     WHERE o.event_id = t.event_id AND o.subscription = t.subscription
+ RETURNING o.event_id, o.namespace_id, o.subscription, o.connection, o.body::text, o.attempt,
+           o.retry_since";
+
+const SETTLE: &str = "/* commits alone: webhook settle */
+    UPDATE webhook_deliveries
+       SET state = $3::text::webhook_delivery_state, note = $4, due_at = coalesce($5, due_at),
+           settled_at = CASE WHEN $3 = 'due' THEN NULL ELSE moment() END
+     WHERE event_id = $1 AND subscription = $2 AND state = 'due' AND attempt = $6";
+
+/// The count begins anew: every earlier attempt is over, since the delivery had been given up.
+const RETRY: &str = "
+    UPDATE webhook_deliveries
+       SET state = 'due', attempt = 0, due_at = moment(), retry_since = moment(), settled_at = NULL
+     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'given_up'";
+
+pub(crate) const GIVE_UP: &str = "
+    UPDATE webhook_deliveries
+       SET state = 'given_up', settled_at = moment(), note = 'its subscription was removed'
+     WHERE namespace_id = $1 AND subscription = $2 AND state = 'due'";
+
+const LIST: &str = "
+    SELECT event_id, body ->> 'type', connection, state::text, attempt, emitted_at, due_at,
+           settled_at, note
+      FROM webhook_deliveries
+     WHERE namespace_id = $1 AND subscription = $2
+       AND ($3::text IS NULL OR state::text = $3)
+       AND ($4::timestamptz IS NULL OR (emitted_at, event_id) < ($4, $5::uuid))
+     ORDER BY emitted_at DESC, event_id DESC
+     LIMIT $6";
+
+const STATE: &str = "
+    SELECT state::text FROM webhook_deliveries
+     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3";
+
+const FORGET: &str = "
+    DELETE FROM webhook_deliveries
+     WHERE (event_id, subscription) IN (
+           SELECT event_id, subscription FROM webhook_deliveries
+            WHERE state <> 'due' AND settled_at < moment() - interval '30 days' LIMIT 5000)";
+
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, TAKE, SETTLE, RETRY, GIVE_UP, LIST, STATE, FORGET];
+
+/// A delivery that is due.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// The event: the delivery key.
+    pub event: EffectId,
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The subscription.
+    pub subscription: String,
+    /// The connection that it goes to.
+    pub connection: String,
+    /// The same bytes on every attempt.
+    pub body: String,
+    /// The number of this attempt.
+    pub attempt: i32,
+    /// From when the time for its attempts counts.
+    pub since: Timestamp,
+}
+
+/// What an attempt at a delivery came to.
+#[derive(Clone, Debug)]
+pub enum Settled {
+    /// The receiver took it.
+    Delivered,
+    /// It is tried again.
+    Again {
+        /// When.
+        at: Timestamp,
+        /// What was seen.
+        note: String,
+    },
+    /// It is not tried again.
+    GivenUp(String),
+}
+
+/// How much may be under way, and what is.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// How many deliveries may be taken.
+    pub total: i64,
+    /// How many may be under way to one subscription.
+    pub each: i64,
+    /// The lines that were served before.
+    pub lines: Vec<Line>,
+}
+
+/// The deliveries to one subscription, as one process has served them.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Whose it is.
+    pub namespace_id: i32,
+    /// The subscription.
+    pub subscription: String,
+    /// How many are under way.
+    pub busy: i64,
+    /// When it was last served: a number that grows from one take to the next.
+    pub served: i64,
+}
+
+/// A delivery as people see it.
+#[derive(Clone, Debug)]
+pub struct DeliveryView {
+    /// The event's identity.
+    pub event: EffectId,
+    /// The event.
+    pub name: String,
+    /// The connection that the latest attempt went to.
+    pub connection: String,
+    /// Where it stands: `due`, `delivered` or `given_up`.
+    pub state: String,
+    /// How often it was tried.
+    pub attempt: i32,
+    /// When the event committed.
+    pub emitted_at: Timestamp,
+    /// When it is tried next.
+    pub due_at: Timestamp,
+    /// When it was delivered or given up.
+    pub settled_at: Option<Timestamp>,
+    /// What was seen on the last attempt.
+    pub note: Option<String>,
+}
+
+/// Makes an event due to every subscription that takes it, unless it is already.
+pub async fn insert(cell: &Cell, event: &Event, body: &str) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let (id, namespace_id) = (event.id.as_uuid(), &event.namespace_id);
+    client
+        .execute(
+            INSERT,
+            &[id, namespace_id, &event.event, &body, &event.emitted_at],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Takes deliveries that are due, for as long as `lease`.
+pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>, ReadError> {
+    let secs = lease.as_millis() as f64 / 1e3;
+    let lines = room.lines.iter();
+    let namespaces: Vec<i32> = lines.clone().map(|line| line.namespace_id).collect();
+    let names: Vec<&str> = lines.clone().map(|it| it.subscription.as_str()).collect();
+    let counts: Vec<i64> = lines.clone().map(|line| line.busy).collect();
+    let served: Vec<i64> = lines.map(|line| line.served).collect();
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &room.total,
+        &room.each,
+        &secs,
+        &namespaces,
+        &names,
+        &counts,
+        &served,
+    ];
+    let client = cell.reader().await?;
+    let rows = client.query(TAKE, &values).await?;
+    Ok(rows
+        .iter()
+        .map(|row| Due {
+            event: EffectId::from_uuid(row.get(0)),
+            namespace_id: row.get(1),
+            subscription: row.get(2),
+            connection: row.get(3),
+            body: row.get(4),
+            attempt: row.get(5),
+            since: row.get(6),
+        })
+        .collect())
+}
+
+/// Writes down what an attempt came to, unless a later one was begun.
+pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), ReadError> {
+    let (state, note, at) = match settled {
+        Settled::Delivered => ("delivered", None, None),
+        Settled::Again { at, note } => ("due", Some(note), Some(*at)),
+        Settled::GivenUp(note) => ("given_up", Some(note), None),
+    };
+    let client = cell.reader().await?;
+    client
+        .execute(
+            SETTLE,
+            &[
+                due.event.as_uuid(),
+                &due.subscription,
+                &state,
+                &note,
+                &at,
+                &due.attempt,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Has a delivery that was given up tried again; false where it was not given up.
+pub async fn retry(
+    cell: &Cell,
+    namespace_id: i32,
+    subscription: &str,
+    event: EffectId,
+    act: &Act,
+) -> Result<bool, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &subscription, event.as_uuid()];
+    Ok(audit::execute(cell, RETRY, &values, act).await? > 0)
+}
+
+/// Where a delivery stands; nothing when there is none.
+pub async fn find_state(
+    cell: &Cell,
+    namespace_id: i32,
+    subscription: &str,
+    event: EffectId,
+) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &subscription, event.as_uuid()];
+    let row = client.query_opt(STATE, &values).await?;
+    Ok(row.map(|row| row.get(0)))
+}
+
+/// Lists the deliveries of a subscription, the latest event first.
+pub async fn list(
+    cell: &Cell,
+    namespace_id: i32,
+    subscription: &str,
+    state: Option<&str>,
+    before: Option<(Timestamp, EffectId)>,
+    limit: u16,
+) -> Result<Vec<DeliveryView>, ReadError> {
+    let (at, id) = match before {
+        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
+        None => (None, None),
+    };
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 6] = [&namespace_id, &subscription, &state, &at, &id, &limit];
+    let rows = client.query(LIST, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Forgets deliveries that were settled a month ago.
+pub async fn forget(cell: &Cell) -> Result<u64, ReadError> {
+    Ok(cell.reader().await?.execute(FORGET, &[]).await?)
+}
+
+fn read_view(row: &Row) -> DeliveryView {
+    DeliveryView {
+        event: EffectId::from_uuid(row.get(0)),
+        name: row.get::<_, Option<String>>(1).unwrap_or_default(),
+        connection: row.get(2),
+        state: row.get(3),
+        attempt: row.get(4),
+        emitted_at: row.get(5),
+        due_at: row.get(6),
+        settled_at: row.get(7),
+        note: row.get(8),
+    }
+}

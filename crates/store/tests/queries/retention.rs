@@ -1,0 +1,96 @@
+//! Forgetting: in time, and never too soon.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_model::{RunId, Verdict};
+use semel_store::{claims, clock, retention};
+
+use crate::world::{World, delivery};
+
+#[tokio::test]
+async fn a_key_is_forgotten_after_its_time_and_never_before_its_run_ended() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let met = accept.write(delivery("old", "{}", None)?).await?;
+    let claim = delivery("old", "{}", None)?.claim;
+
+    let (too_soon, _) = retention::forget_keys(&world.cell).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
+    let (while_running, _) = retention::forget_keys(&world.cell).await?;
+    let kept = claims::find(&world.cell, claim).await?;
+    world
+        .cell
+        .reader()
+        .await?
+        .execute(
+            "UPDATE runs SET state = 'succeeded', ended_at = moment() WHERE id = $1",
+            &[met.run.as_uuid()],
+        )
+        .await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
+    let (after_its_end, _) = retention::forget_keys(&world.cell).await?;
+
+    assert_eq!((too_soon, while_running, after_its_end), (0, 0, 1));
+    assert!(kept.is_some(), "a live run keeps its key past its time");
+    assert!(claims::find(&world.cell, claim).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_is_kept_from_the_end_of_its_run() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let met = accept.write(delivery("slow", "{}", None)?).await?;
+    let claim = delivery("slow", "{}", None)?.claim;
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+
+    // The flow keeps keys for an hour, and the run takes ten.
+    for _ in 0..10 {
+        clock::move_ahead(&world.cell, hours(1)).await?;
+        retention::forget_keys(&world.cell).await?;
+    }
+    world.end(met.run, "succeeded").await?;
+    let shown = claims::find(&world.cell, claim).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(50 * 60)).await?;
+    let (too_soon, _) = retention::forget_keys(&world.cell).await?;
+    let repeat = accept.write(delivery("slow", "{}", None)?).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(13 * 60)).await?;
+    let (in_time, _) = retention::forget_keys(&world.cell).await?;
+    let next = accept.write(delivery("slow", "{}", None)?).await?;
+
+    assert!(shown.is_some());
+    assert_eq!(too_soon, 0, "fifty minutes after its end");
+    assert_eq!((repeat.verdict, repeat.run), (Verdict::Duplicate, met.run));
+    assert_eq!(in_time, 1, "an hour after its end");
+    assert_eq!(next.verdict, Verdict::New);
+    assert_eq!(next.run, RunId::derive(claim, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_is_being_resumed_keeps_its_key() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let met = accept.write(delivery("failed", "{}", None)?).await?;
+    let claim = delivery("failed", "{}", None)?.claim;
+    world.end(met.run, "failed").await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
+
+    // Somebody resumes the run and has not committed yet.
+    let mut resuming = world.cell.reader().await?;
+    let resuming = resuming.transaction().await?;
+    resuming
+        .execute(
+            "UPDATE runs SET state = 'active', ended_at = NULL WHERE id = $1",
+            &[met.run.as_uuid()],
+        )
+        .await?;
+    let (meanwhile, _) = retention::forget_keys(&world.cell).await?;
+    resuming.commit().await?;
+    let (afterwards, _) = retention::forget_keys(&world.cell).await?;
+
+    assert_eq!((meanwhile, afterwards), (0, 0));
+    assert!(claims::find(&world.cell, claim).await?.is_some());
+    Ok(())
+}

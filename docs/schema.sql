@@ -1,0 +1,1067 @@
+-- The schema of Semel, as PostgreSQL describes it once every migration is applied.
+--
+-- Generated and compared by a test: after a change in migrations/, run
+--
+--     SEMEL_BLESS=1 cargo nextest run -p semel-store -E 'test(schema::)'
+--
+-- Monthly partitions of journal and effects are left out.
+
+CREATE TYPE run_state AS ENUM ('active', 'in_doubt', 'needs_review', 'quarantined', 'succeeded', 'failed', 'cancelled', 'superseded');
+CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
+CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
+CREATE TYPE child_state AS ENUM ('pending', 'open', 'succeeded', 'failed', 'cancelled');
+CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
+CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
+CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
+CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
+CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
+CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'given_up');
+
+-- The only clock. Not frozen at the start of a transaction, as now() is.
+CREATE OR REPLACE FUNCTION moment()
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+ PARALLEL RESTRICTED
+AS $function$ BEGIN RETURN clock_timestamp() + (SELECT time_offset FROM clock); END $function$;
+
+-- Rolls the whole transaction back when one write of a batch was fenced off, so that a batch can be sent in one round trip.
+CREATE OR REPLACE FUNCTION all_or_nothing(happened bigint, wanted bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$ BEGIN
+        IF happened <> wanted THEN
+            RAISE EXCEPTION 'only % of % writes passed the fence', happened, wanted
+                USING ERRCODE = 'SM001';
+        END IF;
+    END $function$;
+
+-- Keeps the audit table append-only, for every role; its owner can disable the trigger.
+CREATE OR REPLACE FUNCTION refuse_audit_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$ BEGIN
+        RAISE EXCEPTION 'rows of the audit table are never changed or removed'
+            USING ERRCODE = 'insufficient_privilege';
+    END $function$;
+
+-- The offset of Semel's clock from the server's. Zero in production; tests move it.
+CREATE TABLE clock (
+    -- Keeps the table at one row.
+    only_row boolean NOT NULL DEFAULT true,
+    -- Added to the server's clock by moment().
+    time_offset interval NOT NULL DEFAULT '00:00:00'::interval,
+
+    CONSTRAINT clock_pkey PRIMARY KEY (only_row),
+    CONSTRAINT clock_only_row_check CHECK (only_row)
+);
+
+-- The owners of flows, runs and tokens.
+CREATE TABLE namespaces (
+    -- Short form of the name, carried by rows of which there are many.
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The name; it enters into every derived identity and never changes.
+    name text NOT NULL,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT namespaces_pkey PRIMARY KEY (id),
+    CONSTRAINT namespaces_name_key UNIQUE (name)
+);
+
+-- What authors write. Written to the home cell and cached by every server.
+CREATE TABLE flows (
+    -- Short form of namespace and name.
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow's name; it enters into every derived identity and never changes.
+    name text NOT NULL,
+    -- The working copy, as its author wrote it.
+    draft text,
+    -- When the working copy was last pushed.
+    draft_at timestamp with time zone,
+    -- The number of the release that new runs start on; null before the first promotion.
+    live_release integer,
+    -- When it was first pushed.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When the live release replaced another; instants of its schedule count from here. Null before the first promotion.
+    live_at timestamp with time zone,
+
+    CONSTRAINT flows_pkey PRIMARY KEY (id),
+    CONSTRAINT flows_namespace_id_name_key UNIQUE (namespace_id, name),
+    CONSTRAINT flows_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT flows_live_release_check CHECK ((live_release > 0))
+);
+
+-- Frozen, numbered copies of flows. A run stays on the release that it started on.
+CREATE TABLE releases (
+    -- Short form of flow and number, carried by every run.
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The flow.
+    flow_id integer NOT NULL,
+    -- r1, r2 and so on, within the flow.
+    number integer NOT NULL,
+    -- SHA-256 of the canonical form: publishing the same flow twice gives one release.
+    digest text NOT NULL,
+    -- The text, as its author wrote it.
+    source text NOT NULL,
+    -- When it was frozen.
+    published_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT releases_pkey PRIMARY KEY (id),
+    CONSTRAINT releases_flow_id_digest_key UNIQUE (flow_id, digest),
+    CONSTRAINT releases_flow_id_number_key UNIQUE (flow_id, number),
+    CONSTRAINT releases_flow_id_fkey FOREIGN KEY (flow_id) REFERENCES flows(id),
+    CONSTRAINT releases_digest_check CHECK ((digest ~ '^[0-9a-f]{64}$'::text)),
+    CONSTRAINT releases_number_check CHECK ((number > 0))
+);
+
+-- Counts changes of the configuration, so that a server can tell a stale cache by one number.
+CREATE TABLE config_version (
+    -- Keeps the table at one row.
+    only_row boolean NOT NULL DEFAULT true,
+    -- Grows with every change of flows, releases, namespaces or tokens.
+    version bigint NOT NULL DEFAULT 1,
+
+    CONSTRAINT config_version_pkey PRIMARY KEY (only_row),
+    CONSTRAINT config_version_only_row_check CHECK (only_row),
+    CONSTRAINT config_version_version_check CHECK ((version > 0))
+);
+
+-- API tokens. The secret itself is never stored.
+CREATE TABLE tokens (
+    -- The public part of the token.
+    id uuid NOT NULL,
+    -- The one namespace that it opens.
+    namespace_id integer NOT NULL,
+    -- What its owner calls it.
+    name text NOT NULL,
+    -- SHA-256 of the secret part, which has 256 random bits.
+    digest bytea NOT NULL,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it stops working.
+    expires_at timestamp with time zone NOT NULL,
+    -- When an operator revoked it.
+    revoked_at timestamp with time zone,
+    -- The groups that its owner belongs to: an approval may be from one of them.
+    groups text[] NOT NULL DEFAULT '{}'::text[],
+
+    CONSTRAINT tokens_pkey PRIMARY KEY (id),
+    CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32))
+);
+
+-- Destinations as their owners describe them. They name secrets and hold none.
+CREATE TABLE connections (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What flows call it.
+    name text NOT NULL,
+    -- Grows with every change.
+    version bigint NOT NULL DEFAULT 1,
+    -- Address, authentication, limits.
+    connection json NOT NULL,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it was changed last.
+    changed_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT connections_pkey PRIMARY KEY (namespace_id, name),
+    CONSTRAINT connections_version_check CHECK ((version > 0))
+);
+
+-- The keys that encrypt secrets, each itself encrypted with a key from outside the database.
+CREATE TABLE data_keys (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- 1, 2, 3 …; the highest encrypts new secrets.
+    number integer NOT NULL,
+    -- Nonce and encrypted key.
+    wrapped bytea NOT NULL,
+    -- Which outer key encrypted it: eight bytes of that key's digest, in hex.
+    wrapped_by text NOT NULL,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT data_keys_pkey PRIMARY KEY (namespace_id, number),
+    CONSTRAINT data_keys_number_check CHECK ((number > 0))
+);
+
+-- Secrets, encrypted. They can be set and used, and never read back.
+CREATE TABLE secrets (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What connections and triggers call it.
+    name text NOT NULL,
+    -- 1, 2, 3 …; the highest is used for sending.
+    version integer NOT NULL,
+    -- The number of the key that encrypted it.
+    data_key integer NOT NULL,
+    -- Nonce and encrypted text; bound to namespace, name and version.
+    sealed bytea NOT NULL,
+    -- When it was set.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- Until when an older version still verifies deliveries; null for the latest.
+    retires_at timestamp with time zone,
+
+    CONSTRAINT secrets_pkey PRIMARY KEY (namespace_id, name, version),
+    CONSTRAINT secrets_data_key_check CHECK ((data_key > 0)),
+    CONSTRAINT secrets_version_check CHECK ((version > 0))
+);
+
+-- Webhooks that receive events.
+CREATE TABLE subscriptions (
+    -- The namespace whose events it receives.
+    namespace_id integer NOT NULL,
+    -- What its owner calls it.
+    name text NOT NULL,
+    -- The event; a trailing .* matches all that begin so.
+    event text NOT NULL,
+    -- The webhook connection that deliveries go to.
+    connection text NOT NULL,
+    -- When it was made. Earlier events are not delivered.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT subscriptions_pkey PRIMARY KEY (namespace_id, name)
+);
+
+-- Which run answers for each key. The primary key is the promise: one key, one run.
+CREATE TABLE claims (
+    -- Digest of namespace, flow and key; slot in front.
+    id uuid NOT NULL,
+    -- The run that answers for the key; where the key is free, the last that did.
+    run_id uuid NOT NULL,
+    -- The payload of the delivery that made the run, to tell a repeat from a mismatch.
+    fingerprint uuid NOT NULL,
+    -- When retention looks at the key: its run must have ended, and keep counts from that end. Null where the key is free. Rounded up to the minute, so that the index stays small.
+    expires_at timestamp with time zone,
+    -- How many runs of the key expired or were dropped before run_id. Null for the first.
+    run_number integer,
+    -- The run before run_id; where the key is free, run_id itself.
+    last_run uuid,
+    -- Which partition holds the history of last_run. The row stays for as long as that history.
+    last_partition_date date,
+    -- From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.
+    counted_from timestamp with time zone,
+
+    CONSTRAINT claims_pkey PRIMARY KEY (id),
+    CONSTRAINT claims_run_number_check CHECK ((run_number > 0)),
+    CONSTRAINT last_run_is_whole CHECK (((last_run IS NULL) = (last_partition_date IS NULL)))
+);
+CREATE INDEX claims_by_expiry ON claims USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+-- One row per run: what it is, and how it ended. What changes often is in the queue.
+CREATE TABLE runs (
+    -- Derived from the claim; slot in front.
+    id uuid NOT NULL,
+    -- The claim that made it.
+    claim_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The release that it started on, and stays on.
+    release_id integer NOT NULL,
+    -- The day it was accepted (UTC): which partition holds its journal and effects.
+    partition_date date NOT NULL,
+    -- Active covers queued, running and waiting: the queue tells which.
+    state run_state NOT NULL DEFAULT 'active'::run_state,
+    -- The key, as it came.
+    key bytea NOT NULL,
+    -- The delivery that made it, so that a server can recognise its own write after a lost answer.
+    delivery_id uuid NOT NULL,
+    -- When the delivery was accepted.
+    accepted_at timestamp with time zone NOT NULL,
+    -- When it ended.
+    ended_at timestamp with time zone,
+    -- What it gave, where it succeeded.
+    result json,
+    -- Why it failed or stopped.
+    fault json,
+    -- The run that it is a child of, where it is an item of foreach or a branch of parallel.
+    parent_id uuid,
+
+    CONSTRAINT runs_pkey PRIMARY KEY (id),
+    CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state])))),
+    CONSTRAINT result_when_succeeded CHECK (((result IS NULL) OR (state = 'succeeded'::run_state)))
+) WITH (fillfactor=85);
+CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at);
+
+-- Runs that have not ended: who holds each, and when it is due. Narrow, because it churns.
+CREATE TABLE queue (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- When a worker may take it. In the future for sleeping runs; infinity for runs that only an operator or a callback wakes.
+    due_at timestamp with time zone NOT NULL,
+    -- The session that holds it; null when it is not held.
+    holder uuid,
+    -- Grows with every take. A write that carries an older one is refused.
+    epoch bigint NOT NULL,
+    -- The number of the journal's last row: the next write must follow it.
+    seq integer NOT NULL,
+    -- Takes since the last progress; five quarantine the run.
+    stalled_takes smallint NOT NULL DEFAULT 0,
+    -- Why it is not held: ready, retrying, waiting, or stopped until an operator acts.
+    stage queue_stage NOT NULL DEFAULT 'ready'::queue_stage,
+    -- An operator asked for its end; its holder sees this with its next write.
+    cancel boolean NOT NULL DEFAULT false,
+    -- Copied from the run, to find its journal.
+    partition_date date NOT NULL,
+    -- Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.
+    woken boolean NOT NULL DEFAULT false,
+
+    CONSTRAINT queue_pkey PRIMARY KEY (run_id),
+    CONSTRAINT queue_epoch_check CHECK ((epoch >= 0)),
+    CONSTRAINT queue_seq_check CHECK ((seq > 0)),
+    CONSTRAINT queue_stalled_takes_check CHECK ((stalled_takes >= 0))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX queue_by_due ON queue USING btree (due_at) WHERE (holder IS NULL);
+CREATE INDEX queue_by_holder ON queue USING btree (holder) WHERE (holder IS NOT NULL);
+
+-- Live workers. The session is renewed, not the runs that it holds.
+CREATE TABLE sessions (
+    -- One stretch of a process's life: a lost lease ends it, and the process begins another.
+    id uuid NOT NULL,
+    -- Host and process number, for operators.
+    process text NOT NULL,
+    -- When it began.
+    started_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When its runs may be taken by others, unless it is renewed before.
+    expires_at timestamp with time zone NOT NULL,
+    -- When its runs began to be freed; it is never renewed after that, whatever the clock says.
+    lost_at timestamp with time zone,
+
+    CONSTRAINT sessions_pkey PRIMARY KEY (id)
+);
+
+-- What happened to each run, one row per write. Append-only; dropped by partition.
+CREATE TABLE journal (
+    -- The day on which the run was accepted.
+    partition_date date NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- 1, 2, 3 … without a gap.
+    seq integer NOT NULL,
+    -- The lease under which it was written.
+    epoch bigint NOT NULL,
+    -- When it was written.
+    at timestamp with time zone NOT NULL,
+    -- The events of this write, in order.
+    events json NOT NULL,
+
+    CONSTRAINT journal_pkey PRIMARY KEY (partition_date, run_id, seq),
+    CONSTRAINT journal_epoch_check CHECK ((epoch >= 0)),
+    CONSTRAINT journal_seq_check CHECK ((seq > 0))
+) PARTITION BY RANGE (partition_date);
+
+-- The ledger: one row per change to the outside world, written before the change is made; an effect on kv has its row from the commit that makes it.
+CREATE TABLE effects (
+    -- The day on which the run was accepted.
+    partition_date date NOT NULL,
+    -- The key that the destination is sent. Begins with the run's first eight bytes.
+    id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The step's path in the flow.
+    step text NOT NULL,
+    -- The kind of step, e.g. http or kv.
+    kind text NOT NULL,
+    -- What makes a repeat safe.
+    guard text NOT NULL,
+    -- Pending from before the first byte leaves until the outcome is known.
+    state effect_state NOT NULL,
+    -- The number of the latest attempt.
+    attempt integer NOT NULL,
+    -- When the latest attempt's intent was written.
+    intended_at timestamp with time zone NOT NULL,
+    -- When its outcome was written.
+    settled_at timestamp with time zone,
+    -- The destination's identity for what was made: with the run's key, the map from source to destination.
+    external_id text,
+    -- What was seen, where it did not simply succeed.
+    note text,
+
+    CONSTRAINT effects_pkey PRIMARY KEY (partition_date, id),
+    CONSTRAINT effects_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT effects_guard_check CHECK ((guard = ANY (ARRAY['transaction'::text, 'key'::text, 'natural'::text, 'probe'::text, 'repeat'::text, 'review'::text]))),
+    CONSTRAINT settled_unless_pending CHECK (((settled_at IS NULL) = (state = 'pending'::effect_state)))
+) PARTITION BY RANGE (partition_date);
+CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
+CREATE INDEX effects_in_doubt ON ONLY effects USING btree (namespace_id, intended_at) WHERE (state = 'in_doubt'::effect_state);
+
+-- Responses that reached a worker after its lease was lost. They may turn doubt into done, nothing else.
+CREATE TABLE late_responses (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The effect that was answered.
+    effect_id uuid NOT NULL,
+    -- The attempt that was answered.
+    attempt integer NOT NULL,
+    -- The lease that the worker had lost.
+    epoch bigint NOT NULL,
+    -- When it was recorded.
+    at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- What the destination answered.
+    response json NOT NULL,
+
+    CONSTRAINT late_responses_pkey PRIMARY KEY (run_id, effect_id, attempt),
+    CONSTRAINT late_responses_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT late_responses_epoch_check CHECK ((epoch >= 0))
+);
+
+-- Items of foreach and branches of parallel, each with the run that does its steps.
+CREATE TABLE child_runs (
+    -- The parent run.
+    parent_id uuid NOT NULL,
+    -- The step of the parent run.
+    step text NOT NULL,
+    -- Its position in the list.
+    index integer NOT NULL,
+    -- The child run; derived from parent, step and key, so that an item is met again.
+    run_id uuid NOT NULL,
+    -- What tells the item from others, for operators.
+    key text NOT NULL,
+    -- Pending until its run starts, open until it ends.
+    state child_state NOT NULL DEFAULT 'pending'::child_state,
+    -- The item, until its run starts; then the journal has it.
+    item json,
+    -- When it ended.
+    ended_at timestamp with time zone,
+
+    CONSTRAINT child_runs_pkey PRIMARY KEY (parent_id, step, index),
+    CONSTRAINT child_runs_run_id_key UNIQUE (run_id),
+    CONSTRAINT child_runs_index_check CHECK ((index >= 0)),
+    CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::child_state, 'failed'::child_state, 'cancelled'::child_state]))))
+) WITH (fillfactor=70);
+CREATE INDEX child_runs_left ON child_runs USING btree (parent_id, step, state, index) WHERE (state <> 'succeeded'::child_state);
+
+-- Waits that a callback can end. A callback may come before its wait opens: its row then comes first.
+CREATE TABLE waits (
+    -- Derived from run and step. Begins with the run's first eight bytes.
+    id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- Leaves open once; the first writer wins.
+    state wait_state NOT NULL,
+    -- The step's path; null until the wait opens.
+    step text,
+    -- When the run came to it; null for an early callback.
+    opened_at timestamp with time zone,
+    -- When it times out.
+    until timestamp with time zone,
+    -- When it ended.
+    ended_at timestamp with time zone,
+    -- What the callback brought.
+    payload json,
+
+    CONSTRAINT waits_pkey PRIMARY KEY (id),
+    CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::wait_state)))
+);
+
+-- Open waits for events: finds the runs that an event may answer, without asking each.
+CREATE TABLE event_waits (
+    -- The wait.
+    wait_id uuid NOT NULL,
+    -- Its run.
+    run_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The event.
+    event text NOT NULL,
+    -- The part of the event that the wait matches on; empty where it matches every event of the name.
+    path text NOT NULL,
+    -- The value at that path, as JSON text; empty where there is none.
+    value text NOT NULL,
+
+    CONSTRAINT event_waits_pkey PRIMARY KEY (wait_id)
+);
+CREATE INDEX event_waits_by_event ON event_waits USING btree (namespace_id, event, path, value, wait_id);
+
+-- Work that external workers take from a queue. The run opens it; a worker answers under the token of its claim.
+CREATE TABLE tasks (
+    -- The effect: the key that the worker passes on. Begins with the run's first eight bytes.
+    id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The queue that workers take it from.
+    queue text NOT NULL,
+    -- The step's path in the flow.
+    step text NOT NULL,
+    -- Open until a worker claims it, held until the worker answers or its lease is over.
+    state task_state NOT NULL DEFAULT 'open'::task_state,
+    -- The number of the latest attempt, as the ledger has it.
+    attempt integer NOT NULL,
+    -- The fencing token: grows with every claim. An answer under an older one is recorded as a late response.
+    token bigint NOT NULL DEFAULT 0,
+    -- How long a worker may be silent, in milliseconds.
+    lease_ms bigint NOT NULL,
+    -- When the worker that holds it is taken to be lost.
+    lease_until timestamp with time zone,
+    -- What the latest worker calls itself.
+    worker text,
+    -- The request that claimed it, so that a repeat of the request gets the same tasks.
+    claim_id uuid,
+    -- When the latest attempt was opened: the oldest is claimed first.
+    opened_at timestamp with time zone NOT NULL,
+    -- When the task times out.
+    until timestamp with time zone,
+    -- When the latest attempt ended.
+    ended_at timestamp with time zone,
+    -- The token under which the latest answer was given.
+    answered_token bigint,
+    -- What the worker gets.
+    input json NOT NULL,
+    -- What the worker answered: its result, or why it failed.
+    answer json,
+
+    CONSTRAINT tasks_pkey PRIMARY KEY (id),
+    CONSTRAINT leased_while_held CHECK (((lease_until IS NOT NULL) OR (state <> 'held'::task_state))),
+    CONSTRAINT tasks_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT tasks_lease_ms_check CHECK ((lease_ms > 0)),
+    CONSTRAINT tasks_token_check CHECK ((token >= 0))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX tasks_by_age ON tasks USING btree (namespace_id, opened_at);
+CREATE INDEX tasks_by_claim ON tasks USING btree (claim_id) WHERE (state = 'held'::task_state);
+CREATE INDEX tasks_by_lease ON tasks USING btree (lease_until) WHERE (state = 'held'::task_state);
+CREATE INDEX tasks_to_claim ON tasks USING btree (namespace_id, queue, opened_at) WHERE (state = 'open'::task_state);
+
+-- Decisions that people are asked for, and what they decided. Leaves open once; the first writer wins.
+CREATE TABLE approvals (
+    -- The wait: derived from run and step. Begins with the run's first eight bytes.
+    id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow's name.
+    flow text NOT NULL,
+    -- The step's path in the flow.
+    step text NOT NULL,
+    -- Open until decided, timed out (elapsed) or withdrawn with its run.
+    state approval_state NOT NULL DEFAULT 'open'::approval_state,
+    -- Who may decide: names of tokens or of their groups.
+    people text[] NOT NULL,
+    -- Who else may decide from escalate_at on.
+    escalate text[] NOT NULL,
+    -- When half of the time is over.
+    escalate_at timestamp with time zone,
+    -- What is decided about, as it was when people were asked.
+    shown json NOT NULL,
+    -- SHA-256 of the canonical form of what is shown; a decision has to name it.
+    digest text NOT NULL,
+    -- Whether a decision needs a token besides the link.
+    login boolean NOT NULL,
+    -- Who may not decide, because they started the run.
+    not_by text,
+    -- When people were asked.
+    opened_at timestamp with time zone NOT NULL,
+    -- When it times out.
+    until timestamp with time zone,
+    -- When it was decided, or ended otherwise.
+    ended_at timestamp with time zone,
+    -- Yes or no, where it is decided.
+    approved boolean,
+    -- The name of a token; or, by link, an unverified name.
+    decided_by text,
+    -- The comment of the person who decided.
+    comment text,
+    -- How many times the run had asked for the same decision before.
+    round integer NOT NULL DEFAULT 0,
+
+    CONSTRAINT approvals_pkey PRIMARY KEY (id),
+    CONSTRAINT approvals_round_check CHECK ((round >= 0)),
+    CONSTRAINT decision_when_decided CHECK ((((approved IS NOT NULL) AND (decided_by IS NOT NULL)) = (state = 'decided'::approval_state))),
+    CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::approval_state)))
+);
+CREATE INDEX approvals_by_age ON approvals USING btree (namespace_id, opened_at);
+CREATE INDEX approvals_open ON approvals USING btree (namespace_id, opened_at) WHERE (state = 'open'::approval_state);
+
+-- One row for each flow whose live release has, or had, a schedule.
+CREATE TABLE schedules (
+    -- Digest of namespace and flow; its first 12 bits are the slot.
+    id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow's name.
+    flow text NOT NULL,
+    -- The release whose recurrence is in force; null where the live one has none.
+    release_id integer,
+    -- The config_version that it was last decided by. A server with an older configuration leaves the row alone.
+    version bigint NOT NULL,
+    -- The edition of the time zone database that due_at was computed with.
+    zones text NOT NULL,
+    -- Every instant up to here is decided. It never decreases, whatever the clock does.
+    decided_to timestamp with time zone NOT NULL,
+    -- When a server must look at it: the next instant, or at once. Null while it is paused or has no recurrence.
+    due_at timestamp with time zone,
+    -- Since when its instants start nothing.
+    paused_at timestamp with time zone,
+    -- Who paused it.
+    paused_by text,
+
+    CONSTRAINT schedules_pkey PRIMARY KEY (id)
+) WITH (fillfactor=70);
+CREATE INDEX schedules_by_due ON schedules USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+-- What happened to the instants of schedules: each is in one row, fired alone or skipped with its neighbours. An instant that was skipped and then fired manually is in both.
+CREATE TABLE ticks (
+    -- The schedule.
+    schedule_id uuid NOT NULL,
+    -- The instant; the first where several were skipped together.
+    nominal timestamp with time zone NOT NULL,
+    -- Whether it started a run.
+    verdict tick_verdict NOT NULL,
+    -- The last of the instants that the row covers.
+    last timestamp with time zone NOT NULL,
+    -- How many instants the row covers.
+    instants bigint NOT NULL,
+    -- Why it was skipped: missed, capped, paused or refused.
+    reason text,
+    -- The run that it started.
+    run_id uuid,
+    -- Who fired it manually.
+    fired_by text,
+    -- When that was decided.
+    decided_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT ticks_pkey PRIMARY KEY (schedule_id, nominal, verdict),
+    CONSTRAINT first_before_last CHECK ((nominal <= last)),
+    CONSTRAINT reason_when_skipped CHECK (((reason IS NULL) OR (verdict = 'skipped'::tick_verdict))),
+    CONSTRAINT ticks_instants_check CHECK ((instants > 0))
+);
+CREATE INDEX ticks_by_age ON ticks USING btree (decided_at);
+
+-- One row per object whose runs are ordered or limited, while runs are at the gate or its starts count. Every decision locks it.
+CREATE TABLE gates (
+    -- Digest of namespace, flow, kind and object; slot in front.
+    id uuid NOT NULL,
+    -- The most runs at a time; null without a limit.
+    concurrency integer,
+    -- The most starts within per_ms; null without a limit.
+    rate integer,
+    -- The period that rate counts in, in milliseconds.
+    per_ms bigint,
+    -- How many entries are running.
+    running integer NOT NULL DEFAULT 0,
+    -- How many entries are granted.
+    granted integer NOT NULL DEFAULT 0,
+    -- How many runs were started, where a rate counts them.
+    start_count bigint NOT NULL DEFAULT 0,
+    -- When its last start no longer counts; null without a rate.
+    idle_at timestamp with time zone,
+
+    CONSTRAINT gates_pkey PRIMARY KEY (id),
+    CONSTRAINT gates_concurrency_check CHECK ((concurrency > 0)),
+    CONSTRAINT gates_granted_check CHECK ((granted >= 0)),
+    CONSTRAINT gates_per_ms_check CHECK ((per_ms > 0)),
+    CONSTRAINT gates_rate_check CHECK ((rate > 0)),
+    CONSTRAINT gates_running_check CHECK ((running >= 0)),
+    CONSTRAINT gates_start_count_check CHECK ((start_count >= 0)),
+    CONSTRAINT rate_has_a_period CHECK (((rate IS NULL) = (per_ms IS NULL)))
+) WITH (fillfactor=50);
+CREATE INDEX gates_by_idle ON gates USING btree (idle_at) WHERE (idle_at IS NOT NULL);
+
+-- The runs at a gate. An entry is removed when its run has ended.
+CREATE TABLE gate_entries (
+    -- The gate.
+    gate_id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- waiting in line; debouncing until its object is quiet; granted, which counts as running; running; joining another run's end; dropped in favour of a newer run.
+    place gate_place NOT NULL,
+    -- When the run was accepted: first come, first served.
+    accepted_at timestamp with time zone NOT NULL,
+    -- The row of the run's journal after which it entered: an earlier end of a resumed run does not concern it.
+    after_seq integer NOT NULL,
+    -- The run that it joined, that replaced it, or that wants its place.
+    related_run uuid,
+    -- When it may enter, where that is later.
+    ready_at timestamp with time zone,
+    -- Since when its run has to be woken to look at the gate; null once it was.
+    wake_since timestamp with time zone,
+
+    CONSTRAINT gate_entries_pkey PRIMARY KEY (gate_id, run_id),
+    CONSTRAINT gate_entries_after_seq_check CHECK ((after_seq >= 0))
+) WITH (fillfactor=70);
+CREATE INDEX gate_entries_by_summons ON gate_entries USING btree (wake_since) WHERE (wake_since IS NOT NULL);
+CREATE INDEX gate_entries_in_line ON gate_entries USING btree (gate_id, place, accepted_at, run_id);
+
+-- When a gate with a rate started runs: as many as the rate counts.
+CREATE TABLE gate_starts (
+    -- The gate.
+    gate_id uuid NOT NULL,
+    -- 0, 1, 2 … without a gap.
+    number bigint NOT NULL,
+    -- When.
+    at timestamp with time zone NOT NULL,
+
+    CONSTRAINT gate_starts_pkey PRIMARY KEY (gate_id, number),
+    CONSTRAINT gate_starts_number_check CHECK ((number >= 0))
+);
+
+-- Runs that have ended and whose gates may not know yet. Written with the end, in the run's slot.
+CREATE TABLE gate_exits (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The gate that it is to leave.
+    gate_id uuid NOT NULL,
+    -- The row of the run's journal by which it ended.
+    seq integer NOT NULL,
+    -- When it ended, or when a server last set out to tell the gate.
+    at timestamp with time zone NOT NULL,
+
+    CONSTRAINT gate_exits_pkey PRIMARY KEY (run_id, gate_id),
+    CONSTRAINT gate_exits_seq_check CHECK ((seq > 0))
+);
+CREATE INDEX gate_exits_by_age ON gate_exits USING btree (at);
+
+-- The newest accepted version of each object.
+CREATE TABLE object_versions (
+    -- The gate of the object.
+    gate_id uuid NOT NULL,
+    -- number, time or text: versions of two kinds cannot be compared.
+    kind text NOT NULL,
+    -- The version, written so that a newer one of its kind is greater, byte by byte.
+    rank text COLLATE "C" NOT NULL,
+    -- The version as it came.
+    shown text NOT NULL,
+    -- The claim of the delivery that brought it.
+    claim_id uuid NOT NULL,
+    -- When it expires: as long after its delivery as the flow keeps keys.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT object_versions_pkey PRIMARY KEY (gate_id),
+    CONSTRAINT object_versions_kind_check CHECK ((kind = ANY (ARRAY['number'::text, 'time'::text, 'text'::text])))
+);
+CREATE INDEX object_versions_by_expiry ON object_versions USING btree (expires_at);
+
+-- Deliveries that were older than the accepted version of their object, and so started nothing.
+CREATE TABLE stale_deliveries (
+    -- The gate of the object.
+    gate_id uuid NOT NULL,
+    -- The claim that the delivery would have made.
+    claim_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow.
+    flow text NOT NULL,
+    -- The key, as it came.
+    key bytea NOT NULL,
+    -- The object.
+    object text NOT NULL,
+    -- Its version, as it came.
+    version text NOT NULL,
+    -- The newest version that had been accepted.
+    newest text NOT NULL,
+    -- The claim of the delivery that brought it.
+    newest_claim uuid NOT NULL,
+    -- The payload's fingerprint.
+    fingerprint uuid NOT NULL,
+    -- What it brought.
+    payload json NOT NULL,
+    -- How often it came.
+    count bigint NOT NULL DEFAULT 1,
+    -- When it first came.
+    first_at timestamp with time zone NOT NULL,
+    -- When it last came.
+    last_at timestamp with time zone NOT NULL,
+    -- When it expires.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT stale_deliveries_pkey PRIMARY KEY (gate_id, claim_id),
+    CONSTRAINT first_before_last CHECK ((first_at <= last_at)),
+    CONSTRAINT stale_deliveries_count_check CHECK ((count > 0))
+);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, last_at);
+CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires_at);
+
+-- Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.
+CREATE TABLE outbox (
+    -- The effect that emitted it: the delivery key that every receiver dedupes by.
+    id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The run that emitted it.
+    run_id uuid NOT NULL,
+    -- The event.
+    event text NOT NULL,
+    -- What it carries.
+    data json NOT NULL,
+    -- When it committed.
+    emitted_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT outbox_pkey PRIMARY KEY (id)
+);
+CREATE INDEX outbox_by_age ON outbox USING btree (emitted_at, id);
+
+-- Events whose waits are being answered, a page at a time. A row leaves when the last page is answered.
+CREATE TABLE broadcasts (
+    -- The event.
+    event_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The run that emitted it.
+    run_id uuid NOT NULL,
+    -- The event's name.
+    event text NOT NULL,
+    -- What it carries.
+    data json NOT NULL,
+    -- When it committed.
+    emitted_at timestamp with time zone NOT NULL,
+    -- When its waits began to be answered. Waits that open later are not answered by it.
+    begun_at timestamp with time zone NOT NULL,
+    -- When the next page is answered. A server that answers one moves it ahead; if that server dies, another continues then.
+    due_at timestamp with time zone NOT NULL,
+    -- The cursor: the part of the event by which the last page of waits was found; null before the first.
+    path text COLLATE "C",
+    -- The cursor: the last wait of that page.
+    after uuid,
+
+    CONSTRAINT broadcasts_pkey PRIMARY KEY (event_id),
+    CONSTRAINT cursor_is_whole CHECK (((path IS NULL) = (after IS NULL)))
+);
+CREATE INDEX broadcasts_by_due ON broadcasts USING btree (due_at);
+
+-- Deliveries of events to subscribed webhooks, each retried until the receiver takes it or its time is over.
+CREATE TABLE webhook_deliveries (
+    -- The event: the delivery key, the same on every attempt.
+    event_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The subscription.
+    subscription text NOT NULL,
+    -- The connection that the latest attempt went to.
+    connection text NOT NULL,
+    -- Due until the receiver answers with 2xx, or until Semel gives up.
+    state webhook_delivery_state NOT NULL DEFAULT 'due'::webhook_delivery_state,
+    -- The CloudEvent, the same bytes on every attempt.
+    body json NOT NULL,
+    -- When the event committed.
+    emitted_at timestamp with time zone NOT NULL,
+    -- How many attempts were made, since an operator last had it retried.
+    attempt integer NOT NULL DEFAULT 0,
+    -- When the next attempt is made.
+    due_at timestamp with time zone NOT NULL,
+    -- When it was delivered, or when Semel gave up.
+    settled_at timestamp with time zone,
+    -- What the last attempt saw.
+    note text,
+    -- From when the time for its attempts counts: when it became due, or when an operator had it retried.
+    retry_since timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (event_id, subscription),
+    CONSTRAINT settled_unless_due CHECK (((settled_at IS NULL) = (state = 'due'::webhook_delivery_state))),
+    CONSTRAINT webhook_deliveries_attempt_check CHECK ((attempt >= 0))
+);
+CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries USING btree (namespace_id, subscription, due_at) WHERE (state = 'due'::webhook_delivery_state);
+CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries USING btree (settled_at) WHERE (state <> 'due'::webhook_delivery_state);
+CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries USING btree (namespace_id, subscription, emitted_at, event_id);
+
+-- Small state that the flows of a namespace share.
+CREATE TABLE kv (
+    -- The slot of namespace and entry.
+    slot smallint NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The entry's name.
+    entry text NOT NULL,
+    -- Its value.
+    value json NOT NULL,
+    -- Grows with every write.
+    version bigint NOT NULL DEFAULT 1,
+    -- When it expires.
+    expires_at timestamp with time zone,
+
+    CONSTRAINT kv_pkey PRIMARY KEY (slot, namespace_id, entry),
+    CONSTRAINT kv_slot_check CHECK (((slot >= 0) AND (slot <= 4095))),
+    CONSTRAINT kv_version_check CHECK ((version > 0))
+) WITH (fillfactor=80);
+CREATE INDEX kv_by_expiry ON kv USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+-- Named locks with leases. A row stays when its lock is returned, so that tokens never decrease.
+CREATE TABLE locks (
+    -- The slot of namespace and name.
+    slot smallint NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What it locks.
+    name text NOT NULL,
+    -- The fencing token: grows with each new holder, so that a destination can refuse a late one.
+    token bigint NOT NULL DEFAULT 1,
+    -- The run that holds it; null when it is free.
+    holder uuid,
+    -- When it is free again, unless its holder extends it.
+    until timestamp with time zone,
+
+    CONSTRAINT locks_pkey PRIMARY KEY (slot, namespace_id, name),
+    CONSTRAINT held_until CHECK (((holder IS NULL) OR (until IS NOT NULL))),
+    CONSTRAINT locks_slot_check CHECK (((slot >= 0) AND (slot <= 4095))),
+    CONSTRAINT locks_token_check CHECK ((token > 0))
+) WITH (fillfactor=80);
+
+-- Outputs too large for a row. Their bytes are in the resource store, named by their digest.
+CREATE TABLE resources (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- SHA-256 of the bytes.
+    digest bytea NOT NULL,
+    -- How many there are.
+    bytes bigint NOT NULL,
+    -- What they are.
+    media_type text NOT NULL,
+    -- What people call it.
+    name text,
+    -- The run that kept it first.
+    run_id uuid NOT NULL,
+    -- The step that kept it first.
+    step text NOT NULL,
+    -- When.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it may be removed.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT resources_pkey PRIMARY KEY (namespace_id, digest),
+    CONSTRAINT resources_bytes_check CHECK ((bytes >= 0)),
+    CONSTRAINT resources_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX resources_by_creation ON resources USING btree (namespace_id, created_at, digest);
+CREATE INDEX resources_by_expiry ON resources USING btree (expires_at);
+
+-- What language models answered, so that the same question is asked once.
+CREATE TABLE llm_answers (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- SHA-256 of the canonical request and of its scope: a run, a flow or the namespace.
+    digest bytea NOT NULL,
+    -- The answer, with tokens and cost.
+    answer json NOT NULL,
+    -- When it was given.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it expires; where its run has not ended, when that is checked again.
+    expires_at timestamp with time zone NOT NULL,
+    -- The run that the answer is scoped to, and is kept as long as; null where the scope is wider.
+    run_id uuid,
+
+    CONSTRAINT llm_answers_pkey PRIMARY KEY (namespace_id, digest),
+    CONSTRAINT llm_answers_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX llm_answers_by_expiry ON llm_answers USING btree (expires_at);
+
+-- Repeats that were stopped: one row per place and payload, however many come.
+CREATE TABLE duplicates (
+    -- The claim or the wait that stopped it.
+    subject uuid NOT NULL,
+    -- What stopped it: the claim, the wait, or a replay check (the same signed body under another key).
+    stopped_by text NOT NULL,
+    -- The payload of the repeat.
+    fingerprint uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The run that answered.
+    run_id uuid NOT NULL,
+    -- repeat, mismatch (refused or accepted by policy) or held (for an operator).
+    verdict text NOT NULL,
+    -- How many.
+    count bigint NOT NULL,
+    -- When the first came.
+    first_at timestamp with time zone NOT NULL,
+    -- When the latest came.
+    last_at timestamp with time zone NOT NULL,
+    -- The payload, where it differs from the first delivery's.
+    payload json,
+
+    CONSTRAINT duplicates_pkey PRIMARY KEY (subject, stopped_by, fingerprint),
+    CONSTRAINT duplicates_count_check CHECK ((count > 0)),
+    CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text]))),
+    CONSTRAINT duplicates_verdict_check CHECK ((verdict = ANY (ARRAY['repeat'::text, 'mismatch'::text, 'held'::text]))),
+    CONSTRAINT first_before_last CHECK ((first_at <= last_at))
+) WITH (fillfactor=80);
+CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at);
+
+-- Deliveries that were refused because no key could be computed: dedupe cannot be bypassed silently.
+CREATE TABLE refused_deliveries (
+    -- In order of writing.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow.
+    flow text NOT NULL,
+    -- When.
+    at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- The error code of the response.
+    code text NOT NULL,
+    -- What was wrong.
+    message text NOT NULL,
+
+    CONSTRAINT refused_deliveries_pkey PRIMARY KEY (id)
+);
+
+-- Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.
+CREATE TABLE seen_bodies (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow.
+    flow text NOT NULL,
+    -- SHA-256 of the raw body.
+    digest bytea NOT NULL,
+    -- The key under which it came first.
+    claim_id uuid NOT NULL,
+    -- When it came first.
+    seen_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it expires, with the key.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT seen_bodies_pkey PRIMARY KEY (namespace_id, flow, digest),
+    CONSTRAINT seen_bodies_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX seen_bodies_by_expiry ON seen_bodies USING btree (expires_at);
+
+-- The first response to each API command that came with an Idempotency-Key.
+CREATE TABLE commands (
+    -- Digest of namespace, route and key.
+    id uuid NOT NULL,
+    -- The namespace of the command.
+    namespace_id integer NOT NULL,
+    -- The payload that came first; another one under the same key is refused.
+    fingerprint uuid NOT NULL,
+    -- When it first came; the row is removed a day later.
+    begun_at timestamp with time zone NOT NULL,
+    -- Until when the first request is taken to be running; a later one may then carry it out.
+    holder_until timestamp with time zone NOT NULL,
+    -- The HTTP status of the response; null while the command runs.
+    status smallint,
+    -- The body of the response.
+    answer json,
+
+    CONSTRAINT commands_pkey PRIMARY KEY (id),
+    CONSTRAINT answered_whole CHECK (((status IS NULL) = (answer IS NULL))),
+    CONSTRAINT commands_status_check CHECK (((status >= 100) AND (status <= 599)))
+);
+CREATE INDEX commands_by_age ON commands USING btree (begun_at);
+
+-- What operators did. A row is added in the commit of the act, and never changed or removed.
+CREATE TABLE audit (
+    -- In order of writing.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The namespace that it concerns.
+    namespace_id integer NOT NULL,
+    -- When.
+    at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- The token's name.
+    actor text NOT NULL,
+    -- What was done, e.g. doubt.settle or key.drop.
+    action text NOT NULL,
+    -- What it was done to.
+    subject text NOT NULL,
+    -- The operator's reason.
+    reason text,
+    -- The run that it concerns, where it concerns one.
+    run_id uuid,
+
+    CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_by_run ON audit USING btree (run_id, id) WHERE (run_id IS NOT NULL);
+CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();

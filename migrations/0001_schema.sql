@@ -1,0 +1,977 @@
+-- The schema: configuration, runs with their journal and ledger, and everything that they wait for.
+--
+-- Every row that belongs to a key carries the key's slot in the first twelve bits of its identity and
+-- is reached through that identity alone. No foreign key, no join and no constraint crosses slots, so
+-- that slots can move between databases. docs/schema.sql is this schema as the database describes it.
+
+-- --------------------------------------------------------------------------------------------- Time
+
+CREATE TABLE clock (
+    only_row    boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    time_offset interval NOT NULL DEFAULT '0'
+);
+COMMENT ON TABLE clock IS 'The offset of Semel''s clock from the server''s. Zero in production; tests move it.';
+COMMENT ON COLUMN clock.only_row IS 'Keeps the table at one row.';
+COMMENT ON COLUMN clock.time_offset IS 'Added to the server''s clock by moment().';
+INSERT INTO clock DEFAULT VALUES;
+
+CREATE FUNCTION moment() RETURNS timestamptz
+    LANGUAGE plpgsql VOLATILE PARALLEL RESTRICTED
+    AS $$ BEGIN RETURN clock_timestamp() + (SELECT time_offset FROM clock); END $$;
+COMMENT ON FUNCTION moment() IS 'The only clock. Not frozen at the start of a transaction, as now() is.';
+
+CREATE FUNCTION all_or_nothing(happened bigint, wanted bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ BEGIN
+        IF happened <> wanted THEN
+            RAISE EXCEPTION 'only % of % writes passed the fence', happened, wanted
+                USING ERRCODE = 'SM001';
+        END IF;
+    END $$;
+COMMENT ON FUNCTION all_or_nothing(bigint, bigint) IS
+    'Rolls the whole transaction back when one write of a batch was fenced off, so that a batch can be sent in one round trip.';
+
+-- -------------------------------------------- Configuration: written rarely, cached by every server
+
+CREATE TABLE namespaces (
+    id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name       text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT moment(),
+    UNIQUE (name)
+);
+COMMENT ON TABLE namespaces IS 'The owners of flows, runs and tokens.';
+COMMENT ON COLUMN namespaces.id IS 'Short form of the name, carried by rows of which there are many.';
+COMMENT ON COLUMN namespaces.name IS 'The name; it enters into every derived identity and never changes.';
+COMMENT ON COLUMN namespaces.created_at IS 'When it was made.';
+
+CREATE TABLE flows (
+    id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id integer NOT NULL REFERENCES namespaces,
+    name         text NOT NULL,
+    draft        text,
+    draft_at     timestamptz,
+    live_release integer CHECK (live_release > 0),
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    live_at      timestamptz,
+    UNIQUE (namespace_id, name)
+);
+COMMENT ON TABLE flows IS 'What authors write. Written to the home cell and cached by every server.';
+COMMENT ON COLUMN flows.id IS 'Short form of namespace and name.';
+COMMENT ON COLUMN flows.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN flows.name IS 'The flow''s name; it enters into every derived identity and never changes.';
+COMMENT ON COLUMN flows.draft IS 'The working copy, as its author wrote it.';
+COMMENT ON COLUMN flows.draft_at IS 'When the working copy was last pushed.';
+COMMENT ON COLUMN flows.live_release IS 'The number of the release that new runs start on; null before the first promotion.';
+COMMENT ON COLUMN flows.created_at IS 'When it was first pushed.';
+COMMENT ON COLUMN flows.live_at IS 'When the live release replaced another; instants of its schedule count from here. Null before the first promotion.';
+
+CREATE TABLE releases (
+    id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    flow_id      integer NOT NULL REFERENCES flows,
+    number       integer NOT NULL CHECK (number > 0),
+    digest       text NOT NULL CHECK (digest ~ '^[0-9a-f]{64}$'),
+    source       text NOT NULL,
+    published_at timestamptz NOT NULL DEFAULT moment(),
+    UNIQUE (flow_id, number),
+    UNIQUE (flow_id, digest)
+);
+COMMENT ON TABLE releases IS 'Frozen, numbered copies of flows. A run stays on the release that it started on.';
+COMMENT ON COLUMN releases.id IS 'Short form of flow and number, carried by every run.';
+COMMENT ON COLUMN releases.flow_id IS 'The flow.';
+COMMENT ON COLUMN releases.number IS 'r1, r2 and so on, within the flow.';
+COMMENT ON COLUMN releases.digest IS 'SHA-256 of the canonical form: publishing the same flow twice gives one release.';
+COMMENT ON COLUMN releases.source IS 'The text, as its author wrote it.';
+COMMENT ON COLUMN releases.published_at IS 'When it was frozen.';
+
+CREATE TABLE config_version (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    version  bigint NOT NULL DEFAULT 1 CHECK (version > 0)
+);
+COMMENT ON TABLE config_version IS 'Counts changes of the configuration, so that a server can tell a stale cache by one number.';
+COMMENT ON COLUMN config_version.only_row IS 'Keeps the table at one row.';
+COMMENT ON COLUMN config_version.version IS 'Grows with every change of flows, releases, namespaces or tokens.';
+INSERT INTO config_version DEFAULT VALUES;
+
+CREATE TABLE tokens (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL REFERENCES namespaces,
+    name         text NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32),
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    expires_at   timestamptz NOT NULL,
+    revoked_at   timestamptz,
+    groups       text[] NOT NULL DEFAULT '{}'
+);
+COMMENT ON TABLE tokens IS 'API tokens. The secret itself is never stored.';
+COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
+COMMENT ON COLUMN tokens.namespace_id IS 'The one namespace that it opens.';
+COMMENT ON COLUMN tokens.name IS 'What its owner calls it.';
+COMMENT ON COLUMN tokens.digest IS 'SHA-256 of the secret part, which has 256 random bits.';
+COMMENT ON COLUMN tokens.created_at IS 'When it was made.';
+COMMENT ON COLUMN tokens.expires_at IS 'When it stops working.';
+COMMENT ON COLUMN tokens.revoked_at IS 'When an operator revoked it.';
+COMMENT ON COLUMN tokens.groups IS 'The groups that its owner belongs to: an approval may be from one of them.';
+
+CREATE TABLE connections (
+    namespace_id integer NOT NULL,
+    name         text NOT NULL,
+    version      bigint NOT NULL DEFAULT 1 CHECK (version > 0),
+    connection   json NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    changed_at   timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, name)
+);
+COMMENT ON TABLE connections IS 'Destinations as their owners describe them. They name secrets and hold none.';
+COMMENT ON COLUMN connections.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN connections.name IS 'What flows call it.';
+COMMENT ON COLUMN connections.version IS 'Grows with every change.';
+COMMENT ON COLUMN connections.connection IS 'Address, authentication, limits.';
+COMMENT ON COLUMN connections.created_at IS 'When it was made.';
+COMMENT ON COLUMN connections.changed_at IS 'When it was changed last.';
+
+CREATE TABLE data_keys (
+    namespace_id integer NOT NULL,
+    number       integer NOT NULL CHECK (number > 0),
+    wrapped      bytea NOT NULL,
+    wrapped_by   text NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, number)
+);
+COMMENT ON TABLE data_keys IS 'The keys that encrypt secrets, each itself encrypted with a key from outside the database.';
+COMMENT ON COLUMN data_keys.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN data_keys.number IS '1, 2, 3 …; the highest encrypts new secrets.';
+COMMENT ON COLUMN data_keys.wrapped IS 'Nonce and encrypted key.';
+COMMENT ON COLUMN data_keys.wrapped_by IS 'Which outer key encrypted it: eight bytes of that key''s digest, in hex.';
+COMMENT ON COLUMN data_keys.created_at IS 'When it was made.';
+
+CREATE TABLE secrets (
+    namespace_id integer NOT NULL,
+    name         text NOT NULL,
+    version      integer NOT NULL CHECK (version > 0),
+    data_key     integer NOT NULL CHECK (data_key > 0),
+    sealed       bytea NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    retires_at   timestamptz,
+    PRIMARY KEY (namespace_id, name, version)
+);
+COMMENT ON TABLE secrets IS 'Secrets, encrypted. They can be set and used, and never read back.';
+COMMENT ON COLUMN secrets.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN secrets.name IS 'What connections and triggers call it.';
+COMMENT ON COLUMN secrets.version IS '1, 2, 3 …; the highest is used for sending.';
+COMMENT ON COLUMN secrets.data_key IS 'The number of the key that encrypted it.';
+COMMENT ON COLUMN secrets.sealed IS 'Nonce and encrypted text; bound to namespace, name and version.';
+COMMENT ON COLUMN secrets.created_at IS 'When it was set.';
+COMMENT ON COLUMN secrets.retires_at IS 'Until when an older version still verifies deliveries; null for the latest.';
+
+CREATE TABLE subscriptions (
+    namespace_id integer NOT NULL,
+    name         text NOT NULL,
+    event        text NOT NULL,
+    connection   text NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, name)
+);
+COMMENT ON TABLE subscriptions IS 'Webhooks that receive events.';
+COMMENT ON COLUMN subscriptions.namespace_id IS 'The namespace whose events it receives.';
+COMMENT ON COLUMN subscriptions.name IS 'What its owner calls it.';
+COMMENT ON COLUMN subscriptions.event IS 'The event; a trailing .* matches all that begin so.';
+COMMENT ON COLUMN subscriptions.connection IS 'The webhook connection that deliveries go to.';
+COMMENT ON COLUMN subscriptions.created_at IS 'When it was made. Earlier events are not delivered.';
+
+-- ---------------------------------------------- Runs: claims, the queue, the journal and the ledger
+
+CREATE TABLE claims (
+    id                  uuid PRIMARY KEY,
+    run_id              uuid NOT NULL,
+    fingerprint         uuid NOT NULL,
+    expires_at          timestamptz,
+    run_number          integer CHECK (run_number > 0),
+    last_run            uuid,
+    last_partition_date date,
+    counted_from        timestamptz,
+    CONSTRAINT last_run_is_whole CHECK ((last_run IS NULL) = (last_partition_date IS NULL))
+);
+COMMENT ON TABLE claims IS 'Which run answers for each key. The primary key is the promise: one key, one run.';
+COMMENT ON COLUMN claims.id IS 'Digest of namespace, flow and key; slot in front.';
+COMMENT ON COLUMN claims.run_id IS 'The run that answers for the key; where the key is free, the last that did.';
+COMMENT ON COLUMN claims.fingerprint IS 'The payload of the delivery that made the run, to tell a repeat from a mismatch.';
+COMMENT ON COLUMN claims.expires_at IS 'When retention looks at the key: its run must have ended, and keep counts from that end. Null where the key is free. Rounded up to the minute, so that the index stays small.';
+COMMENT ON COLUMN claims.run_number IS 'How many runs of the key expired or were dropped before run_id. Null for the first.';
+COMMENT ON COLUMN claims.last_run IS 'The run before run_id; where the key is free, run_id itself.';
+COMMENT ON COLUMN claims.last_partition_date IS 'Which partition holds the history of last_run. The row stays for as long as that history.';
+COMMENT ON COLUMN claims.counted_from IS 'From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.';
+CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TYPE run_state AS ENUM
+    ('active', 'in_doubt', 'needs_review', 'quarantined', 'succeeded', 'failed', 'cancelled', 'superseded');
+CREATE TABLE runs (
+    id             uuid PRIMARY KEY,
+    claim_id       uuid NOT NULL,
+    namespace_id   integer NOT NULL,
+    release_id     integer NOT NULL,
+    partition_date date NOT NULL,
+    state          run_state NOT NULL DEFAULT 'active',
+    key            bytea NOT NULL,
+    delivery_id    uuid NOT NULL,
+    accepted_at    timestamptz NOT NULL,
+    ended_at       timestamptz,
+    result         json,
+    fault          json,
+    parent_id      uuid,
+    CONSTRAINT ended_when_final
+        CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled', 'superseded'))),
+    CONSTRAINT result_when_succeeded CHECK (result IS NULL OR state = 'succeeded')
+) WITH (fillfactor = 85);
+COMMENT ON TABLE runs IS 'One row per run: what it is, and how it ended. What changes often is in the queue.';
+COMMENT ON COLUMN runs.id IS 'Derived from the claim; slot in front.';
+COMMENT ON COLUMN runs.claim_id IS 'The claim that made it.';
+COMMENT ON COLUMN runs.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN runs.release_id IS 'The release that it started on, and stays on.';
+COMMENT ON COLUMN runs.partition_date IS 'The day it was accepted (UTC): which partition holds its journal and effects.';
+COMMENT ON COLUMN runs.state IS 'Active covers queued, running and waiting: the queue tells which.';
+COMMENT ON COLUMN runs.key IS 'The key, as it came.';
+COMMENT ON COLUMN runs.delivery_id IS 'The delivery that made it, so that a server can recognise its own write after a lost answer.';
+COMMENT ON COLUMN runs.accepted_at IS 'When the delivery was accepted.';
+COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
+COMMENT ON COLUMN runs.result IS 'What it gave, where it succeeded.';
+COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
+COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
+CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at);
+
+CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
+CREATE TABLE queue (
+    run_id         uuid PRIMARY KEY,
+    due_at         timestamptz NOT NULL,
+    holder         uuid,
+    epoch          bigint NOT NULL CHECK (epoch >= 0),
+    seq            integer NOT NULL CHECK (seq > 0),
+    stalled_takes  smallint NOT NULL DEFAULT 0 CHECK (stalled_takes >= 0),
+    stage          queue_stage NOT NULL DEFAULT 'ready',
+    cancel         boolean NOT NULL DEFAULT false,
+    partition_date date NOT NULL,
+    woken          boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE queue IS 'Runs that have not ended: who holds each, and when it is due. Narrow, because it churns.';
+COMMENT ON COLUMN queue.run_id IS 'The run.';
+COMMENT ON COLUMN queue.due_at IS 'When a worker may take it. In the future for sleeping runs; infinity for runs that only an operator or a callback wakes.';
+COMMENT ON COLUMN queue.holder IS 'The session that holds it; null when it is not held.';
+COMMENT ON COLUMN queue.epoch IS 'Grows with every take. A write that carries an older one is refused.';
+COMMENT ON COLUMN queue.seq IS 'The number of the journal''s last row: the next write must follow it.';
+COMMENT ON COLUMN queue.stalled_takes IS 'Takes since the last progress; five quarantine the run.';
+COMMENT ON COLUMN queue.stage IS 'Why it is not held: ready, retrying, waiting, or stopped until an operator acts.';
+COMMENT ON COLUMN queue.cancel IS 'An operator asked for its end; its holder sees this with its next write.';
+COMMENT ON COLUMN queue.partition_date IS 'Copied from the run, to find its journal.';
+COMMENT ON COLUMN queue.woken IS 'Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.';
+CREATE INDEX queue_by_due ON queue (due_at) WHERE holder IS NULL;
+CREATE INDEX queue_by_holder ON queue (holder) WHERE holder IS NOT NULL;
+
+CREATE TABLE sessions (
+    id         uuid PRIMARY KEY,
+    process    text NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT moment(),
+    expires_at timestamptz NOT NULL,
+    lost_at    timestamptz
+);
+COMMENT ON TABLE sessions IS 'Live workers. The session is renewed, not the runs that it holds.';
+COMMENT ON COLUMN sessions.id IS 'One stretch of a process''s life: a lost lease ends it, and the process begins another.';
+COMMENT ON COLUMN sessions.process IS 'Host and process number, for operators.';
+COMMENT ON COLUMN sessions.started_at IS 'When it began.';
+COMMENT ON COLUMN sessions.expires_at IS 'When its runs may be taken by others, unless it is renewed before.';
+COMMENT ON COLUMN sessions.lost_at IS 'When its runs began to be freed; it is never renewed after that, whatever the clock says.';
+
+CREATE TABLE journal (
+    partition_date date NOT NULL,
+    run_id         uuid NOT NULL,
+    seq            integer NOT NULL CHECK (seq > 0),
+    epoch          bigint NOT NULL CHECK (epoch >= 0),
+    at             timestamptz NOT NULL,
+    events         json NOT NULL,
+    PRIMARY KEY (partition_date, run_id, seq)
+) PARTITION BY RANGE (partition_date);
+COMMENT ON TABLE journal IS 'What happened to each run, one row per write. Append-only; dropped by partition.';
+COMMENT ON COLUMN journal.partition_date IS 'The day on which the run was accepted.';
+COMMENT ON COLUMN journal.run_id IS 'The run.';
+COMMENT ON COLUMN journal.seq IS '1, 2, 3 … without a gap.';
+COMMENT ON COLUMN journal.epoch IS 'The lease under which it was written.';
+COMMENT ON COLUMN journal.at IS 'When it was written.';
+COMMENT ON COLUMN journal.events IS 'The events of this write, in order.';
+CREATE TABLE journal_default PARTITION OF journal DEFAULT;
+COMMENT ON TABLE journal_default IS 'Rows whose month has no partition yet.';
+
+CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
+CREATE TABLE effects (
+    partition_date date NOT NULL,
+    id             uuid NOT NULL,
+    run_id         uuid NOT NULL,
+    namespace_id   integer NOT NULL,
+    step           text NOT NULL,
+    kind           text NOT NULL,
+    guard          text NOT NULL CHECK (guard IN ('transaction', 'key', 'natural', 'probe', 'repeat', 'review')),
+    state          effect_state NOT NULL,
+    attempt        integer NOT NULL CHECK (attempt > 0),
+    intended_at    timestamptz NOT NULL,
+    settled_at     timestamptz,
+    external_id    text,
+    note           text,
+    PRIMARY KEY (partition_date, id),
+    CONSTRAINT settled_unless_pending CHECK ((settled_at IS NULL) = (state = 'pending'))
+) PARTITION BY RANGE (partition_date);
+COMMENT ON TABLE effects IS 'The ledger: one row per change to the outside world, written before the change is made; an effect on kv has its row from the commit that makes it.';
+COMMENT ON COLUMN effects.partition_date IS 'The day on which the run was accepted.';
+COMMENT ON COLUMN effects.id IS 'The key that the destination is sent. Begins with the run''s first eight bytes.';
+COMMENT ON COLUMN effects.run_id IS 'The run.';
+COMMENT ON COLUMN effects.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN effects.step IS 'The step''s path in the flow.';
+COMMENT ON COLUMN effects.kind IS 'The kind of step, e.g. http or kv.';
+COMMENT ON COLUMN effects.guard IS 'What makes a repeat safe.';
+COMMENT ON COLUMN effects.state IS 'Pending from before the first byte leaves until the outcome is known.';
+COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt.';
+COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was written.';
+COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
+COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
+COMMENT ON COLUMN effects.note IS 'What was seen, where it did not simply succeed.';
+CREATE INDEX effects_in_doubt ON effects (namespace_id, intended_at) WHERE state = 'in_doubt';
+CREATE INDEX effects_by_external_id ON effects (namespace_id, external_id) WHERE external_id IS NOT NULL;
+CREATE TABLE effects_default PARTITION OF effects DEFAULT
+    WITH (fillfactor = 70);
+COMMENT ON TABLE effects_default IS 'Rows whose month has no partition yet.';
+
+CREATE TABLE late_responses (
+    run_id    uuid NOT NULL,
+    effect_id uuid NOT NULL,
+    attempt   integer NOT NULL CHECK (attempt > 0),
+    epoch     bigint NOT NULL CHECK (epoch >= 0),
+    at        timestamptz NOT NULL DEFAULT moment(),
+    response  json NOT NULL,
+    PRIMARY KEY (run_id, effect_id, attempt)
+);
+COMMENT ON TABLE late_responses IS 'Responses that reached a worker after its lease was lost. They may turn doubt into done, nothing else.';
+COMMENT ON COLUMN late_responses.run_id IS 'The run.';
+COMMENT ON COLUMN late_responses.effect_id IS 'The effect that was answered.';
+COMMENT ON COLUMN late_responses.attempt IS 'The attempt that was answered.';
+COMMENT ON COLUMN late_responses.epoch IS 'The lease that the worker had lost.';
+COMMENT ON COLUMN late_responses.at IS 'When it was recorded.';
+COMMENT ON COLUMN late_responses.response IS 'What the destination answered.';
+
+CREATE TYPE child_state AS ENUM ('pending', 'open', 'succeeded', 'failed', 'cancelled');
+CREATE TABLE child_runs (
+    parent_id uuid NOT NULL,
+    step      text NOT NULL,
+    index     integer NOT NULL CHECK (index >= 0),
+    run_id    uuid NOT NULL,
+    key       text NOT NULL,
+    state     child_state NOT NULL DEFAULT 'pending',
+    item      json,
+    ended_at  timestamptz,
+    UNIQUE (run_id),
+    PRIMARY KEY (parent_id, step, index),
+    CONSTRAINT ended_when_final CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled')))
+) WITH (fillfactor = 70);
+COMMENT ON TABLE child_runs IS 'Items of foreach and branches of parallel, each with the run that does its steps.';
+COMMENT ON COLUMN child_runs.parent_id IS 'The parent run.';
+COMMENT ON COLUMN child_runs.step IS 'The step of the parent run.';
+COMMENT ON COLUMN child_runs.index IS 'Its position in the list.';
+COMMENT ON COLUMN child_runs.run_id IS 'The child run; derived from parent, step and key, so that an item is met again.';
+COMMENT ON COLUMN child_runs.key IS 'What tells the item from others, for operators.';
+COMMENT ON COLUMN child_runs.state IS 'Pending until its run starts, open until it ends.';
+COMMENT ON COLUMN child_runs.item IS 'The item, until its run starts; then the journal has it.';
+COMMENT ON COLUMN child_runs.ended_at IS 'When it ended.';
+CREATE INDEX child_runs_left ON child_runs (parent_id, step, state, index) WHERE state <> 'succeeded';
+
+-- ------------------------------------------- What runs wait for: callbacks, events, workers, people
+
+CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
+CREATE TABLE waits (
+    id        uuid PRIMARY KEY,
+    run_id    uuid NOT NULL,
+    state     wait_state NOT NULL,
+    step      text,
+    opened_at timestamptz,
+    until     timestamptz,
+    ended_at  timestamptz,
+    payload   json,
+    CONSTRAINT ended_unless_open CHECK ((ended_at IS NULL) = (state = 'open'))
+);
+COMMENT ON TABLE waits IS 'Waits that a callback can end. A callback may come before its wait opens: its row then comes first.';
+COMMENT ON COLUMN waits.id IS 'Derived from run and step. Begins with the run''s first eight bytes.';
+COMMENT ON COLUMN waits.run_id IS 'The run.';
+COMMENT ON COLUMN waits.state IS 'Leaves open once; the first writer wins.';
+COMMENT ON COLUMN waits.step IS 'The step''s path; null until the wait opens.';
+COMMENT ON COLUMN waits.opened_at IS 'When the run came to it; null for an early callback.';
+COMMENT ON COLUMN waits.until IS 'When it times out.';
+COMMENT ON COLUMN waits.ended_at IS 'When it ended.';
+COMMENT ON COLUMN waits.payload IS 'What the callback brought.';
+
+CREATE TABLE event_waits (
+    wait_id      uuid PRIMARY KEY,
+    run_id       uuid NOT NULL,
+    namespace_id integer NOT NULL,
+    event        text NOT NULL,
+    path         text NOT NULL,
+    value        text NOT NULL
+);
+COMMENT ON TABLE event_waits IS 'Open waits for events: finds the runs that an event may answer, without asking each.';
+COMMENT ON COLUMN event_waits.wait_id IS 'The wait.';
+COMMENT ON COLUMN event_waits.run_id IS 'Its run.';
+COMMENT ON COLUMN event_waits.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN event_waits.event IS 'The event.';
+COMMENT ON COLUMN event_waits.path IS 'The part of the event that the wait matches on; empty where it matches every event of the name.';
+COMMENT ON COLUMN event_waits.value IS 'The value at that path, as JSON text; empty where there is none.';
+CREATE INDEX event_waits_by_event ON event_waits (namespace_id, event, path, value, wait_id);
+
+CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
+CREATE TABLE tasks (
+    id             uuid PRIMARY KEY,
+    run_id         uuid NOT NULL,
+    namespace_id   integer NOT NULL,
+    queue          text NOT NULL,
+    step           text NOT NULL,
+    state          task_state NOT NULL DEFAULT 'open',
+    attempt        integer NOT NULL CHECK (attempt > 0),
+    token          bigint NOT NULL DEFAULT 0 CHECK (token >= 0),
+    lease_ms       bigint NOT NULL CHECK (lease_ms > 0),
+    lease_until    timestamptz,
+    worker         text,
+    claim_id       uuid,
+    opened_at      timestamptz NOT NULL,
+    until          timestamptz,
+    ended_at       timestamptz,
+    answered_token bigint,
+    input          json NOT NULL,
+    answer         json,
+    CONSTRAINT leased_while_held CHECK (lease_until IS NOT NULL OR state <> 'held')
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tasks IS 'Work that external workers take from a queue. The run opens it; a worker answers under the token of its claim.';
+COMMENT ON COLUMN tasks.id IS 'The effect: the key that the worker passes on. Begins with the run''s first eight bytes.';
+COMMENT ON COLUMN tasks.run_id IS 'The run.';
+COMMENT ON COLUMN tasks.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN tasks.queue IS 'The queue that workers take it from.';
+COMMENT ON COLUMN tasks.step IS 'The step''s path in the flow.';
+COMMENT ON COLUMN tasks.state IS 'Open until a worker claims it, held until the worker answers or its lease is over.';
+COMMENT ON COLUMN tasks.attempt IS 'The number of the latest attempt, as the ledger has it.';
+COMMENT ON COLUMN tasks.token IS 'The fencing token: grows with every claim. An answer under an older one is recorded as a late response.';
+COMMENT ON COLUMN tasks.lease_ms IS 'How long a worker may be silent, in milliseconds.';
+COMMENT ON COLUMN tasks.lease_until IS 'When the worker that holds it is taken to be lost.';
+COMMENT ON COLUMN tasks.worker IS 'What the latest worker calls itself.';
+COMMENT ON COLUMN tasks.claim_id IS 'The request that claimed it, so that a repeat of the request gets the same tasks.';
+COMMENT ON COLUMN tasks.opened_at IS 'When the latest attempt was opened: the oldest is claimed first.';
+COMMENT ON COLUMN tasks.until IS 'When the task times out.';
+COMMENT ON COLUMN tasks.ended_at IS 'When the latest attempt ended.';
+COMMENT ON COLUMN tasks.answered_token IS 'The token under which the latest answer was given.';
+COMMENT ON COLUMN tasks.input IS 'What the worker gets.';
+COMMENT ON COLUMN tasks.answer IS 'What the worker answered: its result, or why it failed.';
+CREATE INDEX tasks_to_claim ON tasks (namespace_id, queue, opened_at) WHERE state = 'open';
+CREATE INDEX tasks_by_lease ON tasks (lease_until) WHERE state = 'held';
+CREATE INDEX tasks_by_claim ON tasks (claim_id) WHERE state = 'held';
+CREATE INDEX tasks_by_age ON tasks (namespace_id, opened_at);
+
+CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
+CREATE TABLE approvals (
+    id           uuid PRIMARY KEY,
+    run_id       uuid NOT NULL,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    step         text NOT NULL,
+    state        approval_state NOT NULL DEFAULT 'open',
+    people       text[] NOT NULL,
+    escalate     text[] NOT NULL,
+    escalate_at  timestamptz,
+    shown        json NOT NULL,
+    digest       text NOT NULL,
+    login        boolean NOT NULL,
+    not_by       text,
+    opened_at    timestamptz NOT NULL,
+    until        timestamptz,
+    ended_at     timestamptz,
+    approved     boolean,
+    decided_by   text,
+    comment      text,
+    round        integer NOT NULL DEFAULT 0 CHECK (round >= 0),
+    CONSTRAINT ended_unless_open CHECK ((ended_at IS NULL) = (state = 'open')),
+    CONSTRAINT decision_when_decided CHECK ((approved IS NOT NULL AND decided_by IS NOT NULL) = (state = 'decided'))
+);
+COMMENT ON TABLE approvals IS 'Decisions that people are asked for, and what they decided. Leaves open once; the first writer wins.';
+COMMENT ON COLUMN approvals.id IS 'The wait: derived from run and step. Begins with the run''s first eight bytes.';
+COMMENT ON COLUMN approvals.run_id IS 'The run.';
+COMMENT ON COLUMN approvals.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN approvals.flow IS 'The flow''s name.';
+COMMENT ON COLUMN approvals.step IS 'The step''s path in the flow.';
+COMMENT ON COLUMN approvals.state IS 'Open until decided, timed out (elapsed) or withdrawn with its run.';
+COMMENT ON COLUMN approvals.people IS 'Who may decide: names of tokens or of their groups.';
+COMMENT ON COLUMN approvals.escalate IS 'Who else may decide from escalate_at on.';
+COMMENT ON COLUMN approvals.escalate_at IS 'When half of the time is over.';
+COMMENT ON COLUMN approvals.shown IS 'What is decided about, as it was when people were asked.';
+COMMENT ON COLUMN approvals.digest IS 'SHA-256 of the canonical form of what is shown; a decision has to name it.';
+COMMENT ON COLUMN approvals.login IS 'Whether a decision needs a token besides the link.';
+COMMENT ON COLUMN approvals.not_by IS 'Who may not decide, because they started the run.';
+COMMENT ON COLUMN approvals.opened_at IS 'When people were asked.';
+COMMENT ON COLUMN approvals.until IS 'When it times out.';
+COMMENT ON COLUMN approvals.ended_at IS 'When it was decided, or ended otherwise.';
+COMMENT ON COLUMN approvals.approved IS 'Yes or no, where it is decided.';
+COMMENT ON COLUMN approvals.decided_by IS 'The name of a token; or, by link, an unverified name.';
+COMMENT ON COLUMN approvals.comment IS 'The comment of the person who decided.';
+COMMENT ON COLUMN approvals.round IS 'How many times the run had asked for the same decision before.';
+CREATE INDEX approvals_open ON approvals (namespace_id, opened_at) WHERE state = 'open';
+CREATE INDEX approvals_by_age ON approvals (namespace_id, opened_at);
+
+-- ---------------------------------------------------------------------------------------- Schedules
+
+CREATE TABLE schedules (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    release_id   integer,
+    version      bigint NOT NULL,
+    zones        text NOT NULL,
+    decided_to   timestamptz NOT NULL,
+    due_at       timestamptz,
+    paused_at    timestamptz,
+    paused_by    text
+) WITH (fillfactor = 70);
+COMMENT ON TABLE schedules IS 'One row for each flow whose live release has, or had, a schedule.';
+COMMENT ON COLUMN schedules.id IS 'Digest of namespace and flow; its first 12 bits are the slot.';
+COMMENT ON COLUMN schedules.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN schedules.flow IS 'The flow''s name.';
+COMMENT ON COLUMN schedules.release_id IS 'The release whose recurrence is in force; null where the live one has none.';
+COMMENT ON COLUMN schedules.version IS 'The config_version that it was last decided by. A server with an older configuration leaves the row alone.';
+COMMENT ON COLUMN schedules.zones IS 'The edition of the time zone database that due_at was computed with.';
+COMMENT ON COLUMN schedules.decided_to IS 'Every instant up to here is decided. It never decreases, whatever the clock does.';
+COMMENT ON COLUMN schedules.due_at IS 'When a server must look at it: the next instant, or at once. Null while it is paused or has no recurrence.';
+COMMENT ON COLUMN schedules.paused_at IS 'Since when its instants start nothing.';
+COMMENT ON COLUMN schedules.paused_by IS 'Who paused it.';
+CREATE INDEX schedules_by_due ON schedules (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
+CREATE TABLE ticks (
+    schedule_id uuid NOT NULL,
+    nominal     timestamptz NOT NULL,
+    verdict     tick_verdict NOT NULL,
+    last        timestamptz NOT NULL,
+    instants    bigint NOT NULL CHECK (instants > 0),
+    reason      text,
+    run_id      uuid,
+    fired_by    text,
+    decided_at  timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, nominal, verdict),
+    CONSTRAINT first_before_last CHECK (nominal <= last),
+    CONSTRAINT reason_when_skipped CHECK (reason IS NULL OR verdict = 'skipped')
+);
+COMMENT ON TABLE ticks IS 'What happened to the instants of schedules: each is in one row, fired alone or skipped with its neighbours. An instant that was skipped and then fired manually is in both.';
+COMMENT ON COLUMN ticks.schedule_id IS 'The schedule.';
+COMMENT ON COLUMN ticks.nominal IS 'The instant; the first where several were skipped together.';
+COMMENT ON COLUMN ticks.verdict IS 'Whether it started a run.';
+COMMENT ON COLUMN ticks.last IS 'The last of the instants that the row covers.';
+COMMENT ON COLUMN ticks.instants IS 'How many instants the row covers.';
+COMMENT ON COLUMN ticks.reason IS 'Why it was skipped: missed, capped, paused or refused.';
+COMMENT ON COLUMN ticks.run_id IS 'The run that it started.';
+COMMENT ON COLUMN ticks.fired_by IS 'Who fired it manually.';
+COMMENT ON COLUMN ticks.decided_at IS 'When that was decided.';
+CREATE INDEX ticks_by_age ON ticks (decided_at);
+
+-- ------------------------------------- Gates: order, concurrency and rate of the runs of one object
+
+CREATE TABLE gates (
+    id          uuid PRIMARY KEY,
+    concurrency integer CHECK (concurrency > 0),
+    rate        integer CHECK (rate > 0),
+    per_ms      bigint CHECK (per_ms > 0),
+    running     integer NOT NULL DEFAULT 0 CHECK (running >= 0),
+    granted     integer NOT NULL DEFAULT 0 CHECK (granted >= 0),
+    start_count bigint NOT NULL DEFAULT 0 CHECK (start_count >= 0),
+    idle_at     timestamptz,
+    CONSTRAINT rate_has_a_period CHECK ((rate IS NULL) = (per_ms IS NULL))
+) WITH (fillfactor = 50);
+COMMENT ON TABLE gates IS 'One row per object whose runs are ordered or limited, while runs are at the gate or its starts count. Every decision locks it.';
+COMMENT ON COLUMN gates.id IS 'Digest of namespace, flow, kind and object; slot in front.';
+COMMENT ON COLUMN gates.concurrency IS 'The most runs at a time; null without a limit.';
+COMMENT ON COLUMN gates.rate IS 'The most starts within per_ms; null without a limit.';
+COMMENT ON COLUMN gates.per_ms IS 'The period that rate counts in, in milliseconds.';
+COMMENT ON COLUMN gates.running IS 'How many entries are running.';
+COMMENT ON COLUMN gates.granted IS 'How many entries are granted.';
+COMMENT ON COLUMN gates.start_count IS 'How many runs were started, where a rate counts them.';
+COMMENT ON COLUMN gates.idle_at IS 'When its last start no longer counts; null without a rate.';
+CREATE INDEX gates_by_idle ON gates (idle_at) WHERE idle_at IS NOT NULL;
+
+CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
+CREATE TABLE gate_entries (
+    gate_id     uuid NOT NULL,
+    run_id      uuid NOT NULL,
+    place       gate_place NOT NULL,
+    accepted_at timestamptz NOT NULL,
+    after_seq   integer NOT NULL CHECK (after_seq >= 0),
+    related_run uuid,
+    ready_at    timestamptz,
+    wake_since  timestamptz,
+    PRIMARY KEY (gate_id, run_id)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE gate_entries IS 'The runs at a gate. An entry is removed when its run has ended.';
+COMMENT ON COLUMN gate_entries.gate_id IS 'The gate.';
+COMMENT ON COLUMN gate_entries.run_id IS 'The run.';
+COMMENT ON COLUMN gate_entries.place IS 'waiting in line; debouncing until its object is quiet; granted, which counts as running; running; joining another run''s end; dropped in favour of a newer run.';
+COMMENT ON COLUMN gate_entries.accepted_at IS 'When the run was accepted: first come, first served.';
+COMMENT ON COLUMN gate_entries.after_seq IS 'The row of the run''s journal after which it entered: an earlier end of a resumed run does not concern it.';
+COMMENT ON COLUMN gate_entries.related_run IS 'The run that it joined, that replaced it, or that wants its place.';
+COMMENT ON COLUMN gate_entries.ready_at IS 'When it may enter, where that is later.';
+COMMENT ON COLUMN gate_entries.wake_since IS 'Since when its run has to be woken to look at the gate; null once it was.';
+CREATE INDEX gate_entries_in_line ON gate_entries (gate_id, place, accepted_at, run_id);
+CREATE INDEX gate_entries_by_summons ON gate_entries (wake_since) WHERE wake_since IS NOT NULL;
+
+CREATE TABLE gate_starts (
+    gate_id uuid NOT NULL,
+    number  bigint NOT NULL CHECK (number >= 0),
+    at      timestamptz NOT NULL,
+    PRIMARY KEY (gate_id, number)
+);
+COMMENT ON TABLE gate_starts IS 'When a gate with a rate started runs: as many as the rate counts.';
+COMMENT ON COLUMN gate_starts.gate_id IS 'The gate.';
+COMMENT ON COLUMN gate_starts.number IS '0, 1, 2 … without a gap.';
+COMMENT ON COLUMN gate_starts.at IS 'When.';
+
+CREATE TABLE gate_exits (
+    run_id  uuid NOT NULL,
+    gate_id uuid NOT NULL,
+    seq     integer NOT NULL CHECK (seq > 0),
+    at      timestamptz NOT NULL,
+    PRIMARY KEY (run_id, gate_id)
+);
+COMMENT ON TABLE gate_exits IS 'Runs that have ended and whose gates may not know yet. Written with the end, in the run''s slot.';
+COMMENT ON COLUMN gate_exits.run_id IS 'The run.';
+COMMENT ON COLUMN gate_exits.gate_id IS 'The gate that it is to leave.';
+COMMENT ON COLUMN gate_exits.seq IS 'The row of the run''s journal by which it ended.';
+COMMENT ON COLUMN gate_exits.at IS 'When it ended, or when a server last set out to tell the gate.';
+CREATE INDEX gate_exits_by_age ON gate_exits (at);
+
+CREATE TABLE object_versions (
+    gate_id    uuid PRIMARY KEY,
+    kind       text NOT NULL CHECK (kind IN ('number', 'time', 'text')),
+    rank       text COLLATE "C" NOT NULL,
+    shown      text NOT NULL,
+    claim_id   uuid NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE object_versions IS 'The newest accepted version of each object.';
+COMMENT ON COLUMN object_versions.gate_id IS 'The gate of the object.';
+COMMENT ON COLUMN object_versions.kind IS 'number, time or text: versions of two kinds cannot be compared.';
+COMMENT ON COLUMN object_versions.rank IS 'The version, written so that a newer one of its kind is greater, byte by byte.';
+COMMENT ON COLUMN object_versions.shown IS 'The version as it came.';
+COMMENT ON COLUMN object_versions.claim_id IS 'The claim of the delivery that brought it.';
+COMMENT ON COLUMN object_versions.expires_at IS 'When it expires: as long after its delivery as the flow keeps keys.';
+CREATE INDEX object_versions_by_expiry ON object_versions (expires_at);
+
+CREATE TABLE stale_deliveries (
+    gate_id      uuid NOT NULL,
+    claim_id     uuid NOT NULL,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    key          bytea NOT NULL,
+    object       text NOT NULL,
+    version      text NOT NULL,
+    newest       text NOT NULL,
+    newest_claim uuid NOT NULL,
+    fingerprint  uuid NOT NULL,
+    payload      json NOT NULL,
+    count        bigint NOT NULL DEFAULT 1 CHECK (count > 0),
+    first_at     timestamptz NOT NULL,
+    last_at      timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    PRIMARY KEY (gate_id, claim_id),
+    CONSTRAINT first_before_last CHECK (first_at <= last_at)
+);
+COMMENT ON TABLE stale_deliveries IS 'Deliveries that were older than the accepted version of their object, and so started nothing.';
+COMMENT ON COLUMN stale_deliveries.gate_id IS 'The gate of the object.';
+COMMENT ON COLUMN stale_deliveries.claim_id IS 'The claim that the delivery would have made.';
+COMMENT ON COLUMN stale_deliveries.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN stale_deliveries.flow IS 'The flow.';
+COMMENT ON COLUMN stale_deliveries.key IS 'The key, as it came.';
+COMMENT ON COLUMN stale_deliveries.object IS 'The object.';
+COMMENT ON COLUMN stale_deliveries.version IS 'Its version, as it came.';
+COMMENT ON COLUMN stale_deliveries.newest IS 'The newest version that had been accepted.';
+COMMENT ON COLUMN stale_deliveries.newest_claim IS 'The claim of the delivery that brought it.';
+COMMENT ON COLUMN stale_deliveries.fingerprint IS 'The payload''s fingerprint.';
+COMMENT ON COLUMN stale_deliveries.payload IS 'What it brought.';
+COMMENT ON COLUMN stale_deliveries.count IS 'How often it came.';
+COMMENT ON COLUMN stale_deliveries.first_at IS 'When it first came.';
+COMMENT ON COLUMN stale_deliveries.last_at IS 'When it last came.';
+COMMENT ON COLUMN stale_deliveries.expires_at IS 'When it expires.';
+CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries (expires_at);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, last_at);
+
+-- -------------------------------------------------------------------------- Events on their way out
+
+CREATE TABLE outbox (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    run_id       uuid NOT NULL,
+    event        text NOT NULL,
+    data         json NOT NULL,
+    emitted_at   timestamptz NOT NULL
+);
+COMMENT ON TABLE outbox IS 'Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.';
+COMMENT ON COLUMN outbox.id IS 'The effect that emitted it: the delivery key that every receiver dedupes by.';
+COMMENT ON COLUMN outbox.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN outbox.run_id IS 'The run that emitted it.';
+COMMENT ON COLUMN outbox.event IS 'The event.';
+COMMENT ON COLUMN outbox.data IS 'What it carries.';
+COMMENT ON COLUMN outbox.emitted_at IS 'When it committed.';
+CREATE INDEX outbox_by_age ON outbox (emitted_at, id);
+
+CREATE TABLE broadcasts (
+    event_id     uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    run_id       uuid NOT NULL,
+    event        text NOT NULL,
+    data         json NOT NULL,
+    emitted_at   timestamptz NOT NULL,
+    begun_at     timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL,
+    path         text COLLATE "C",
+    after        uuid,
+    CONSTRAINT cursor_is_whole CHECK ((path IS NULL) = (after IS NULL))
+);
+COMMENT ON TABLE broadcasts IS 'Events whose waits are being answered, a page at a time. A row leaves when the last page is answered.';
+COMMENT ON COLUMN broadcasts.event_id IS 'The event.';
+COMMENT ON COLUMN broadcasts.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN broadcasts.run_id IS 'The run that emitted it.';
+COMMENT ON COLUMN broadcasts.event IS 'The event''s name.';
+COMMENT ON COLUMN broadcasts.data IS 'What it carries.';
+COMMENT ON COLUMN broadcasts.emitted_at IS 'When it committed.';
+COMMENT ON COLUMN broadcasts.begun_at IS 'When its waits began to be answered. Waits that open later are not answered by it.';
+COMMENT ON COLUMN broadcasts.due_at IS 'When the next page is answered. A server that answers one moves it ahead; if that server dies, another continues then.';
+COMMENT ON COLUMN broadcasts.path IS 'The cursor: the part of the event by which the last page of waits was found; null before the first.';
+COMMENT ON COLUMN broadcasts.after IS 'The cursor: the last wait of that page.';
+CREATE INDEX broadcasts_by_due ON broadcasts (due_at);
+
+CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'given_up');
+CREATE TABLE webhook_deliveries (
+    event_id     uuid NOT NULL,
+    namespace_id integer NOT NULL,
+    subscription text NOT NULL,
+    connection   text NOT NULL,
+    state        webhook_delivery_state NOT NULL DEFAULT 'due',
+    body         json NOT NULL,
+    emitted_at   timestamptz NOT NULL,
+    attempt      integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    due_at       timestamptz NOT NULL,
+    settled_at   timestamptz,
+    note         text,
+    retry_since  timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (event_id, subscription),
+    CONSTRAINT settled_unless_due CHECK ((settled_at IS NULL) = (state = 'due'))
+);
+COMMENT ON TABLE webhook_deliveries IS 'Deliveries of events to subscribed webhooks, each retried until the receiver takes it or its time is over.';
+COMMENT ON COLUMN webhook_deliveries.event_id IS 'The event: the delivery key, the same on every attempt.';
+COMMENT ON COLUMN webhook_deliveries.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN webhook_deliveries.subscription IS 'The subscription.';
+COMMENT ON COLUMN webhook_deliveries.connection IS 'The connection that the latest attempt went to.';
+COMMENT ON COLUMN webhook_deliveries.state IS 'Due until the receiver answers with 2xx, or until Semel gives up.';
+COMMENT ON COLUMN webhook_deliveries.body IS 'The CloudEvent, the same bytes on every attempt.';
+COMMENT ON COLUMN webhook_deliveries.emitted_at IS 'When the event committed.';
+COMMENT ON COLUMN webhook_deliveries.attempt IS 'How many attempts were made, since an operator last had it retried.';
+COMMENT ON COLUMN webhook_deliveries.due_at IS 'When the next attempt is made.';
+COMMENT ON COLUMN webhook_deliveries.settled_at IS 'When it was delivered, or when Semel gave up.';
+COMMENT ON COLUMN webhook_deliveries.note IS 'What the last attempt saw.';
+COMMENT ON COLUMN webhook_deliveries.retry_since IS 'From when the time for its attempts counts: when it became due, or when an operator had it retried.';
+CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries (settled_at) WHERE state <> 'due';
+CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries (namespace_id, subscription, due_at) WHERE state = 'due';
+CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries (namespace_id, subscription, emitted_at, event_id);
+
+-- --------------------------------------------------------------------------- State that flows share
+
+CREATE TABLE kv (
+    slot         smallint NOT NULL CHECK (slot BETWEEN 0 AND 4095),
+    namespace_id integer NOT NULL,
+    entry        text NOT NULL,
+    value        json NOT NULL,
+    version      bigint NOT NULL DEFAULT 1 CHECK (version > 0),
+    expires_at   timestamptz,
+    PRIMARY KEY (slot, namespace_id, entry)
+) WITH (fillfactor = 80);
+COMMENT ON TABLE kv IS 'Small state that the flows of a namespace share.';
+COMMENT ON COLUMN kv.slot IS 'The slot of namespace and entry.';
+COMMENT ON COLUMN kv.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN kv.entry IS 'The entry''s name.';
+COMMENT ON COLUMN kv.value IS 'Its value.';
+COMMENT ON COLUMN kv.version IS 'Grows with every write.';
+COMMENT ON COLUMN kv.expires_at IS 'When it expires.';
+CREATE INDEX kv_by_expiry ON kv (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE locks (
+    slot         smallint NOT NULL CHECK (slot BETWEEN 0 AND 4095),
+    namespace_id integer NOT NULL,
+    name         text NOT NULL,
+    token        bigint NOT NULL DEFAULT 1 CHECK (token > 0),
+    holder       uuid,
+    until        timestamptz,
+    PRIMARY KEY (slot, namespace_id, name),
+    CONSTRAINT held_until CHECK ((holder IS NULL) OR (until IS NOT NULL))
+) WITH (fillfactor = 80);
+COMMENT ON TABLE locks IS 'Named locks with leases. A row stays when its lock is returned, so that tokens never decrease.';
+COMMENT ON COLUMN locks.slot IS 'The slot of namespace and name.';
+COMMENT ON COLUMN locks.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN locks.name IS 'What it locks.';
+COMMENT ON COLUMN locks.token IS 'The fencing token: grows with each new holder, so that a destination can refuse a late one.';
+COMMENT ON COLUMN locks.holder IS 'The run that holds it; null when it is free.';
+COMMENT ON COLUMN locks.until IS 'When it is free again, unless its holder extends it.';
+
+CREATE TABLE resources (
+    namespace_id integer NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32),
+    bytes        bigint NOT NULL CHECK (bytes >= 0),
+    media_type   text NOT NULL,
+    name         text,
+    run_id       uuid NOT NULL,
+    step         text NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    expires_at   timestamptz NOT NULL,
+    PRIMARY KEY (namespace_id, digest)
+);
+COMMENT ON TABLE resources IS 'Outputs too large for a row. Their bytes are in the resource store, named by their digest.';
+COMMENT ON COLUMN resources.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN resources.digest IS 'SHA-256 of the bytes.';
+COMMENT ON COLUMN resources.bytes IS 'How many there are.';
+COMMENT ON COLUMN resources.media_type IS 'What they are.';
+COMMENT ON COLUMN resources.name IS 'What people call it.';
+COMMENT ON COLUMN resources.run_id IS 'The run that kept it first.';
+COMMENT ON COLUMN resources.step IS 'The step that kept it first.';
+COMMENT ON COLUMN resources.created_at IS 'When.';
+COMMENT ON COLUMN resources.expires_at IS 'When it may be removed.';
+CREATE INDEX resources_by_expiry ON resources (expires_at);
+CREATE INDEX resources_by_creation ON resources (namespace_id, created_at, digest);
+
+CREATE TABLE llm_answers (
+    namespace_id integer NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32),
+    answer       json NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    expires_at   timestamptz NOT NULL,
+    run_id       uuid,
+    PRIMARY KEY (namespace_id, digest)
+);
+COMMENT ON TABLE llm_answers IS 'What language models answered, so that the same question is asked once.';
+COMMENT ON COLUMN llm_answers.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN llm_answers.digest IS 'SHA-256 of the canonical request and of its scope: a run, a flow or the namespace.';
+COMMENT ON COLUMN llm_answers.answer IS 'The answer, with tokens and cost.';
+COMMENT ON COLUMN llm_answers.created_at IS 'When it was given.';
+COMMENT ON COLUMN llm_answers.expires_at IS 'When it expires; where its run has not ended, when that is checked again.';
+COMMENT ON COLUMN llm_answers.run_id IS 'The run that the answer is scoped to, and is kept as long as; null where the scope is wider.';
+CREATE INDEX llm_answers_by_expiry ON llm_answers (expires_at);
+
+-- ----------------------------------------------------------------- What arrived and started nothing
+
+CREATE TABLE duplicates (
+    subject      uuid NOT NULL,
+    stopped_by   text NOT NULL CHECK (stopped_by IN ('claim', 'wait', 'replay')),
+    fingerprint  uuid NOT NULL,
+    namespace_id integer NOT NULL,
+    run_id       uuid NOT NULL,
+    verdict      text NOT NULL CHECK (verdict IN ('repeat', 'mismatch', 'held')),
+    count        bigint NOT NULL CHECK (count > 0),
+    first_at     timestamptz NOT NULL,
+    last_at      timestamptz NOT NULL,
+    payload      json,
+    PRIMARY KEY (subject, stopped_by, fingerprint),
+    CONSTRAINT first_before_last CHECK (first_at <= last_at)
+) WITH (fillfactor = 80);
+COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
+COMMENT ON COLUMN duplicates.subject IS 'The claim or the wait that stopped it.';
+COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, or a replay check (the same signed body under another key).';
+COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat.';
+COMMENT ON COLUMN duplicates.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN duplicates.run_id IS 'The run that answered.';
+COMMENT ON COLUMN duplicates.verdict IS 'repeat, mismatch (refused or accepted by policy) or held (for an operator).';
+COMMENT ON COLUMN duplicates.count IS 'How many.';
+COMMENT ON COLUMN duplicates.first_at IS 'When the first came.';
+COMMENT ON COLUMN duplicates.last_at IS 'When the latest came.';
+COMMENT ON COLUMN duplicates.payload IS 'The payload, where it differs from the first delivery''s.';
+CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at);
+
+CREATE TABLE refused_deliveries (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    at           timestamptz NOT NULL DEFAULT moment(),
+    code         text NOT NULL,
+    message      text NOT NULL
+);
+COMMENT ON TABLE refused_deliveries IS 'Deliveries that were refused because no key could be computed: dedupe cannot be bypassed silently.';
+COMMENT ON COLUMN refused_deliveries.id IS 'In order of writing.';
+COMMENT ON COLUMN refused_deliveries.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN refused_deliveries.flow IS 'The flow.';
+COMMENT ON COLUMN refused_deliveries.at IS 'When.';
+COMMENT ON COLUMN refused_deliveries.code IS 'The error code of the response.';
+COMMENT ON COLUMN refused_deliveries.message IS 'What was wrong.';
+
+CREATE TABLE seen_bodies (
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32),
+    claim_id     uuid NOT NULL,
+    seen_at      timestamptz NOT NULL DEFAULT moment(),
+    expires_at   timestamptz NOT NULL,
+    PRIMARY KEY (namespace_id, flow, digest)
+);
+COMMENT ON TABLE seen_bodies IS 'Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.';
+COMMENT ON COLUMN seen_bodies.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN seen_bodies.flow IS 'The flow.';
+COMMENT ON COLUMN seen_bodies.digest IS 'SHA-256 of the raw body.';
+COMMENT ON COLUMN seen_bodies.claim_id IS 'The key under which it came first.';
+COMMENT ON COLUMN seen_bodies.seen_at IS 'When it came first.';
+COMMENT ON COLUMN seen_bodies.expires_at IS 'When it expires, with the key.';
+CREATE INDEX seen_bodies_by_expiry ON seen_bodies (expires_at);
+
+-- --------------------------------------------------------------- What operators and API clients did
+
+CREATE TABLE commands (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    fingerprint  uuid NOT NULL,
+    begun_at     timestamptz NOT NULL,
+    holder_until timestamptz NOT NULL,
+    status       smallint CHECK (status BETWEEN 100 AND 599),
+    answer       json,
+    CONSTRAINT answered_whole CHECK ((status IS NULL) = (answer IS NULL))
+);
+COMMENT ON TABLE commands IS 'The first response to each API command that came with an Idempotency-Key.';
+COMMENT ON COLUMN commands.id IS 'Digest of namespace, route and key.';
+COMMENT ON COLUMN commands.namespace_id IS 'The namespace of the command.';
+COMMENT ON COLUMN commands.fingerprint IS 'The payload that came first; another one under the same key is refused.';
+COMMENT ON COLUMN commands.begun_at IS 'When it first came; the row is removed a day later.';
+COMMENT ON COLUMN commands.holder_until IS 'Until when the first request is taken to be running; a later one may then carry it out.';
+COMMENT ON COLUMN commands.status IS 'The HTTP status of the response; null while the command runs.';
+COMMENT ON COLUMN commands.answer IS 'The body of the response.';
+CREATE INDEX commands_by_age ON commands (begun_at);
+
+CREATE TABLE audit (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    at           timestamptz NOT NULL DEFAULT moment(),
+    actor        text NOT NULL,
+    action       text NOT NULL,
+    subject      text NOT NULL,
+    reason       text,
+    run_id       uuid
+);
+COMMENT ON TABLE audit IS 'What operators did. A row is added in the commit of the act, and never changed or removed.';
+COMMENT ON COLUMN audit.id IS 'In order of writing.';
+COMMENT ON COLUMN audit.namespace_id IS 'The namespace that it concerns.';
+COMMENT ON COLUMN audit.at IS 'When.';
+COMMENT ON COLUMN audit.actor IS 'The token''s name.';
+COMMENT ON COLUMN audit.action IS 'What was done, e.g. doubt.settle or key.drop.';
+COMMENT ON COLUMN audit.subject IS 'What it was done to.';
+COMMENT ON COLUMN audit.reason IS 'The operator''s reason.';
+COMMENT ON COLUMN audit.run_id IS 'The run that it concerns, where it concerns one.';
+CREATE INDEX audit_by_run ON audit (run_id, id) WHERE run_id IS NOT NULL;
+CREATE FUNCTION refuse_audit_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$ BEGIN
+        RAISE EXCEPTION 'rows of the audit table are never changed or removed'
+            USING ERRCODE = 'insufficient_privilege';
+    END $$;
+COMMENT ON FUNCTION refuse_audit_change() IS
+    'Keeps the audit table append-only, for every role; its owner can disable the trigger.';
+
+CREATE TRIGGER audit_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+-- Also in sessions that replay another database's changes.
+ALTER TABLE audit ENABLE ALWAYS TRIGGER audit_append_only;
