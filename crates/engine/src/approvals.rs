@@ -1,4 +1,4 @@
-//! Approvals: what people are asked, who may decide, and what is told about it.
+//! Approvals: what people are asked, and who may decide.
 //!
 //! A link is derived from run and step before people are asked, as the address of a callback is,
 //! and opens exactly one approval. A decision names the digest of what its maker saw; the first one
@@ -7,20 +7,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use semel_flow::Flow;
-use semel_model::approval::{Asked, Decision, Digest, State, Told};
-use semel_model::event::Event;
-use semel_model::request::Emission;
-use semel_model::{EffectId, RunId, WaitId};
+use semel_model::approval::{Decision, Digest, State};
+use semel_model::{RunId, WaitId};
 use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::approvals::{self, ApprovalView, Click, Reply};
-use semel_store::outbox::Emitted;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::engine::{Engine, Inner};
-use crate::fold::{Current, RunState};
+use crate::engine::{Engine, Options};
 use crate::waits::{Domain, make_token, read_token};
 
 /// The most characters of what somebody says about a decision.
@@ -260,106 +254,15 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
 }
 
 /// The page that an approval of a run is decided on. Each round of asking has its own.
-pub(crate) fn address(inner: &Inner, run: RunId, step: &str, round: u32) -> String {
+pub(crate) fn address(options: &Options, run: RunId, step: &str, round: u32) -> String {
     let wait = WaitId::derive(run, step);
     let mut named = vec![*run.as_uuid(), *wait.as_uuid()];
     if round > 0 {
         named.push(Uuid::from_u128(u128::from(round)));
     }
-    let token = make_token(&inner.options.secret, Domain::Approval, &named);
-    let base = inner.options.public_url.trim_end_matches('/');
+    let token = make_token(&options.secret, Domain::Approval, &named);
+    let base = options.public_url.trim_end_matches('/');
     format!("{base}/approvals/{token}")
-}
-
-/// What is told when people are asked, told again, or have decided.
-pub(crate) fn announcement(
-    inner: &Inner,
-    flow: &Flow,
-    state: &RunState,
-    event: &Event,
-) -> Option<Emitted> {
-    let News {
-        step,
-        name,
-        item,
-        data,
-    } = news(state, event)?;
-    let event = format!("semel.approval.{name}");
-    // By now the step has asked at least once; each round is told of anew.
-    let round = state.rounds.get(step).map_or(0, |rounds| rounds - 1);
-    let effect = EffectId::derive(state.run, step, &format!("{event}.{item}"), round);
-    let mut about = json!({
-        "approval": WaitId::derive(state.run, step),
-        "run": state.run,
-        "flow": flow.name.as_str(),
-        "step": step,
-    });
-    if name != "decided" {
-        about["link"] = address(inner, state.run, step, round).into();
-    }
-    let data = merged(about, data);
-    Some(Emitted {
-        effect,
-        emission: Emission { event, data },
-    })
-}
-
-/// Something that is told.
-struct News<'a> {
-    step: &'a str,
-    name: &'static str,
-    /// What tells it from others of its name.
-    item: u32,
-    data: Value,
-}
-
-fn news<'a>(state: &RunState, event: &'a Event) -> Option<News<'a>> {
-    let news = |step, name, item, data| {
-        Some(News {
-            step,
-            name,
-            item,
-            data,
-        })
-    };
-    if let Event::ApprovalOpened {
-        step, asked, until, ..
-    } = event
-    {
-        let data = json!({ "from": asked.from, "until": until });
-        return news(step, "requested", 0, with_shown(data, asked));
-    }
-    if let (Event::ApprovalTold { step, what }, Current::Approving(open)) = (event, &state.current)
-    {
-        let (name, number, from) = match what {
-            Told::Reminded { number, .. } => ("reminded", *number, &open.asked.from),
-            Told::Escalated => ("escalated", 0, &open.asked.escalate),
-        };
-        let data = json!({ "from": from, "until": open.until, "number": number });
-        return news(step, name, number, with_shown(data, &open.asked));
-    }
-    if let Event::ApprovalDecided { step, decision } = event {
-        return news(step, "decided", 0, json!(decision));
-    }
-    if let Event::ApprovalElapsed { step, policy } = event {
-        let data = json!({ "approved": null, "by": null, "on_timeout": policy });
-        return news(step, "decided", 0, data);
-    }
-    None
-}
-
-fn with_shown(data: Value, asked: &Asked) -> Value {
-    merged(
-        data,
-        json!({ "shown": asked.shown, "digest": asked.digest, "login": asked.login }),
-    )
-}
-
-fn merged(mut one: Value, other: Value) -> Value {
-    if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
-        one.extend(other);
-    }
-    one
 }
 
 /// What somebody said, without what PostgreSQL's text cannot hold; nothing where they said nothing.

@@ -1,8 +1,8 @@
 //! Deciding: what comes next, from what is true now. Pure: no I/O and no clock of its own.
 //!
 //! [`decide`] goes through everything that needs no world (conditions, functions, intents, ends of
-//! waits) and stops at the first thing that does. What it went through comes back as events; the
-//! turn writes them down and then acts.
+//! waits) and stops at the first thing that does. What it went through comes back as events, with
+//! what they change of the tables; the turn writes them down and then acts.
 
 use jiff::Timestamp;
 use semel_flow::release::RenderError;
@@ -17,22 +17,23 @@ use serde_json::Value;
 
 mod answer;
 mod approval;
-mod bench;
 mod end;
 mod probe;
+mod settle_context;
 mod storable;
 mod task;
 mod wait;
 
 pub use answer::{confirmed, found, read_result};
-pub use bench::bench;
-use bench::is_forgotten;
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 use probe::probe;
 pub use probe::probe_of;
+use settle_context::is_forgotten;
+pub use settle_context::settle_context;
 use wait::{open, wake};
 
-use crate::fold::{Current, RunState, Standing};
+use crate::event::{self, Before, RowChanges};
+use crate::fold::{Current, Misfit, PendingEffect, RunState};
 use crate::landing::Landing;
 use crate::outside::Outside;
 use crate::settle;
@@ -40,7 +41,7 @@ use crate::vault::Linked;
 
 /// What the decision may look at besides the journal.
 #[derive(Clone, Copy)]
-pub struct Sight<'a> {
+pub struct DecideContext<'a> {
     /// The release that the run is on.
     pub flow: &'a Flow,
     /// Where its connections lead.
@@ -54,7 +55,7 @@ pub struct Sight<'a> {
     /// The database's time.
     pub now: Timestamp,
     /// A fraction from 0 to 1, for jitter.
-    pub chance: f64,
+    pub jitter: f64,
     /// Whether a person asked for the run's end.
     pub cancel: bool,
     /// Callbacks that came, by wait.
@@ -87,34 +88,54 @@ pub enum Act {
     Fan,
     /// Keep the run for a person.
     Park(Reason, Fault),
-    /// The run has ended; its end is among the events.
-    End,
+    /// End the run by this event, which is not applied yet.
+    End(Event),
 }
 
-/// Goes on until the world is needed. The events that led there are applied to `state`.
-pub fn decide(state: &mut RunState, sight: &Sight<'_>) -> (Vec<Event>, Act) {
+/// What was decided without the world, and what it is asked next.
+#[derive(Debug)]
+pub struct Decision {
+    /// The events that led there, applied to the state.
+    pub events: Vec<Event>,
+    /// What they change of the tables.
+    pub changes: RowChanges,
+    /// What comes next.
+    pub act: Act,
+}
+
+/// Continues until the world is needed. The events that led there are applied to `state`; an end is
+/// left to the turn, because the run leaves its gates first.
+///
+/// # Errors
+///
+/// Where a decision does not fit the state that it was made from: that is a defect.
+pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decision, Misfit> {
     let mut events = Vec::new();
-    loop {
-        match next(state, sight) {
-            Next::Event(event) => {
-                let intended = matches!(event, Event::Intended { .. });
-                let ended = matches!(event, Event::Ended { .. });
-                state.apply(&event, sight.flow, sight.now);
-                events.push(event);
-                if ended {
-                    return (events, Act::End);
-                }
-                // Nobody here performs a task: the run sleeps until its worker answers.
-                if intended
-                    && let Current::Effect(standing) = &state.current
-                    && !matches!(standing.call, Call::Task(_))
-                {
-                    return (events, Act::Perform(standing.call.clone()));
-                }
-            }
-            Next::Act(act) => return (events, act),
+    let mut changes = RowChanges::default();
+    let act = loop {
+        let event = match next(state, context) {
+            Next::Event(end @ Event::Ended { .. }) => break Act::End(end),
+            Next::Event(event) => event,
+            Next::Act(act) => break act,
+        };
+        let before = Before::of(state, context.flow);
+        event::apply(state, &event, context.flow, context.now)?;
+        changes.add(event::project(&before, &event, state, context.flow));
+        let intended = matches!(event, Event::Intended { .. });
+        events.push(event);
+        // A worker outside performs a task: the run sleeps until it answers.
+        if intended
+            && let Some(pending) = state.effect()
+            && !matches!(pending.call, Call::Task(_))
+        {
+            break Act::Perform(pending.call.clone());
         }
-    }
+    };
+    Ok(Decision {
+        events,
+        changes,
+        act,
+    })
 }
 
 enum Next {
@@ -122,12 +143,12 @@ enum Next {
     Act(Act),
 }
 
-fn next(state: &RunState, sight: &Sight<'_>) -> Next {
-    let Some(step) = state.step(sight.flow) else {
-        return Next::Event(finish(state, sight));
+fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
+    let Some(step) = state.step(context.flow) else {
+        return Next::Event(finish(state, context));
     };
     // A run that takes back what it did is on its way to its end already.
-    let cancel = sight.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
+    let cancel = context.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
     match &state.current {
         Current::Fresh
         | Current::Reading(_)
@@ -138,31 +159,31 @@ fn next(state: &RunState, sight: &Sight<'_>) -> Next {
         {
             Next::Event(cancelled())
         }
-        Current::Fresh => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
-        Current::Broken(fault) => fail(state, sight, fault),
+        Current::Fresh => begin(state, context, step).unwrap_or_else(|error| broken(step, &error)),
+        Current::Broken(fault) => fail(state, context, fault),
         Current::Reading(reading) => match reading.retry_at {
-            Some(at) if sight.now < at => sleep(at, true),
-            Some(_) => begin(state, sight, step).unwrap_or_else(|error| broken(step, &error)),
+            Some(at) if context.now < at => sleep(at, true),
+            Some(_) => begin(state, context, step).unwrap_or_else(|error| broken(step, &error)),
             None if reading.fault.retryable => {
                 Next::Act(Act::Park(Reason::NeedsReview, reading.fault.clone()))
             }
-            None => fail(state, sight, &reading.fault),
+            None => fail(state, context, &reading.fault),
         },
-        Current::Effect(standing) => go_on(state, sight, step, standing),
-        Current::Waiting { wait, until } => wake(sight, step, *wait, *until),
+        Current::Effect(pending) => go_on(state, context, step, pending),
+        Current::Waiting { wait, until } => wake(context, step, *wait, *until),
         Current::Fan(fan) if cancel && fan.stopped.is_none() => Next::Event(Event::FanStopped {
             step: step.id.to_string(),
             cancels: true,
             fault: Some(by_a_person()),
         }),
         Current::Fan(_) => Next::Act(Act::Fan),
-        Current::Approving(approving) => approval::go_on(sight, step, approving),
+        Current::Approving(approving) => approval::go_on(context, step, approving),
     }
 }
 
 /// The first look at a step.
-fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, RenderError> {
-    let scope = scope(state, sight);
+fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<Next, RenderError> {
+    let scope = scope(state, context);
     if let Some(condition) = &step.condition
         && !condition.eval_bool(&scope)?
     {
@@ -181,7 +202,7 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
                 usage: Value::Null,
             })
         }
-        Action::Wait(wait) => Next::Event(open(state, sight, step, wait, &scope)?),
+        Action::Wait(wait) => Next::Event(open(state, context, step, wait, &scope)?),
         Action::Switch(switch) => {
             let mut way = None;
             for (number, case) in switch.cases.iter().enumerate() {
@@ -207,7 +228,7 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
             let result = expr.eval(&scope)?;
             Next::Event(succeeded(result))
         }
-        Action::Approval(ask) => approval::open(state, sight, step, ask, &scope)?,
+        Action::Approval(ask) => approval::open(state, context, step, ask, &scope)?,
         Action::Http(_)
         | Action::Kv(_)
         | Action::Db(_)
@@ -217,24 +238,24 @@ fn begin(state: &RunState, sight: &Sight<'_>, step: &Step) -> Result<Next, Rende
         | Action::Persist(_)
         | Action::Emit(_)
         | Action::Call(_)
-        | Action::Task(_) => call(state, sight, step, &scope)?,
+        | Action::Task(_) => call(state, context, step, &scope)?,
     })
 }
 
 /// The call that a step makes: a read, or the intent of an effect.
 fn call(
     state: &RunState,
-    sight: &Sight<'_>,
+    context: &DecideContext<'_>,
     step: &Step,
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
-    let find = |name: &str| sight.linked.connection(name);
+    let find = |name: &str| context.linked.connection(name);
     let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
     let key = step.guard().map(|_| effect);
     let Some(mut call) = step.render(scope, &find, key)? else {
         unreachable!("functions and waits make no call");
     };
-    task::set_limit(step, &mut call, sight.now);
+    task::set_limit(step, &mut call, context.now);
     if let Some(fault) = storable::find_fault(&call) {
         return Ok(Next::Event(Event::Broken {
             step: Some(step.id.to_string()),
@@ -269,48 +290,57 @@ fn call(
 }
 
 /// The next look at an effect that is not settled.
-fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) -> Next {
+fn go_on(
+    state: &RunState,
+    context: &DecideContext<'_>,
+    step: &Step,
+    pending: &PendingEffect,
+) -> Next {
     let again = |licence| {
         Next::Event(Event::Intended {
             step: step.id.to_string(),
-            effect: standing.entry.id(),
-            attempt: standing.entry.attempt() + 1,
+            effect: pending.entry.id(),
+            attempt: pending.entry.attempt() + 1,
             call: None,
             licence,
             guard: None,
             window: None,
         })
     };
-    match &standing.entry {
-        Entry::Pending(effect) if let Call::Task(request) = &standing.call => {
-            task::go_on(sight, step, standing, effect, request)
+    match &pending.entry {
+        Entry::Pending(effect) if let Call::Task(request) = &pending.call => {
+            task::go_on(context, step, pending, effect, request)
         }
         // Whoever wrote this intent is not the one who reads it: the outcome is not known.
-        Entry::Pending(effect) => {
-            Next::Event(settle::found_pending(bench(sight, step, standing), effect))
-        }
+        Entry::Pending(effect) => Next::Event(settle::found_pending(
+            settle_context(context, step, pending),
+            effect,
+        )),
         // An operator gave it up in doubt, and its run was resumed: it may have happened.
-        Entry::Retrying(effect) if let Some(settled_by) = standing.given_up => {
-            let bench = bench(sight, step, standing);
-            Next::Event(settle::doubted_again(bench, effect, settled_by))
+        Entry::Retrying(effect) if let Some(settled_by) = pending.given_up => {
+            let judged_by = settle_context(context, step, pending);
+            Next::Event(settle::doubted_again(judged_by, effect, settled_by))
         }
         // An attempt before this one may have happened: that is found out first.
-        Entry::Retrying(effect) if sight.cancel && state.undoing.is_none() && !effect.doubted() => {
+        Entry::Retrying(effect)
+            if context.cancel && state.undoing.is_none() && !effect.doubted() =>
+        {
             Next::Event(give_up(step))
         }
-        Entry::Retrying(effect) => match standing.retry_at {
-            Some(at) if sight.now < at => sleep(at, true),
-            Some(_) if effect.doubted() && is_forgotten(sight, step, standing) => {
+        Entry::Retrying(effect) => match pending.retry_at {
+            Some(at) if context.now < at => sleep(at, true),
+            Some(_) if effect.doubted() && is_forgotten(context, step, pending) => {
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }
             Some(_) => again(None),
             None => Next::Act(Act::Park(Reason::NeedsReview, effect.state().fault.clone())),
         },
         Entry::InDoubt(effect) => {
-            if let Some((_, response)) = sight.evidence.iter().find(|(id, _)| *id == effect.id()) {
+            if let Some((_, response)) = context.evidence.iter().find(|(id, _)| *id == effect.id())
+            {
                 return Next::Event(confirmed(step, response, Witness::Evidence));
             }
-            match (standing.licence, &standing.plan) {
+            match (pending.licence, &pending.plan) {
                 // It is known not to be there, and the author's attempts are used up.
                 (Some(Licence::Absent), _) if effect.attempt() >= step.retry.attempts => {
                     let doubt = &effect.state().doubt;
@@ -323,16 +353,16 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
                 }
                 (Some(licence), _) => again(Some(licence)),
                 (None, Some(Plan::Repeat { at, .. }))
-                    if sight.now >= *at && is_forgotten(sight, step, standing) =>
+                    if context.now >= *at && is_forgotten(context, step, pending) =>
                 {
                     Next::Event(settle::too_late(step, &effect.state().doubt))
                 }
-                (None, Some(Plan::Repeat { at, licence })) if sight.now >= *at => {
+                (None, Some(Plan::Repeat { at, licence })) if context.now >= *at => {
                     again(Some(*licence))
                 }
                 (None, Some(Plan::Repeat { at, .. })) => sleep(*at, true),
-                (None, Some(Plan::Probe { at, .. })) if sight.now < *at => sleep(*at, true),
-                (None, Some(Plan::Probe { .. })) => probe(state, sight, step),
+                (None, Some(Plan::Probe { at, .. })) if context.now < *at => sleep(*at, true),
+                (None, Some(Plan::Probe { .. })) => probe(state, context, step),
                 (None, Some(Plan::Review) | None) => {
                     let doubt = &effect.state().doubt;
                     let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
@@ -340,8 +370,8 @@ fn go_on(state: &RunState, sight: &Sight<'_>, step: &Step, standing: &Standing) 
                 }
             }
         }
-        Entry::Failed(_) if sight.cancel && state.undoing.is_none() => Next::Event(cancelled()),
-        Entry::Failed(effect) => fail(state, sight, &effect.state().fault),
+        Entry::Failed(_) if context.cancel && state.undoing.is_none() => Next::Event(cancelled()),
+        Entry::Failed(effect) => fail(state, context, &effect.state().fault),
         Entry::Done(_) => unreachable!("a done effect moves the run to its next step"),
     }
 }
@@ -369,16 +399,16 @@ fn sleep(until: Timestamp, retrying: bool) -> Next {
 }
 
 /// What the step's expressions can see.
-pub(crate) fn scope<'a>(state: &'a RunState, sight: &Sight<'a>) -> Scope<'a> {
+pub(crate) fn scope<'a>(state: &'a RunState, context: &DecideContext<'a>) -> Scope<'a> {
     let scope = Scope::new()
         .with("input", &state.input)
         .with("headers", &state.headers)
         .with("query", &state.query)
         .with("trigger", &state.trigger)
         .with("steps", &state.steps)
-        .with("waits", sight.waits)
-        .with("run", sight.run)
-        .with("env", &sight.flow.env);
+        .with("waits", context.waits)
+        .with("run", context.run)
+        .with("env", &context.flow.env);
     match state.part.as_ref().and_then(|part| part.item.as_ref()) {
         Some((name, item)) => scope.with(name, item),
         None => scope,

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::connections::By;
 use crate::engine::Engine;
-use crate::fold::{Current, Standing};
+use crate::fold::{Current, PendingEffect};
 use crate::lease::TakeError;
 use crate::settle::span_between;
 use crate::turn::{Stop, Turn};
@@ -177,11 +177,13 @@ impl Engine {
                 return Err(error);
             }
         };
-        turn.observe_act(event, act);
-        turn.commit(Lease::Keep).await.map_err(|stop| match stop {
+        let unwritten = |stop| match stop {
             Stop::Fenced => SettleError::Busy,
             Stop::Unsure(reason) | Stop::Refused(reason) => SettleError::Unavailable(reason),
-        })?;
+            Stop::Inconsistent(error) => SettleError::Unavailable(error.to_string()),
+        };
+        turn.record_act(event, act).map_err(unwritten)?;
+        turn.commit(Lease::Keep).await.map_err(unwritten)?;
         self.inner.turns.spawn(turn.drive());
         Ok(())
     }
@@ -193,12 +195,12 @@ impl Engine {
         view: &EffectView,
         settlement: &Settlement,
     ) -> Result<Event, SettleError> {
-        let Current::Effect(standing) = &turn.state().current else {
+        let Current::Effect(pending) = &turn.state().current else {
             return Err(SettleError::NotInDoubt { state: view.state });
         };
-        let Entry::InDoubt(effect) = &standing.entry else {
+        let Entry::InDoubt(effect) = &pending.entry else {
             return Err(SettleError::NotInDoubt {
-                state: standing.entry.state(),
+                state: pending.entry.state(),
             });
         };
         if effect.id() != view.id {
@@ -216,7 +218,7 @@ impl Engine {
                 ..
             } => said(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
             Settlement::DidNotHappen { reason } => {
-                self.landing_over(turn, view, standing)?;
+                self.landing_over(turn, view, pending)?;
                 Event::Licensed {
                     step,
                     reason: reason.clone(),
@@ -234,16 +236,16 @@ impl Engine {
         &self,
         turn: &Turn,
         view: &EffectView,
-        standing: &Standing,
+        pending: &PendingEffect,
     ) -> Result<(), SettleError> {
         let linked = turn.linked();
-        let name = standing.call.connection();
+        let name = pending.call.connection();
         let connection = name.and_then(|name| linked.connection(name));
         // A task may have been claimed just before the doubt.
-        let claimed_by = view.settled_at.unwrap_or(standing.intended_at);
-        let times = (standing.intended_at, claimed_by);
+        let claimed_by = view.settled_at.unwrap_or(pending.intended_at);
+        let times = (pending.intended_at, claimed_by);
         let landing = self.inner.landing();
-        let over = landing.after(&standing.call, connection, times);
+        let over = landing.after(&pending.call, connection, times);
         match span_between(self.inner.clock.now(), over) {
             left if left.as_millis() > 0 && !SeededBug::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })

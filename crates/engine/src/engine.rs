@@ -356,7 +356,7 @@ async fn keep_fresh(inner: &Inner) {
 
 /// A fraction from 0 to 1, for jitter. Cheap, because every decision is offered one: the standard
 /// library's hasher keys itself anew each time without asking the system.
-pub(crate) fn chance() -> f64 {
+pub(crate) fn jitter() -> f64 {
     let random = RandomState::new().hash_one(());
     random as f64 / u64::MAX as f64
 }

@@ -1,36 +1,34 @@
 //! Folding: from a run's journal to what is true of it now.
 //!
-//! Everything that deciding needs is in [`RunState`], and everything in it comes from events. The
-//! same journal gives the same state on any worker, at any time.
+//! Everything that deciding needs is in [`RunState`], and everything in it comes from events: what
+//! each of them changes is said in [`crate::event`]. The same journal gives the same state on any
+//! worker, at any time. An event that does not fit the state before it is an error.
 
+mod approving;
 mod effect;
 mod part;
 mod reading;
-mod resume;
 
-pub use effect::Standing;
+pub use approving::{Approving, REJECTED};
+pub use effect::PendingEffect;
 pub use part::{Around, Fan, Part};
 pub use reading::Reading;
-use resume::goes_on;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use semel_flow::{Action, Flow, Step};
-use semel_model::effect::Licence;
-use semel_model::event::{Caller, Event, WaitEnd};
-use semel_model::{Fault, RunId, SeededBug, WaitId, gate};
+use semel_flow::{Flow, Step};
+use semel_model::event::{Caller, Event};
+use semel_model::{Fault, RunId, SeededBug, WaitId, effect as ledger, gate};
 use serde_json::{Map, Value, json};
-
-mod approving;
-
-pub use approving::{Approving, REJECTED};
 
 /// What is true of a run.
 #[derive(Clone, Debug)]
 pub struct RunState {
     /// The run.
     pub run: RunId,
+    /// Whether its first event is known.
+    pub begun: bool,
     /// What expressions see as `input`.
     pub input: Value,
     /// What expressions see as `headers`.
@@ -51,13 +49,13 @@ pub struct RunState {
     pub cursor: Option<usize>,
     /// Where that step stands.
     pub current: Current,
-    /// Whether the run goes on after it had ended.
+    /// Whether the run continues after it had ended.
     pub reopened: bool,
     /// How many times each step has asked people.
     pub rounds: BTreeMap<String, u32>,
     /// Whether a person's rejection is what the run stands at.
     pub rejected: bool,
-    /// Whether whoever let the run go on last wants people to be asked again.
+    /// Whether the operator who resumed the run last wants people to be asked again.
     pub asks_again: bool,
     /// The operator who resumed it last, where it was one and not a repeated delivery.
     pub resumed_by: Option<String>,
@@ -71,7 +69,7 @@ pub struct RunState {
     pub undoing: Option<Fault>,
     /// Who started the run, where that is known.
     pub started_by: Option<String>,
-    /// Whether the run is kept for a person.
+    /// Whether the run is stopped until an operator acts.
     pub parked: bool,
     /// Whether the run has ended.
     pub ended: bool,
@@ -85,7 +83,7 @@ pub enum Current {
     /// A read that did not succeed yet.
     Reading(Reading),
     /// An effect that is not settled.
-    Effect(Box<Standing>),
+    Effect(Box<PendingEffect>),
     /// Waiting.
     Waiting {
         /// For this.
@@ -93,7 +91,7 @@ pub enum Current {
         /// Until then, at the latest.
         until: Option<Timestamp>,
     },
-    /// Its parts are under way.
+    /// Its parts are running.
     Fan(Fan),
     /// People are asked.
     Approving(Box<Approving>),
@@ -101,21 +99,47 @@ pub enum Current {
     Broken(Fault),
 }
 
-/// Events that do not follow on each other: the journal is not one that Semel wrote.
-#[derive(Debug, thiserror::Error)]
-#[error("the journal cannot be followed at row {seq}: {reason}")]
+/// An event that does not fit the state of its run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{event}` does not fit a run that {state}")]
+pub struct Misfit {
+    /// The event's name.
+    pub event: &'static str,
+    /// What the run does instead, in words.
+    pub state: String,
+}
+
+impl Misfit {
+    /// The same, found at a row of the journal.
+    #[must_use]
+    pub fn at(self, seq: i32) -> FoldError {
+        let Self { event, state } = self;
+        FoldError { seq, event, state }
+    }
+}
+
+/// A journal whose events do not follow on each other: Semel did not write it, or has a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("row {seq} of the journal: `{event}` does not fit a run that {state}")]
 pub struct FoldError {
     /// The row.
     pub seq: i32,
-    /// What is wrong.
-    pub reason: String,
+    /// The event's name.
+    pub event: &'static str,
+    /// What the run does instead, in words.
+    pub state: String,
 }
+
+/// What an event says when it does not fit; [`crate::event::apply`] adds which, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unfit;
 
 impl RunState {
     /// A run of which nothing is known yet.
     pub fn new(run: RunId) -> Self {
         Self {
             run,
+            begun: false,
             input: Value::Null,
             headers: Value::Null,
             query: Value::Null,
@@ -141,188 +165,6 @@ impl RunState {
         }
     }
 
-    /// Takes the first event in, and keeps what it brings.
-    pub fn begin(&mut self, accepted: Event) {
-        let Event::Accepted {
-            trigger,
-            input,
-            headers,
-            query,
-            caller,
-            by,
-            nominal,
-        } = accepted
-        else {
-            unreachable!("a journal begins with an acceptance");
-        };
-        self.trigger = match nominal {
-            Some(nominal) => json!({ "kind": trigger.as_str(), "nominal": nominal.to_string() }),
-            None => json!({ "kind": trigger.as_str() }),
-        };
-        self.input = input;
-        self.headers = headers;
-        self.query = query;
-        self.caller = caller;
-        self.started_by = by;
-    }
-
-    /// Takes one event in, written at the instant `at`.
-    pub fn apply(&mut self, event: &Event, flow: &Flow, at: Timestamp) {
-        match event {
-            Event::Accepted { .. } => self.begin(event.clone()),
-            Event::Held { .. } | Event::Joined { .. } => self.held = Some(event.clone()),
-            Event::Admitted { gate } => {
-                self.admitted.push(*gate);
-                self.held = None;
-            }
-            Event::Begun { .. } => {}
-            Event::Switched { case, .. } => self.switched(flow, *case),
-            Event::FanOpened { .. } => self.current = Current::Fan(Fan::default()),
-            Event::FanLoaded { count, repeats, .. } => {
-                if let Current::Fan(fan) = &mut self.current {
-                    (fan.count, fan.repeats) = (Some(*count), *repeats);
-                }
-            }
-            Event::FanStopped { fault, cancels, .. } => {
-                if let Current::Fan(fan) = &mut self.current {
-                    fan.stopped = Some((fault.clone(), *cancels));
-                }
-            }
-            Event::FanEnded {
-                fault: Some(fault), ..
-            } => {
-                self.done.extend(self.cursor);
-                self.current = Current::Broken(fault.clone());
-            }
-            Event::FanEnded {
-                step,
-                result,
-                joined,
-                fault: None,
-            } => self.fan_ended(flow, step, result, joined),
-            Event::Started { step, run, wait } => match wait {
-                Some(wait) => {
-                    self.current = Current::Waiting {
-                        wait: *wait,
-                        until: None,
-                    };
-                }
-                None => {
-                    let result = json!({ "run": run.to_string() });
-                    self.finish_step(flow, step, result, Some(&run.to_string()), None);
-                }
-            },
-            Event::Undoing { fault } => {
-                self.undoing = Some(fault.clone());
-                self.next_step(flow);
-            }
-            Event::Computed {
-                step,
-                result,
-                status,
-                usage,
-            } => {
-                self.finish_step(flow, step, result.clone(), None, *status);
-                if !usage.is_null() {
-                    self.steps[step]["usage"] = usage.clone();
-                }
-            }
-            Event::Skipped { .. } => self.next_step(flow),
-            Event::Done {
-                step,
-                external_id,
-                status,
-                result,
-                ..
-            } => {
-                self.done
-                    .extend(self.cursor.filter(|_| self.undoing.is_none()));
-                self.finish_step(flow, step, result.clone(), external_id.as_deref(), *status);
-            }
-            Event::ReadFailed {
-                fault, retry_at, ..
-            } => self.read_failed(fault, *retry_at, at),
-            Event::Broken { fault, .. } => self.current = Current::Broken(fault.clone()),
-            Event::Intended {
-                effect,
-                call,
-                licence,
-                guard: decided,
-                window,
-                ..
-            } => {
-                let guard = decided.or(self.step(flow).and_then(Step::guard));
-                self.intended(*effect, call.as_deref(), *licence, guard, at);
-                if let (Current::Effect(standing), Some(window)) = (&mut self.current, window) {
-                    standing.window = Some(*window);
-                }
-            }
-            Event::Failed {
-                fault, retry_at, ..
-            } => self.failed(fault, *retry_at),
-            Event::Doubted { doubt, plan, .. } => self.doubted(doubt, plan),
-            Event::Probed { seen, .. } => self.probed(seen),
-            Event::Licensed { .. } => {
-                if let Current::Effect(standing) = &mut self.current {
-                    standing.licence = Some(Licence::Person);
-                }
-                self.parked = false;
-            }
-            Event::WaitOpened { wait, until, .. } => {
-                self.current = Current::Waiting {
-                    wait: *wait,
-                    until: *until,
-                };
-            }
-            Event::WaitEnded { step, how } => match how {
-                WaitEnd::Elapsed => self.finish_step(flow, step, Value::Null, None, None),
-                WaitEnd::TimedOut if self.step(flow).is_some_and(goes_on) => {
-                    self.finish_step(flow, step, Value::Null, None, None);
-                }
-                WaitEnd::TimedOut => {
-                    let fault = Fault::permanent("wait-timed-out", "nothing came in time");
-                    self.current = Current::Broken(fault);
-                }
-                WaitEnd::Answered { payload } => {
-                    self.finish_step(flow, step, payload.clone(), None, None);
-                }
-            },
-            Event::ApprovalOpened {
-                step,
-                wait,
-                until,
-                asked,
-            } => {
-                self.rounds.insert(step.clone(), asked.round + 1);
-                self.current = Current::Approving(Box::new(Approving::of(*wait, *until, asked)));
-            }
-            Event::ApprovalTold { what, .. } => {
-                if let Current::Approving(approving) = &mut self.current {
-                    approving.told(*what);
-                }
-            }
-            Event::ApprovalDecided { step, decision } => {
-                let end = approving::decided(decision, self.on_reject());
-                self.rejected = end.is_err();
-                self.approval_ended(flow, step, end);
-            }
-            Event::ApprovalElapsed { step, policy } => {
-                let end = approving::elapsed(*policy, self.on_reject());
-                self.approval_ended(flow, step, end);
-            }
-            Event::Parked { .. } => self.parked = true,
-            Event::Resumed { by, asks_again, .. } => {
-                self.resumed(by.as_deref(), *asks_again, at);
-            }
-            Event::Amended {
-                step,
-                external_id,
-                result,
-            } => self.amended(step, external_id.as_deref(), result),
-            Event::Ended { .. } => self.ended = true,
-        }
-    }
-
     /// Whether it waits for something that comes from outside, or for time.
     pub fn is_waiting(&self) -> bool {
         matches!(self.current, Current::Waiting { .. })
@@ -333,40 +175,65 @@ impl RunState {
         flow.steps.get(self.cursor?)
     }
 
+    /// The effect that the run stands at, where it does.
+    pub fn effect(&self) -> Option<&PendingEffect> {
+        match &self.current {
+            Current::Effect(pending) => Some(pending),
+            Current::Fresh
+            | Current::Reading(_)
+            | Current::Waiting { .. }
+            | Current::Fan(_)
+            | Current::Approving(_)
+            | Current::Broken(_) => None,
+        }
+    }
+
+    /// The run has begun and has not ended.
+    pub(crate) fn must_be_live(&self) -> Result<(), Unfit> {
+        fits(self.begun && !self.ended)
+    }
+
+    /// The run stands at this step.
+    pub(crate) fn must_be_at(&self, flow: &Flow, step: &str) -> Result<(), Unfit> {
+        self.must_be_live()?;
+        let here = self.step(flow);
+        fits(here.is_some_and(|here| here.id.as_str() == step))
+    }
+
+    /// The run stands at this step, and nothing came of it yet: a read may be made again.
+    pub(crate) fn must_be_new_at(&self, flow: &Flow, step: &str) -> Result<(), Unfit> {
+        self.must_be_at(flow, step)?;
+        fits(matches!(self.current, Current::Fresh | Current::Reading(_)))
+    }
+
     /// On to what comes next; backwards, where the run takes back what it did.
-    fn next_step(&mut self, flow: &Flow) {
+    pub(crate) fn next_step(&mut self, flow: &Flow) {
         self.cursor = match self.undoing {
             None => self.cursor.and_then(|place| flow.after(place)),
-            Some(_) => loop {
-                let forward = SeededBug::UndoneInForwardOrder.is_seeded();
-                let last = match forward && !self.done.is_empty() {
-                    true => Some(self.done.remove(0)),
-                    false => self.done.pop(),
-                };
-                let Some(place) = last else {
-                    break None;
-                };
-                let undo = flow.steps.get(place).and_then(|step| step.undo);
-                // Parts take back what they did themselves.
-                let inside = Some(place).filter(|place| flow.undoes_inside(*place));
-                if let Some(next) = undo.or(inside) {
-                    break Some(next);
-                }
-            },
+            Some(_) => self.next_undo(flow),
         };
         self.current = Current::Fresh;
         self.parked = false;
     }
 
-    fn switched(&mut self, flow: &Flow, case: Option<u32>) {
-        if let Some(Action::Switch(switch)) = self.step(flow).map(|step| &step.action) {
-            let way = case.and_then(|case| switch.cases.get(case as usize));
-            self.cursor = way.map_or(switch.otherwise, |case| case.to);
-            self.current = Current::Fresh;
+    /// The last of what was done that can be taken back.
+    fn next_undo(&mut self, flow: &Flow) -> Option<usize> {
+        loop {
+            let forward = SeededBug::UndoneInForwardOrder.is_seeded();
+            let place = match forward && !self.done.is_empty() {
+                true => self.done.remove(0),
+                false => self.done.pop()?,
+            };
+            let undo = flow.steps.get(place).and_then(|step| step.undo);
+            // Parts take back what they did themselves.
+            let inside = Some(place).filter(|place| flow.undoes_inside(*place));
+            if let Some(next) = undo.or(inside) {
+                return Some(next);
+            }
         }
     }
 
-    fn finish_step(
+    pub(crate) fn finish_step(
         &mut self,
         flow: &Flow,
         step: &str,
@@ -380,5 +247,38 @@ impl RunState {
         }
         self.gave.push(step.to_owned());
         self.next_step(flow);
+    }
+
+    /// Where the run stands, in words that follow "a run that".
+    pub(crate) fn in_words(&self, flow: &Flow) -> String {
+        let what = match &self.current {
+            _ if !self.begun => return "has not begun".to_owned(),
+            _ if self.ended => return "has ended".to_owned(),
+            Current::Fresh => "is about to begin a step",
+            Current::Reading(_) => "retries a read",
+            Current::Effect(pending) => match pending.entry.state() {
+                ledger::State::Pending => "has a pending effect",
+                ledger::State::Retrying => "retries an effect",
+                ledger::State::Done => "has a done effect",
+                ledger::State::Failed => "has a failed effect",
+                ledger::State::InDoubt => "has an effect in doubt",
+            },
+            Current::Waiting { .. } => "waits",
+            Current::Fan(_) => "waits for child runs",
+            Current::Approving(_) => "waits for an approval",
+            Current::Broken(_) => "cannot carry its step out",
+        };
+        match self.step(flow) {
+            Some(step) => format!("{what} at `{}`", step.id),
+            None => format!("{what} after its last step"),
+        }
+    }
+}
+
+/// An event fits where this is true.
+pub(crate) fn fits(fits: bool) -> Result<(), Unfit> {
+    match fits {
+        true => Ok(()),
+        false => Err(Unfit),
     }
 }

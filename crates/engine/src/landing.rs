@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use semel_model::request::Call;
 use semel_model::{Connection, Span};
 
-use crate::fold::Standing;
+use crate::fold::PendingEffect;
 
 /// How long a request may take to land, apart from its own timeout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,11 +29,11 @@ impl Landing {
     /// From when on nothing of the latest attempt can land any more.
     pub fn over(
         &self,
-        standing: &Standing,
+        pending: &PendingEffect,
         connection: Option<&Connection>,
         now: Timestamp,
     ) -> Timestamp {
-        self.after(&standing.call, connection, (standing.intended_at, now))
+        self.after(&pending.call, connection, (pending.intended_at, now))
     }
 
     /// From when on nothing of a call can land whose intent was written at the first of these times.

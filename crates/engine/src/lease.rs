@@ -277,7 +277,7 @@ fn jittered(pause: Duration) -> Duration {
     if pause < Duration::from_millis(100) {
         return pause;
     }
-    pause.mul_f64(0.8 + 0.2 * crate::engine::chance())
+    pause.mul_f64(0.8 + 0.2 * crate::engine::jitter())
 }
 
 /// How long an operator's command waits for room among the runs in hand.

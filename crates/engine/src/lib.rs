@@ -7,7 +7,9 @@
 //!   database before a hook, flow or connection is said to be unknown.
 //! - [`lease`] keeps the process's right to move runs, and takes runs that are due; `holdings`
 //!   compares what the session holds with what the process carries.
-//! - [`decide`] folds a run's journal into what comes next. Pure: no I/O, no clock.
+//! - [`fold`] says what is true of a run, and [`event`] what each event means: of the state, the
+//!   tables and the outbox. Pure.
+//! - [`decide`] says what comes next, from what is true. Pure: no I/O, no clock.
 //! - [`turn`] carries one run forward: decide, write, perform, and again. `stuck` quarantines a run
 //!   that cannot be loaded; `spill` keeps on disk what a stopping process could not record.
 //! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
@@ -34,6 +36,7 @@ pub mod decide;
 pub mod doubts;
 mod ends;
 pub mod engine;
+pub mod event;
 pub mod events;
 mod fans;
 mod finish;

@@ -16,7 +16,8 @@ use semel_store::journal::{self, Line};
 use serde_json::error::Category;
 
 use crate::engine::Inner;
-use crate::fold::RunState;
+use crate::event;
+use crate::fold::{FoldError, RunState};
 
 /// How many runs with parts a process remembers.
 const KNOWN_MAX: usize = 64;
@@ -54,6 +55,9 @@ pub(crate) enum Unread {
     /// It cannot be read.
     #[error("{0}")]
     Damaged(String),
+    /// Its events do not follow on each other.
+    #[error(transparent)]
+    Inconsistent(#[from] FoldError),
 }
 
 impl From<ReadError> for Unread {
@@ -85,27 +89,36 @@ pub(crate) fn fold<'a>(
 ) -> BoxFuture<'a, Result<RunState, Unread>> {
     Box::pin(async move {
         let mut state = RunState::new(run);
-        for (row, line) in lines.iter().enumerate() {
+        for line in lines {
             for event in read(line)? {
-                match (row, &event) {
-                    (
-                        0,
-                        Event::Begun {
-                            parent,
-                            partition_date,
-                            seq,
-                            ..
-                        },
-                    ) => {
-                        let parent = knew(inner, flow, *parent, *partition_date, *seq).await?;
-                        state = RunState::of_part(run, &parent, event, flow);
+                let fitted = match begins_in(&state, &event) {
+                    Some((parent, partition_date, seq)) => {
+                        let parent = knew(inner, flow, parent, partition_date, seq).await?;
+                        event::begin_child(run, &parent, event, flow).map(|child| state = child)
                     }
-                    _ => state.apply(&event, flow, line.at),
-                }
+                    None => event::apply_owned(&mut state, event, flow, line.at),
+                };
+                fitted.map_err(|misfit| misfit.at(line.seq))?;
             }
         }
         Ok(state)
     })
+}
+
+/// The run that a child run begins in, its partition and the row up to which it knows it, where this
+/// event is such a beginning.
+fn begins_in(state: &RunState, event: &Event) -> Option<(RunId, Date, i32)> {
+    if let Event::Begun {
+        parent,
+        partition_date,
+        seq,
+        ..
+    } = event
+        && !state.begun
+    {
+        return Some((*parent, *partition_date, *seq));
+    }
+    None
 }
 
 /// What a run knew at a row of its journal.

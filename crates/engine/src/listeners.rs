@@ -16,7 +16,7 @@ use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
 
-use crate::decide::{Sight, scope};
+use crate::decide::{DecideContext, scope};
 use crate::engine::Engine;
 use crate::lineage::{self, Unread};
 use crate::outside::Outside;
@@ -179,7 +179,9 @@ impl Engine {
             Ok(state) => state,
             Err(Unread::Unavailable(reason)) => return Err(reason),
             // It is stopped where it is taken; the event has other takers.
-            Err(Unread::Newer(_) | Unread::Damaged(_)) => return Ok(false),
+            Err(Unread::Newer(_) | Unread::Damaged(_) | Unread::Inconsistent(_)) => {
+                return Ok(false);
+            }
         };
         let step = state.step(&release.flow).map(|step| &step.action);
         let Some(Action::Wait(Wait::Event { matching, .. })) = step else {
@@ -190,20 +192,20 @@ impl Engine {
         };
         let linked = inner.linked(&release);
         let nothing = Value::Null;
-        let sight = Sight {
+        let context = DecideContext {
             flow: &release.flow,
             linked: &linked,
             run: &nothing,
             waits: &nothing,
             landing: inner.landing(),
             now: inner.clock.now(),
-            chance: 0.0,
+            jitter: 0.0,
             cancel: false,
             answers: &[],
             evidence: &[],
             outside: &Outside::Nothing,
         };
-        let scope: Scope<'_> = scope(&state, &sight).with("event", data);
+        let scope: Scope<'_> = scope(&state, &context).with("event", data);
         // A condition that cannot be worked out on this event is not met by it.
         Ok(matching.eval_bool(&scope).unwrap_or(false))
     }

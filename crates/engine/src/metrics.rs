@@ -70,6 +70,8 @@ pub struct Metrics {
     pub writes_refused: Counter,
     /// Takes of runs that could not be read.
     pub runs_unreadable: Counter,
+    /// Runs whose journal, or whose next event, does not fit their state.
+    pub journals_inconsistent: Counter,
     /// Transitions that were committed.
     pub transitions: Counter,
     /// Runs that succeeded.

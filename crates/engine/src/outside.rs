@@ -86,7 +86,7 @@ impl Inner {
 /// Whom a run listens to.
 pub(crate) fn hears(state: &RunState) -> WakeSource {
     match &state.current {
-        Current::Effect(standing) => match (&standing.entry, &standing.call) {
+        Current::Effect(pending) => match (&pending.entry, &pending.call) {
             (Entry::Pending(effect), Call::Task(_)) => WakeSource::Task(effect.id()),
             (Entry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
             _ => WakeSource::Nothing,

@@ -264,11 +264,13 @@ impl Engine {
             return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
         }
         turn.forgive();
-        turn.observe_act(resumed, act);
-        turn.commit(Lease::Keep).await.map_err(|stop| match stop {
+        let unwritten = |stop| match stop {
             Stop::Fenced => ResumeError::Busy,
             Stop::Unsure(reason) | Stop::Refused(reason) => ResumeError::Unavailable(reason),
-        })?;
+            Stop::Inconsistent(error) => ResumeError::Unavailable(error.to_string()),
+        };
+        turn.record_act(resumed, act).map_err(unwritten)?;
+        turn.commit(Lease::Keep).await.map_err(unwritten)?;
         self.inner.turns.spawn(turn.drive());
         Ok(())
     }

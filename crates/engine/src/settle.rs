@@ -41,7 +41,7 @@ const PROBE_DOUBLINGS_MAX: u32 = 4;
 
 /// What an attempt is judged by, besides its outcome.
 #[derive(Clone, Copy, Debug)]
-pub struct Bench<'a> {
+pub struct SettleContext<'a> {
     /// The step.
     pub step: &'a Step,
     /// How long the destination remembers the key, where its connection said so at the intent.
@@ -57,35 +57,43 @@ pub struct Bench<'a> {
     /// Now.
     pub now: Timestamp,
     /// A fraction from 0 to 1, for the jitter.
-    pub chance: f64,
+    pub jitter: f64,
 }
 
 /// What an outcome that is not *done* means; nothing when it means *done* after all.
-pub fn settle(bench: Bench<'_>, effect: &Effect<Pending>, outcome: &Outcome) -> Option<Event> {
+pub fn settle(
+    context: SettleContext<'_>,
+    effect: &Effect<Pending>,
+    outcome: &Outcome,
+) -> Option<Event> {
     match outcome {
         Outcome::Done(_) => None,
-        Outcome::Failed(fault) => settle_failed(bench, effect, fault),
+        Outcome::Failed(fault) => settle_failed(context, effect, fault),
         Outcome::InDoubt(doubt) if SeededBug::DoubtTakenForFailure.is_seeded() => {
             let fault = Fault::permanent(doubt.code.clone(), doubt.message.clone());
-            settle_failed(bench, effect, &fault)
+            settle_failed(context, effect, &fault)
         }
-        Outcome::InDoubt(doubt) => Some(settle_doubt(bench, effect, doubt.clone())),
+        Outcome::InDoubt(doubt) => Some(settle_doubt(context, effect, doubt.clone())),
     }
 }
 
 /// What an intent without an outcome means, when it is found by another worker than the one that
 /// wrote it: it may have been carried out.
-pub fn found_pending(bench: Bench<'_>, effect: &Effect<Pending>) -> Event {
+pub fn found_pending(context: SettleContext<'_>, effect: &Effect<Pending>) -> Event {
     let doubt = Doubt::new(
         "worker-lost",
         "the worker was lost between intent and outcome",
     );
-    doubted(bench.step, doubt, bench.plan_unknown(effect))
+    doubted(context.step, doubt, context.plan_unknown(effect))
 }
 
 /// What an effect is when its run is resumed after an operator gave its doubt up: a doubt again.
 /// Nobody has said that it did not happen.
-pub fn doubted_again(bench: Bench<'_>, effect: &Effect<Retrying>, settled_by: SettledBy) -> Event {
+pub fn doubted_again(
+    context: SettleContext<'_>,
+    effect: &Effect<Retrying>,
+    settled_by: SettledBy,
+) -> Event {
     let fault = &effect.state().fault;
     let message = format!("it was given up while in doubt: {}", fault.message);
     let doubt = Doubt {
@@ -94,25 +102,29 @@ pub fn doubted_again(bench: Bench<'_>, effect: &Effect<Retrying>, settled_by: Se
     };
     let plan = match settled_by {
         SettledBy::Operator => Plan::Review,
-        SettledBy::Guard => bench.plan_unknown(effect),
+        SettledBy::Guard => context.plan_unknown(effect),
     };
-    doubted(bench.step, doubt, plan)
+    doubted(context.step, doubt, plan)
 }
 
-fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> Option<Event> {
+fn settle_failed(
+    context: SettleContext<'_>,
+    effect: &Effect<Pending>,
+    fault: &Fault,
+) -> Option<Event> {
     if effect.doubted() {
         // An earlier attempt may have happened. Whoever refuses this one speaks for that one only
         // where it looked.
         match (effect.guard(), fault.kind) {
-            (Guard::Natural, FaultKind::Http(404 | 410)) if bench.deletes() => return None,
+            (Guard::Natural, FaultKind::Http(404 | 410)) if context.deletes() => return None,
             // The first request with this key is still being worked on.
             (Guard::Key, FaultKind::Http(409)) => {
-                return Some(settle_doubt(bench, effect, fault.to_doubt()));
+                return Some(settle_doubt(context, effect, fault.to_doubt()));
             }
             // The marker was looked for first and was absent: no earlier attempt had committed.
             (Guard::Transaction, _) if fault.looked == Looked::AtMarker => {}
             // A destination that looked the key up would have given its first answer.
-            (Guard::Key, _) if bench.is_final(fault) => {}
+            (Guard::Key, _) if context.is_final(fault) => {}
             _ if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
                 let doubt = Doubt {
@@ -120,16 +132,16 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
                     retry_after: None,
                     ..fault.to_doubt()
                 };
-                return Some(doubted(bench.step, doubt, Plan::Review));
+                return Some(doubted(context.step, doubt, Plan::Review));
             }
             _ => {}
         }
     }
     let delay = match fault.is_held_back() {
-        true => bench.wait_for_room(fault.retry_after),
+        true => context.wait_for_room(fault.retry_after),
         false => fault
             .retryable
-            .then(|| bench.delay(effect.attempt(), fault.retry_after))
+            .then(|| context.delay(effect.attempt(), fault.retry_after))
             .flatten(),
     };
     if delay.is_none() && fault.retryable && effect.doubted() {
@@ -137,51 +149,51 @@ fn settle_failed(bench: Bench<'_>, effect: &Effect<Pending>, fault: &Fault) -> O
             retry_after: None,
             ..fault.to_doubt()
         };
-        return Some(doubted(bench.step, doubt, Plan::Review));
+        return Some(doubted(context.step, doubt, Plan::Review));
     }
     // Beyond the window a repeat would be a first request again.
     if let Some(delay) = delay
         && effect.doubted()
         && effect.guard() == Guard::Key
-        && !bench.key_is_remembered(bench.now + delay.to_duration())
+        && !context.key_is_remembered(context.now + delay.to_duration())
     {
-        return Some(doubted(bench.step, fault.to_doubt(), Plan::Review));
+        return Some(doubted(context.step, fault.to_doubt(), Plan::Review));
     }
     Some(Event::Failed {
-        step: bench.step.id.to_string(),
+        step: context.step.id.to_string(),
         fault: fault.clone(),
-        retry_at: delay.map(|delay| bench.now + delay.to_duration()),
+        retry_at: delay.map(|delay| context.now + delay.to_duration()),
     })
 }
 
-fn settle_doubt(bench: Bench<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Event {
-    let repeat = |licence| match bench.delay(effect.attempt(), doubt.retry_after) {
+fn settle_doubt(context: SettleContext<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Event {
+    let repeat = |licence| match context.delay(effect.attempt(), doubt.retry_after) {
         Some(delay) => Plan::Repeat {
-            at: bench.now + delay.to_duration(),
+            at: context.now + delay.to_duration(),
             licence,
         },
         None => Plan::Review,
     };
     if doubt.settled_by == SettledBy::Operator {
-        return doubted(bench.step, doubt, Plan::Review);
+        return doubted(context.step, doubt, Plan::Review);
     }
     let plan = match effect.guard() {
-        Guard::Transaction if bench.step.commits_here() => Plan::Repeat {
-            at: bench.now,
+        Guard::Transaction if context.step.commits_here() => Plan::Repeat {
+            at: context.now,
             licence: Licence::Uncommitted,
         },
         Guard::Transaction => repeat(Licence::Marker),
         Guard::Key => match repeat(Licence::Key) {
-            Plan::Repeat { at, .. } if !bench.key_is_remembered(at) => Plan::Review,
+            Plan::Repeat { at, .. } if !context.key_is_remembered(at) => Plan::Review,
             plan @ (Plan::Repeat { .. } | Plan::Probe { .. } | Plan::Review) => plan,
         },
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),
-        Guard::Probe => bench.probe(effect),
+        Guard::Probe => context.probe(effect),
         Guard::Review if SeededBug::RetryWithoutGuard.is_seeded() => repeat(Licence::Repeat),
         Guard::Review => Plan::Review,
     };
-    doubted(bench.step, doubt, plan)
+    doubted(context.step, doubt, plan)
 }
 
 /// The time in which the destination remembers the key is over before the repeat could leave.
@@ -202,9 +214,9 @@ fn doubted(step: &Step, doubt: Doubt, plan: Plan) -> Event {
     }
 }
 
-impl<'a> Bench<'a> {
+impl<'a> SettleContext<'a> {
     /// What anything that is no effect is judged by: it may simply be made again.
-    pub fn of_read(step: &'a Step, since: Timestamp, now: Timestamp, chance: f64) -> Self {
+    pub fn of_read(step: &'a Step, since: Timestamp, now: Timestamp, jitter: f64) -> Self {
         Self {
             step,
             window: None,
@@ -213,7 +225,7 @@ impl<'a> Bench<'a> {
             landed_by: now,
             final_refusals: &[],
             now,
-            chance,
+            jitter,
         }
     }
 
@@ -223,7 +235,7 @@ impl<'a> Bench<'a> {
         policy.delay(
             attempt.saturating_sub(self.held_back).max(1),
             span_between(self.since, self.now),
-            self.chance,
+            self.jitter,
             asked,
         )
     }
@@ -232,7 +244,7 @@ impl<'a> Bench<'a> {
     /// much again, so that not all come back together. Only time puts an end to that.
     pub fn wait_for_room(&self, asked: Option<Span>) -> Option<Span> {
         let least = asked.unwrap_or(ROOM_PAUSE).as_millis().max(1);
-        let spread = (least as f64 * self.chance.clamp(0.0, 1.0)) as u64;
+        let spread = (least as f64 * self.jitter.clamp(0.0, 1.0)) as u64;
         let waited = span_between(self.since, self.now);
         (waited < self.step.retry.within).then(|| Span::from_millis(least + spread))
     }

@@ -2,7 +2,8 @@
 //!
 //! What a newer version wrote is left to another server: it is put off by some seconds each time
 //! and never counted. What cannot be read at all is put off for longer each time, and quarantined
-//! at its fifth take. Either is logged once per run and process, and counted at every take.
+//! at its fifth take. A journal whose events do not fit each other is quarantined at once. Each is
+//! logged once per run and process, and counted at every take.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -15,10 +16,10 @@ use semel_store::runs::Stage;
 use semel_store::{ReadError, wake_source};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::{Inner, chance};
+use crate::engine::{Inner, jitter};
 use crate::lease::Tenure;
 use crate::lineage::Unread;
-use crate::turn::{TAKES_MAX, Turn};
+use crate::turn::{TAKES_MAX, Turn, inconsistent};
 
 /// How many runs are remembered as logged.
 const LOGGED_MAX: usize = 10_000;
@@ -125,7 +126,7 @@ impl Inner {
             }
             Unread::Newer(_) => {
                 self.say(run, &why);
-                let secs = NEWER_SECS * (1.0 + chance());
+                let secs = NEWER_SECS * (1.0 + jitter());
                 queue::defer(cell, run, epoch, session, (secs, false)).await
             }
             Unread::Damaged(reason) if takes < TAKES_MAX => {
@@ -133,6 +134,13 @@ impl Inner {
                 tracing::debug!(run.id = %run, takes, reason, "a run is put off");
                 let secs = DAMAGED_SECS * f64::from(1_i32 << takes.clamp(0, 10));
                 queue::defer(cell, run, epoch, session, (secs, true)).await
+            }
+            // Reading it again would find the same.
+            Unread::Inconsistent(error) => {
+                self.metrics.journals_inconsistent.add_one();
+                self.say(run, &why);
+                self.quarantine(run, epoch, session, &inconsistent(error))
+                    .await
             }
             Unread::Damaged(reason) => {
                 let fault = Fault::permanent("run-unreadable", reason.clone());

@@ -12,7 +12,7 @@ use jiff::civil::Date;
 use semel_flow::{Flow, Step};
 use semel_model::event::Event;
 use semel_model::request::Call;
-use semel_model::run::{EndState, Reason};
+use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::ReadError;
 use semel_store::audit;
@@ -23,12 +23,12 @@ use semel_store::runs::Stage;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::approvals;
 use crate::catalogue::Release;
-use crate::decide::{Act, Sight, decide};
+use crate::decide::{Act, DecideContext, Decision, decide};
 use crate::ends::Carried;
-use crate::engine::{Inner, chance};
-use crate::fold::{Current, RunState};
+use crate::engine::{Inner, jitter};
+use crate::event::{self, AnnounceContext, Before, RowChanges};
+use crate::fold::{FoldError, Misfit, RunState};
 use crate::gates::Gate;
 use crate::holdings::Holding;
 use crate::lease::Tenure;
@@ -42,21 +42,21 @@ mod fan;
 mod gate;
 mod large;
 mod load;
-mod notes;
 mod opening;
+mod outbox;
 mod outcomes;
 mod outlast;
+mod pending_write;
 mod reads;
 mod stuck;
-mod tell;
 mod views;
 mod world;
 mod write;
 
 pub(crate) use load::{Begun, Fresh};
-use notes::{Notes, Sent};
 pub(crate) use opening::{Opening, first_row};
-pub(crate) use stuck::TAKES_MAX;
+use pending_write::{PendingWrite, Sent};
+pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
 /// What becomes of the lease of a run that only an operator wakes.
 const PARKED: Lease = Lease::Return {
@@ -92,9 +92,8 @@ pub struct Turn {
     evidence: Vec<(EffectId, Value)>,
     outside: Outside,
     cancel: bool,
-    /// Whether the record says that the run is kept for a person.
-    recorded_parked: bool,
-    notes: Notes,
+    /// What happened since the last write.
+    pending: PendingWrite,
     /// The answer of an effect that happened and is not on record yet.
     unrecorded: Option<Late>,
     /// The attempt that was made since the last write.
@@ -120,6 +119,8 @@ pub enum Stop {
     Unsure(String),
     /// The database refuses the values that the run wants to write; nothing was written.
     Refused(String),
+    /// An event does not fit the state of the run: a defect. Nothing of it was written.
+    Inconsistent(FoldError),
 }
 
 impl Turn {
@@ -145,24 +146,19 @@ impl Turn {
         }
         self.inner.know_connections(&self.release).await;
         loop {
-            if self.inner.stop.is_cancelled() && self.notes.is_empty() {
+            if self.inner.stop.is_cancelled() && self.pending.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             if let Some(fault) = self.too_long() {
                 return self.park(Reason::Quarantined, fault).await;
             }
             let linked = self.inner.linked(&self.release);
-            // Taken out meanwhile: the sight borrows everything else of the turn.
+            // Taken out meanwhile: the context borrows everything else of the turn.
             let mut state = std::mem::replace(&mut self.state, RunState::new(self.run));
-            let (mut events, act) = decide(&mut state, &self.sight(&linked));
+            let decided = decide(&mut state, &self.decide_context(&linked));
             self.state = state;
-            if matches!(act, Act::End) {
-                self.leave_gates(&mut events).await?;
-            }
-            for event in events {
-                self.add(event);
-            }
-            match act {
+            let decision = decided.map_err(|misfit| self.inconsistent(misfit))?;
+            match self.take_in(decision) {
                 Act::Perform(call) => self.perform(call).await?,
                 Act::Read(call) => self.read(&call).await?,
                 Act::ReadEntry(operation) => self.read_entry(&operation).await?,
@@ -188,52 +184,52 @@ impl Turn {
                     }
                 }
                 Act::Park(reason, fault) => return self.park(reason, fault).await,
-                Act::End => {
-                    match &self.state.current {
-                        Current::Waiting { wait, .. } => self.notes.cancel_wait(*wait),
-                        Current::Approving(approving) => {
-                            self.notes.withdraw_approval(approving.wait);
-                        }
-                        Current::Fresh
-                        | Current::Reading(_)
-                        | Current::Effect(_)
-                        | Current::Fan(_)
-                        | Current::Broken(_) => {}
-                    }
+                Act::End(mut end) => {
+                    self.leave_gates(&mut end).await?;
+                    self.record(end)?;
                     return self.commit(Lease::End).await;
                 }
             }
         }
     }
 
-    /// Takes in an event that the world made.
-    pub(crate) fn observe(&mut self, event: Event) {
-        let now = self.inner.clock.now();
-        self.state.apply(&event, &self.release.flow, now);
-        self.notes.add(&self.release.flow, self.run, event);
+    /// Keeps what was decided for the next write; says what comes next.
+    fn take_in(&mut self, decision: Decision) -> Act {
+        let Decision {
+            events,
+            changes,
+            act,
+        } = decision;
+        self.pending.change(changes);
+        for event in events {
+            let announced = event::announce(&self.announce_context(), &self.state, &event);
+            self.pending.add(event, RowChanges::default(), announced);
+        }
+        act
     }
 
-    /// Takes in an event that a person made. It commits together with the record of that act.
-    pub(crate) fn observe_act(&mut self, event: Event, act: audit::Act) {
-        self.observe(event);
-        self.notes.act(act);
+    /// Takes an event in, and keeps it for the next write with what it changes and announces.
+    pub(crate) fn record(&mut self, event: Event) -> Result<(), Stop> {
+        let (now, flow) = (self.inner.clock.now(), &self.release.flow);
+        let before = Before::of(&self.state, flow);
+        let applied = event::apply(&mut self.state, &event, flow, now);
+        applied.map_err(|misfit| self.inconsistent(misfit))?;
+        let changes = event::project(&before, &event, &self.state, &self.release.flow);
+        let announced = event::announce(&self.announce_context(), &self.state, &event);
+        self.pending.add(event, changes, announced);
+        Ok(())
     }
 
-    /// Notes an event, and what others have to be told of it.
-    fn add(&mut self, event: Event) {
-        if let Event::Ended {
-            state,
-            result,
-            fault,
-        } = &event
-        {
-            self.tell_of_end(*state, result, fault.as_ref());
-        }
-        let flow = &self.release.flow;
-        if let Some(emitted) = approvals::announcement(&self.inner, flow, &self.state, &event) {
-            self.notes.tell(emitted);
-        }
-        self.notes.add(&self.release.flow, self.run, event);
+    /// Takes in an event that an operator made. It commits together with the record of that act.
+    pub(crate) fn record_act(&mut self, event: Event, act: audit::Act) -> Result<(), Stop> {
+        self.record(event)?;
+        self.pending.act(act);
+        Ok(())
+    }
+
+    /// An event does not fit: it would have been in the next row of the journal.
+    fn inconsistent(&self, misfit: Misfit) -> Stop {
+        Stop::Inconsistent(misfit.at(self.seq + 1))
     }
 
     /// The run was taken before without progress: it is held alone until it makes some.
@@ -247,17 +243,13 @@ impl Turn {
         self.takes = 0;
     }
 
-    /// Keeps the run for a person.
+    /// Stops the run until an operator acts.
     pub(crate) async fn park(&mut self, reason: Reason, fault: Fault) -> Result<(), Stop> {
-        if !self.recorded_parked {
+        if !self.state.parked {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
-                "a run is kept for a person: {}", fault.message);
+                "a run is stopped until an operator acts: {}", fault.message);
             self.inner.metrics.runs_parked.add_one();
-            self.notes.park(reason, &fault);
-            self.tell_of_trouble(tell::PARKED, reason.into(), Some(&fault));
-            self.state.parked = true;
-            self.notes
-                .add(&self.release.flow, self.run, Event::Parked { fault });
+            self.record(Event::Parked { reason, fault })?;
         }
         self.commit(PARKED).await
     }
@@ -284,16 +276,26 @@ impl Turn {
         }
     }
 
+    /// What announcements are made from.
+    fn announce_context(&self) -> AnnounceContext<'_> {
+        AnnounceContext {
+            options: &self.inner.options,
+            release: &self.release,
+            key: &self.key,
+            seq: self.seq,
+        }
+    }
+
     /// What a decision may look at.
-    fn sight<'a>(&'a self, linked: &'a Linked) -> Sight<'a> {
-        Sight {
+    fn decide_context<'a>(&'a self, linked: &'a Linked) -> DecideContext<'a> {
+        DecideContext {
             flow: &self.release.flow,
             linked,
             run: &self.views.run,
             waits: &self.views.waits,
             landing: self.inner.landing(),
             now: self.inner.clock.now(),
-            chance: chance(),
+            jitter: jitter(),
             cancel: self.cancel,
             answers: &self.answers,
             evidence: &self.evidence,
@@ -317,15 +319,6 @@ impl Drop for Turn {
             let lease = (self.run, self.epoch);
             self.inner.hand_back(lease, self.tenure.session, cause);
         }
-    }
-}
-
-/// How a run ended, as the record keeps it.
-pub(crate) fn end_state(state: EndState) -> semel_model::run::State {
-    match state {
-        EndState::Succeeded => semel_model::run::State::Succeeded,
-        EndState::Failed => semel_model::run::State::Failed,
-        EndState::Cancelled => semel_model::run::State::Cancelled,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The journal is enough to go on from: folding a run's events gives everything that the next
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
+mod name;
 mod wait_end;
 
 pub use wait_end::WaitEnd;
@@ -19,7 +20,7 @@ use crate::guard::Guard;
 use crate::id::{EffectId, GateId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::request::Call;
-use crate::run::EndState;
+use crate::run::{EndState, Reason};
 use crate::span::Span;
 use crate::trigger::TriggerKind;
 
@@ -311,12 +312,16 @@ pub enum Event {
         /// What holds then.
         policy: OnTimeout,
     },
-    /// The run is kept for a person.
+    /// The run is stopped until an operator acts.
     Parked {
-        /// What for.
+        /// Which of the stopped states it is in; a row without it is of a run that was quarantined
+        /// unread.
+        #[serde(default)]
+        reason: Reason,
+        /// Why.
         fault: Fault,
     },
-    /// A person lets a parked run go on.
+    /// A stopped or failed run continues.
     Resumed {
         /// Why, in the person's words.
         reason: String,

@@ -31,14 +31,14 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// How long to rest after attempt number `attempt` (from 1), or nothing when the policy is
-    /// exhausted. `chance` is a fraction from 0 to 1 and makes the jitter: the delay is spread
+    /// exhausted. `jitter` is a fraction from 0 to 1 and makes the jitter: the delay is spread
     /// over the whole range, so that a thousand runs that failed together do not return together.
     /// `asked` is the destination's `Retry-After`, which is honoured up to the total time.
     pub fn delay(
         &self,
         attempt: u32,
         spent: Span,
-        chance: f64,
+        jitter: f64,
         asked: Option<Span>,
     ) -> Option<Span> {
         if attempt >= self.attempts || spent >= self.within {
@@ -49,8 +49,8 @@ impl RetryPolicy {
         let doublings = doublings * u32::from(!SeededBug::BackoffConstant.is_seeded());
         let ceiling = self.first.as_millis().saturating_mul(1 << doublings);
         let ceiling = ceiling.min(self.most.as_millis());
-        let chance = chance.max(f64::from(u8::from(SeededBug::BackoffNotSpread.is_seeded())));
-        let jittered = (ceiling as f64 * chance.clamp(0.0, 1.0)) as u64;
+        let jitter = jitter.max(f64::from(u8::from(SeededBug::BackoffNotSpread.is_seeded())));
+        let jittered = (ceiling as f64 * jitter.clamp(0.0, 1.0)) as u64;
         let delay = Span::from_millis(jittered.max(asked.unwrap_or_default().as_millis()));
         let left = self.within.as_millis() - spent.as_millis();
         (delay.as_millis() <= left).then_some(delay)

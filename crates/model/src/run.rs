@@ -122,14 +122,16 @@ pub struct Ended {
     state: EndState,
 }
 
-/// Why a run is kept for a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a run is stopped until an operator acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// An effect is in doubt.
     InDoubt,
     /// Retries are exhausted.
     NeedsReview,
     /// It makes no progress.
+    #[default]
     Quarantined,
 }
 

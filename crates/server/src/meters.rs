@@ -115,7 +115,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 28] = [
+    let counters: [(&str, &str, &Counter); 29] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -177,6 +177,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "runs_unreadable",
             "Takes of runs that could not be read",
             &metrics.runs_unreadable,
+        ),
+        (
+            "journals_inconsistent",
+            "Runs whose journal or next event does not fit their state",
+            &metrics.journals_inconsistent,
         ),
         ("transitions", "Transitions committed", &metrics.transitions),
         (

@@ -114,7 +114,7 @@ fn tell(event: &Event) -> String {
         Event::Amended { step, result, .. } => {
             format!("{step}: its result was corrected to {}", value(result))
         }
-        Event::Parked { fault } => format!("kept for a person: {}", fault.message),
+        Event::Parked { fault, .. } => format!("kept for a person: {}", fault.message),
         Event::WaitOpened {
             step, wait, until, ..
         } => {

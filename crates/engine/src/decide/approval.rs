@@ -7,7 +7,7 @@ use semel_model::WaitId;
 use semel_model::approval::Told;
 use semel_model::event::Event;
 
-use super::{Act, Next, Sight};
+use super::{Act, DecideContext, Next};
 use crate::fold::{Approving, RunState};
 
 /// How often people are told again at the most.
@@ -16,14 +16,14 @@ const REMINDERS_MAX: u32 = 100;
 /// Asks people.
 pub(super) fn open(
     state: &RunState,
-    sight: &Sight<'_>,
+    context: &DecideContext<'_>,
     step: &Step,
     ask: &ApprovalStep,
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
-    let mut asked = ask.render(scope, sight.now, state.started_by.as_deref())?;
+    let mut asked = ask.render(scope, context.now, state.started_by.as_deref())?;
     asked.round = state.rounds.get(step.id.as_str()).copied().unwrap_or(0);
-    let until = ask.within.map(|within| sight.now + within.to_duration());
+    let until = ask.within.map(|within| context.now + within.to_duration());
     Ok(Next::Event(Event::ApprovalOpened {
         step: step.id.to_string(),
         wait: WaitId::derive(state.run, step.id.as_str()),
@@ -33,13 +33,13 @@ pub(super) fn open(
 }
 
 /// The next look at an approval.
-pub(super) fn go_on(sight: &Sight<'_>, step: &Step, approving: &Approving) -> Next {
+pub(super) fn go_on(context: &DecideContext<'_>, step: &Step, approving: &Approving) -> Next {
     let step = step.id.to_string();
-    if let Some(decision) = sight.outside.decision() {
+    if let Some(decision) = context.outside.decision() {
         let decision = decision.clone();
         return Next::Event(Event::ApprovalDecided { step, decision });
     }
-    let due = |at: Option<Timestamp>| at.is_some_and(|at| sight.now >= at);
+    let due = |at: Option<Timestamp>| at.is_some_and(|at| context.now >= at);
     if due(approving.until) {
         let policy = approving.asked.on_timeout;
         return Next::Event(Event::ApprovalElapsed { step, policy });
@@ -49,7 +49,7 @@ pub(super) fn go_on(sight: &Sight<'_>, step: &Step, approving: &Approving) -> Ne
         return Next::Event(Event::ApprovalTold { step, what });
     }
     if due(approving.remind_at) {
-        let what = remind(sight, approving);
+        let what = remind(context, approving);
         return Next::Event(Event::ApprovalTold { step, what });
     }
     let ends = [approving.until, approving.escalate_at, approving.remind_at];
@@ -60,11 +60,11 @@ pub(super) fn go_on(sight: &Sight<'_>, step: &Step, approving: &Approving) -> Ne
 }
 
 /// However many were missed, people are told once.
-fn remind(sight: &Sight<'_>, approving: &Approving) -> Told {
+fn remind(context: &DecideContext<'_>, approving: &Approving) -> Told {
     let number = approving.reminders + 1;
     let again = approving.asked.remind.filter(|_| number < REMINDERS_MAX);
     Told::Reminded {
         number,
-        next_at: again.map(|span| sight.now + span.to_duration()),
+        next_at: again.map(|span| context.now + span.to_duration()),
     }
 }

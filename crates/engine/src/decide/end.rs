@@ -5,20 +5,20 @@ use semel_model::event::Event;
 use semel_model::run::{EndState, Reason};
 use serde_json::Value;
 
-use super::{Act, Next, Sight, scope};
+use super::{Act, DecideContext, Next, scope};
 use crate::fold::{Current, Part, RunState};
 
 /// All steps are behind the run.
-pub(super) fn finish(state: &RunState, sight: &Sight<'_>) -> Event {
+pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {
     if let Some(fault) = &state.undoing {
         return failed(fault.clone());
     }
     if let Current::Broken(fault) = &state.current {
         return failed(fault.clone());
     }
-    let result = match (&state.part, &sight.flow.result) {
+    let result = match (&state.part, &context.flow.result) {
         (Some(part), _) => Ok(part_result(state, part)),
-        (None, Some(expr)) => expr.eval(&scope(state, sight)),
+        (None, Some(expr)) => expr.eval(&scope(state, context)),
         (None, None) => Ok(Value::Null),
     };
     match result {
@@ -51,13 +51,13 @@ pub(super) fn succeeded(result: Value) -> Event {
 
 /// The run fails: what it did is taken back first, where the flow says so. What cannot be taken
 /// back is for a person.
-pub(super) fn fail(state: &RunState, sight: &Sight<'_>, fault: &Fault) -> Next {
+pub(super) fn fail(state: &RunState, context: &DecideContext<'_>, fault: &Fault) -> Next {
     if state.undoing.is_some() {
         return Next::Act(Act::Park(Reason::NeedsReview, fault.clone()));
     }
-    let flow = sight.flow;
+    let flow = context.flow;
     let undoable = |place: &usize| flow.steps[*place].undo.is_some() || flow.undoes_inside(*place);
-    if sight.flow.undoes && state.done.iter().any(undoable) {
+    if context.flow.undoes && state.done.iter().any(undoable) {
         return Next::Event(Event::Undoing {
             fault: fault.clone(),
         });

@@ -6,12 +6,12 @@ use semel_model::Fault;
 use semel_model::event::{Event, Seen};
 use semel_model::request::Call;
 
-use super::{Act, Next, Sight, scope};
+use super::{Act, DecideContext, Next, scope};
 use crate::fold::{Current, RunState};
 
 /// Asks, or leaves the doubt to a person where the question cannot be put.
-pub(super) fn probe(state: &RunState, sight: &Sight<'_>, step: &Step) -> Next {
-    let rendered = probe_of(step).map(|probe| question(state, sight, probe));
+pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Next {
+    let rendered = probe_of(step).map(|probe| question(state, context, probe));
     let fault = match rendered {
         Some(Ok(call)) => return Next::Act(Act::Probe(call)),
         Some(Err(error)) => error.to_fault(),
@@ -29,15 +29,19 @@ pub(super) fn probe(state: &RunState, sight: &Sight<'_>, step: &Step) -> Next {
 }
 
 /// What a probe asks, with every hole worked out.
-fn question(state: &RunState, sight: &Sight<'_>, probe: &Probe) -> Result<Call, RenderError> {
-    let scope = scope(state, sight);
-    let find = |name: &str| sight.linked.connection(name);
+fn question(
+    state: &RunState,
+    context: &DecideContext<'_>,
+    probe: &Probe,
+) -> Result<Call, RenderError> {
+    let scope = scope(state, context);
+    let find = |name: &str| context.linked.connection(name);
     match &probe.ask {
         Ask::Http { request, .. } => Ok(Call::Http(request.render(&scope, &find, None)?)),
         Ask::Db { query, .. } => Ok(Call::Db(query.render(&scope)?)),
         // The command itself left it: it is asked for under the command's own key.
         Ask::Marker => match &state.current {
-            Current::Effect(standing) => Ok(standing.call.clone()),
+            Current::Effect(pending) => Ok(pending.call.clone()),
             Current::Fresh
             | Current::Reading(_)
             | Current::Waiting { .. }

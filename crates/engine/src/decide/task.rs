@@ -9,8 +9,8 @@ use semel_model::{Doubt, Fault, FaultKind, Outcome};
 use semel_store::tasks::Seen;
 use serde_json::Value;
 
-use super::{Act, Next, Sight, bench, by_a_person, confirmed};
-use crate::fold::Standing;
+use super::{Act, DecideContext, Next, by_a_person, confirmed, settle_context};
+use crate::fold::PendingEffect;
 use crate::settle;
 
 /// Says when the time of a task is over.
@@ -22,14 +22,15 @@ pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {
 
 /// The next look at a task that is under way.
 pub(super) fn go_on(
-    sight: &Sight<'_>,
+    context: &DecideContext<'_>,
     step: &Step,
-    standing: &Standing,
+    pending: &PendingEffect,
     effect: &Effect<Pending>,
     request: &TaskRequest,
 ) -> Next {
-    let seen = sight.outside.task(effect.attempt());
-    let judged = |outcome: &Outcome| settle::settle(bench(sight, step, standing), effect, outcome);
+    let seen = context.outside.task(effect.attempt());
+    let judged =
+        |outcome: &Outcome| settle::settle(settle_context(context, step, pending), effect, outcome);
     let outcome = match seen.map(|seen| seen.state) {
         Some(State::Done) => {
             let result = seen
@@ -41,7 +42,7 @@ pub(super) fn go_on(
         Some(State::Lost) => Outcome::InDoubt(doubt_of(seen)),
         // The worker is told with its next heartbeat, and what it answers is known then.
         Some(State::Held) => return sleep(request),
-        None | Some(State::Open | State::Withdrawn) => match given_up(sight, effect, request) {
+        None | Some(State::Open | State::Withdrawn) => match given_up(context, effect, request) {
             Some(fault) if seen.is_some() => Outcome::Failed(fault),
             Some(_) | None => return sleep(request),
         },
@@ -53,13 +54,17 @@ pub(super) fn go_on(
 }
 
 /// Why nobody needs to take an open task any more.
-fn given_up(sight: &Sight<'_>, effect: &Effect<Pending>, request: &TaskRequest) -> Option<Fault> {
-    if request.until.is_some_and(|until| sight.now >= until) {
+fn given_up(
+    context: &DecideContext<'_>,
+    effect: &Effect<Pending>,
+    request: &TaskRequest,
+) -> Option<Fault> {
+    if request.until.is_some_and(|until| context.now >= until) {
         let fault = Fault::permanent("task-timed-out", "no worker took it in time");
         return Some(fault.of(FaultKind::Untaken));
     }
     // An attempt before this one may have happened: that is found out first.
-    let cancelled = sight.cancel && !effect.doubted();
+    let cancelled = context.cancel && !effect.doubted();
     cancelled.then(|| by_a_person().of(FaultKind::Untaken))
 }
 

@@ -8,18 +8,18 @@ use semel_model::run::EndState;
 use semel_model::{Fault, Span, WaitId};
 use serde_json::{Value, json};
 
-use super::{Act, Next, Sight};
+use super::{Act, DecideContext, Next};
 use crate::fold::RunState;
 
 /// The wait that a step begins.
 pub(super) fn open(
     state: &RunState,
-    sight: &Sight<'_>,
+    context: &DecideContext<'_>,
     step: &Step,
     wait: &Wait,
     scope: &Scope<'_>,
 ) -> Result<Event, RenderError> {
-    let later = |span: Span| sight.now + span.to_duration();
+    let later = |span: Span| context.now + span.to_duration();
     let until = match wait {
         Wait::Timer(span) | Wait::Callback { within: span, .. } => Some(later(*span)),
         Wait::Until(expr) => Some(expr.eval_instant(scope)?),
@@ -43,13 +43,22 @@ pub(super) fn open(
 }
 
 /// What a run that waits goes on with.
-pub(super) fn wake(sight: &Sight<'_>, step: &Step, wait: WaitId, until: Option<Timestamp>) -> Next {
+pub(super) fn wake(
+    context: &DecideContext<'_>,
+    step: &Step,
+    wait: WaitId,
+    until: Option<Timestamp>,
+) -> Next {
     let name = step.id.to_string();
-    if let Some((_, payload)) = sight.answers.iter().find(|(answered, _)| *answered == wait) {
+    if let Some((_, payload)) = context
+        .answers
+        .iter()
+        .find(|(answered, _)| *answered == wait)
+    {
         return Next::Event(answered(step, payload));
     }
     match until {
-        Some(until) if sight.now >= until => {
+        Some(until) if context.now >= until => {
             let by_time = matches!(&step.action, Action::Wait(Wait::Timer(_) | Wait::Until(_)));
             let how = match by_time {
                 true => WaitEnd::Elapsed,

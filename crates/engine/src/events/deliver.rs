@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::LOOK_EVERY;
-use crate::engine::{Inner, chance};
+use crate::engine::{Inner, jitter};
 use crate::settle::span_between;
 
 /// How many deliveries a process has under way together.
@@ -198,7 +198,7 @@ async fn attempt(inner: &Inner, delivery: &Due) -> Settled {
 fn again(delivery: &Due, now: Timestamp, note: String, asked: Option<Span>) -> Settled {
     let attempt = u32::try_from(delivery.attempt).unwrap_or(u32::MAX);
     let passed = span_between(delivery.since, now);
-    match DELIVERY_RETRY.delay(attempt, passed, chance(), asked) {
+    match DELIVERY_RETRY.delay(attempt, passed, jitter(), asked) {
         Some(delay) => Settled::Again {
             at: now + delay.to_duration(),
             note,

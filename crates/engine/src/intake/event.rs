@@ -80,7 +80,7 @@ impl Engine {
 /// The key that the event carries.
 fn own_key(event: &Event) -> Result<Option<Key>, String> {
     let id = match SeededBug::EventUnderNewId.is_seeded() {
-        true => uuid::Uuid::from_u128(crate::engine::chance().to_bits().into()).to_string(),
+        true => uuid::Uuid::from_u128(crate::engine::jitter().to_bits().into()).to_string(),
         false => event.id.to_string(),
     };
     let key = Key::new(id.into_bytes());

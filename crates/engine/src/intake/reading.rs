@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_flow::{Expr, Scope};
-use semel_model::event::{Caller, Event};
+use semel_model::event::Caller;
 use semel_model::{Fingerprint, Key, RunId, TriggerKind, json};
 use semel_store::claims::Met;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::{Inbound, IntakeError, PAYLOAD_BYTES_MAX};
+use crate::event::{self, Acceptance};
 use crate::fold::RunState;
 use crate::turn::Begun;
 
@@ -130,7 +131,7 @@ pub(super) fn first_event(inbound: &Inbound) -> Result<Box<RawValue>, IntakeErro
     to_raw_value(&first).map_err(unfit)
 }
 
-/// [`Event::Accepted`], whose payload is text and is not written anew.
+/// [`semel_model::Event::Accepted`], whose payload is text and is not written anew.
 #[derive(Serialize)]
 struct Arrived<'a> {
     event: &'static str,
@@ -151,7 +152,7 @@ struct Arrived<'a> {
 /// What folding the journal's first row would give. The payload moves into it.
 pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
-    let accepted = Event::Accepted {
+    let accepted = Acceptance {
         trigger: inbound.trigger,
         input: std::mem::take(&mut inbound.input),
         headers: kept(inbound.release.reads_headers, &inbound.headers),
@@ -160,9 +161,7 @@ pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
         by: inbound.by.clone(),
         nominal: inbound.nominal,
     };
-    let mut state = RunState::new(run);
-    state.begin(accepted);
-    state
+    event::begin(run, accepted)
 }
 
 /// Where a run begins whose beginning was not foreseen: its key was met or forgotten before.
@@ -176,6 +175,7 @@ pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun
 
 #[cfg(test)]
 mod tests {
+    use semel_model::Event;
     use serde_json::json;
 
     use super::*;

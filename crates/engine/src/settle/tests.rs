@@ -10,7 +10,7 @@ use semel_model::event::{Event, Plan};
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId, SettledBy};
 use uuid::Uuid;
 
-use super::{Bench, doubted_again, found_pending, next_probe, settle};
+use super::{SettleContext, doubted_again, found_pending, next_probe, settle};
 
 fn step(action: &str) -> Step {
     let source = format!(
@@ -30,8 +30,8 @@ fn db() -> Step {
     step("db: { connection: shop, execute: INSERT INTO a VALUES (1) }")
 }
 
-fn bench(step: &Step, held_back: u32) -> Bench<'_> {
-    Bench {
+fn context(step: &Step, held_back: u32) -> SettleContext<'_> {
+    SettleContext {
         step,
         window: None,
         held_back,
@@ -39,7 +39,7 @@ fn bench(step: &Step, held_back: u32) -> Bench<'_> {
         landed_by: Timestamp::UNIX_EPOCH + Duration::from_secs(120),
         final_refusals: KEY_REFUSALS,
         now: Timestamp::UNIX_EPOCH,
-        chance: 0.5,
+        jitter: 0.5,
     }
 }
 
@@ -55,7 +55,7 @@ fn second(guard: Guard, licence: Licence) -> Effect<Pending> {
 }
 
 fn judged(step: &Step, effect: &Effect<Pending>, fault: Fault) -> Option<Event> {
-    settle(bench(step, 0), effect, &Outcome::Failed(fault))
+    settle(context(step, 0), effect, &Outcome::Failed(fault))
 }
 
 fn held_back() -> Fault {
@@ -134,9 +134,9 @@ fn after_a_doubt_what_may_pass_is_sent_again_and_is_in_doubt_when_that_is_over()
 #[test]
 fn a_connection_says_which_refusals_its_destination_stores_under_the_key() {
     let step = keyed();
-    let own = Bench {
+    let own = SettleContext {
         final_refusals: &[402],
-        ..bench(&step, 0)
+        ..context(&step, 0)
     };
     let judged = |status: u16| {
         let refused = Outcome::Failed(refused(status));
@@ -167,8 +167,8 @@ fn a_probe_asks_soon_and_is_believed_late_unless_the_author_says_why_not() {
         (&signed, plan(at(40), at(40))),
     ] {
         let effect = first(Guard::Probe);
-        let doubted = settle(bench(step, 0), &effect, &lost);
-        let found = Some(found_pending(bench(step, 0), &effect));
+        let doubted = settle(context(step, 0), &effect, &lost);
+        let found = Some(found_pending(context(step, 0), &effect));
         for event in [doubted, found] {
             let Some(Event::Doubted { plan, .. }) = event else {
                 unreachable!("a doubt stays one: {event:?}");
@@ -194,7 +194,7 @@ fn what_only_an_operator_can_settle_is_not_repeated_whatever_the_guard() {
     let unstorable = Outcome::InDoubt(Doubt::for_operator("answer-refused", "no JSON"));
     let step = step("task: { queue: a, within: 1h }\n    guard: natural");
 
-    let event = settle(bench(&step, 0), &first(Guard::Natural), &unstorable);
+    let event = settle(context(&step, 0), &first(Guard::Natural), &unstorable);
 
     assert!(is_left_to_a_person(event.as_ref()), "{event:?}");
 }
@@ -204,7 +204,7 @@ fn a_commit_without_an_answer_is_made_again_and_meets_its_marker() {
     let lost = Outcome::InDoubt(Doubt::new("commit-unanswered", "nothing came back"));
     let step = db();
 
-    let event = settle(bench(&step, 0), &first(Guard::Transaction), &lost);
+    let event = settle(context(&step, 0), &first(Guard::Transaction), &lost);
 
     let Some(Event::Doubted { plan, .. }) = event else {
         unreachable!("a doubt stays one: {event:?}");
@@ -230,7 +230,7 @@ fn what_limits_hold_back_uses_up_no_attempt() {
     }
 
     for outcome in [busy, failed.clone()] {
-        let event = settle(bench(&step, 9), &effect, &outcome);
+        let event = settle(context(&step, 9), &effect, &outcome);
         let again = matches!(
             &event,
             Some(Event::Failed {
@@ -241,7 +241,7 @@ fn what_limits_hold_back_uses_up_no_attempt() {
         assert!(again, "{event:?}");
     }
     // Without them, the author's three attempts are long over.
-    let event = settle(bench(&step, 0), &effect, &failed);
+    let event = settle(context(&step, 0), &effect, &failed);
     assert!(
         matches!(event, Some(Event::Failed { retry_at: None, .. })),
         "{event:?}"
@@ -268,19 +268,19 @@ fn a_doubt_that_was_given_up_is_settled_by_its_guard_again() {
         let doubted = first(guard).in_doubt(Doubt::new("no-answer", "x"));
         doubted.refuted(fault).reopened()
     };
-    let again = |bench, guard, settled_by| doubted_again(bench, &given_up(guard), settled_by);
+    let again = |context, guard, settled_by| doubted_again(context, &given_up(guard), settled_by);
     let keyed = keyed();
-    let late = Bench {
+    let late = SettleContext {
         now: Timestamp::UNIX_EPOCH + Duration::from_secs(400 * 86_400),
-        ..bench(&keyed, 0)
+        ..context(&keyed, 0)
     };
 
-    let soon = again(bench(&keyed, 0), Guard::Key, SettledBy::Guard);
+    let soon = again(context(&keyed, 0), Guard::Key, SettledBy::Guard);
     let left = [
         again(late, Guard::Key, SettledBy::Guard),
-        again(bench(&keyed, 0), Guard::Review, SettledBy::Guard),
-        again(bench(&keyed, 0), Guard::Key, SettledBy::Operator),
-        again(bench(&keyed, 0), Guard::Repeat, SettledBy::Operator),
+        again(context(&keyed, 0), Guard::Review, SettledBy::Guard),
+        again(context(&keyed, 0), Guard::Key, SettledBy::Operator),
+        again(context(&keyed, 0), Guard::Repeat, SettledBy::Operator),
     ];
 
     let repeats = Plan::Repeat {

@@ -47,7 +47,7 @@ impl Turn {
     /// Sees to the parts of the step that the run stands at.
     pub(super) async fn fan(&mut self) -> Result<Fanned, Stop> {
         // Parts read the journal up to here.
-        if !self.notes.is_empty() {
+        if !self.pending.is_empty() {
             self.commit(Lease::Keep).await?;
         }
         let Current::Fan(fan) = self.state.current.clone() else {
@@ -56,7 +56,7 @@ impl Turn {
         if fan.count.is_none() {
             let event = self.load_parts().await?;
             let loaded = matches!(event, Event::FanLoaded { .. });
-            self.observe(event);
+            self.record(event)?;
             if !loaded {
                 return Ok(Fanned::GoOn);
             }
@@ -68,7 +68,7 @@ impl Turn {
         loop {
             let look = self.look().await?;
             if let Some(event) = self.judge(&look).await? {
-                self.observe(event);
+                self.record(event)?;
                 return Ok(Fanned::GoOn);
             }
             if look.cancel && !self.cancel {

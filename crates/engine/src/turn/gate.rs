@@ -114,7 +114,7 @@ impl Turn {
                 return self.give_way(Fault::permanent("superseded", message)).await;
             }
         }
-        self.observe(Event::Admitted { gate: gate.kind });
+        self.record(Event::Admitted { gate: gate.kind })?;
         Ok(true)
     }
 
@@ -126,7 +126,7 @@ impl Turn {
         until: Option<jiff::Timestamp>,
     ) -> Result<bool, Stop> {
         if self.state.held.as_ref() != Some(&held) {
-            self.observe(held);
+            self.record(held)?;
         }
         let stage = Stage::Waiting;
         let due_at = until;
@@ -170,7 +170,7 @@ impl Turn {
         let fault: Option<Value> = read(standing.fault);
         let fault = fault.and_then(|fault| serde_json::from_value(fault).ok());
         if self.state.held.is_none() {
-            self.observe(Event::Joined { run: other });
+            self.record(Event::Joined { run: other })?;
         }
         self.end(state, result.unwrap_or_default(), fault).await?;
         Ok(false)
@@ -189,17 +189,13 @@ impl Turn {
         result: Value,
         fault: Option<Fault>,
     ) -> Result<(), Stop> {
-        let mut events = vec![Event::Ended {
+        let mut end = Event::Ended {
             state,
             result,
             fault,
-        }];
-        self.leave_gates(&mut events).await?;
-        let now = self.inner.clock.now();
-        for event in events {
-            self.state.apply(&event, &self.release.flow, now);
-            self.add(event);
-        }
+        };
+        self.leave_gates(&mut end).await?;
+        self.record(end)?;
         self.commit(Lease::End).await
     }
 
@@ -210,21 +206,21 @@ impl Turn {
 
     /// Notes that the run leaves its gates by its end. Where a newer run took its place, the end
     /// says so.
-    pub(super) async fn leave_gates(&mut self, events: &mut [Event]) -> Result<(), Stop> {
+    pub(super) async fn leave_gates(&mut self, end: &mut Event) -> Result<(), Stop> {
         if !self.has_gates() {
             return Ok(());
         }
         let gates = self
             .list_gates()
             .map_or_else(|_| Vec::new(), <[Gate]>::to_vec);
-        self.notes.depart(gates.iter().map(|gate| gate.id));
+        self.pending.depart(gates.iter().map(|gate| gate.id));
         let replaces = |gate: &&Gate| gate.rules.policy == Policy::Replace;
         let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
             return Ok(());
         };
         let ticket = tickets::find_ticket(&self.inner.cell, gate.id, self.run).await;
         let by = ticket.map_err(unsure)?.and_then(|ticket| ticket.behind);
-        if let (Some(by), Some(Event::Ended { state, fault, .. })) = (by, events.last_mut())
+        if let (Some(by), Event::Ended { state, fault, .. }) = (by, end)
             && *state == EndState::Cancelled
         {
             *fault = Some(gave_way(gate, by));

@@ -11,8 +11,8 @@ use semel_store::queue::Taken;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Turn;
-use super::notes::Notes;
 use super::opening::Opening;
+use super::pending_write::PendingWrite;
 use super::views::views;
 use crate::catalogue::Release;
 use crate::engine::Inner;
@@ -39,19 +39,14 @@ impl Turn {
             begun,
             portion,
         } = fresh;
-        let (state, notes, opening, views) = match begun {
+        let (state, opening, views) = match begun {
             Begun::With(opening) => {
-                let Opening {
-                    state,
-                    notes,
-                    call,
-                    views,
-                } = *opening;
-                (state, notes, Some(call), views)
+                let Opening { state, call, views } = *opening;
+                (state, Some(call), views)
             }
             Begun::At(state) => {
                 let views = views(&inner, &release, &state, &key);
-                (*state, Notes::default(), None, views)
+                (*state, None, views)
             }
         };
         Self {
@@ -77,8 +72,7 @@ impl Turn {
             evidence: Vec::new(),
             outside: Outside::Nothing,
             cancel: false,
-            recorded_parked: false,
-            notes,
+            pending: PendingWrite::default(),
             unrecorded: None,
             sent: None,
             quarantined: false,
@@ -127,8 +121,6 @@ impl Turn {
         turn.takes = taken.takes;
         turn.cancel = taken.cancel;
         turn.quarantined = taken.quarantined;
-        turn.recorded_parked = turn.state.parked;
-        turn.notes.follow(&turn.release.flow, &turn.state);
         let outside = turn.inner.look_outside(&turn.state).await;
         turn.outside = outside?;
         turn.answers = taken

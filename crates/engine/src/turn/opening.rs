@@ -13,18 +13,16 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::Begun;
-use super::notes::Notes;
 use super::views::{Views, views};
 use crate::catalogue::Release;
-use crate::decide::{Act, Sight, decide};
-use crate::engine::{Inner, chance};
+use crate::decide::{Act, DecideContext, Decision, decide};
+use crate::engine::{Inner, jitter};
 use crate::fold::RunState;
 use crate::outside::Outside;
 
 /// A run whose first intent is to be accepted with it.
 pub(crate) struct Opening {
     pub(super) state: RunState,
-    pub(super) notes: Notes,
     pub(super) call: Call,
     pub(super) views: Views,
 }
@@ -39,38 +37,36 @@ impl Opening {
         mut state: RunState,
         first: &RawValue,
     ) -> Option<(Begun, FirstMove)> {
-        let run = state.run;
         let views = views(inner, release, &state, key);
         let linked = inner.linked(release);
-        let sight = Sight {
+        let context = DecideContext {
             flow: &release.flow,
             linked: &linked,
             run: &views.run,
             waits: &views.waits,
             landing: inner.landing(),
             now: inner.clock.now(),
-            chance: chance(),
+            jitter: jitter(),
             cancel: false,
             answers: &[],
             evidence: &[],
             outside: &Outside::Nothing,
         };
-        let (events, act) = decide(&mut state, &sight);
+        // What does not fit is found, and said, by the run's first turn.
+        let Decision {
+            events,
+            mut changes,
+            act,
+        } = decide(&mut state, &context).ok()?;
         let Act::Perform(call) = act else {
             return None;
         };
-        let mut notes = Notes::default();
-        for event in events {
-            notes.add(&release.flow, run, event);
+        if !changes.is_one_effect() {
+            return None;
         }
-        let (events, effect) = notes.take_opening()?;
+        let effect = changes.effects.pop();
         let events = first_row(first, &events).ok()?;
-        let opening = Self {
-            state,
-            notes,
-            call,
-            views,
-        };
+        let opening = Self { state, call, views };
         let begun = Begun::With(Box::new(opening));
         Some((begun, FirstMove { events, effect }))
     }

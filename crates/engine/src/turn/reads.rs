@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Stop, Turn, unsure};
 use crate::decide;
-use crate::engine::chance;
+use crate::engine::jitter;
 use crate::fold::Current;
 use crate::settle;
 
@@ -50,8 +50,7 @@ impl Turn {
             }
         };
         let event = self.settle_large(&outcome, event).await;
-        self.observe(event);
-        Ok(())
+        self.record(event)
     }
 
     fn read_failed(&self, step: String, fault: Fault) -> Event {
@@ -65,10 +64,10 @@ impl Turn {
             | Current::Approving(_)
             | Current::Broken(_) => (0, now),
         };
-        let bench = settle::Bench::of_read(self.step(), since, now, chance());
+        let judged_by = settle::SettleContext::of_read(self.step(), since, now, jitter());
         let delay = match fault.is_held_back() {
-            true => bench.wait_for_room(fault.retry_after),
-            false => bench
+            true => judged_by.wait_for_room(fault.retry_after),
+            false => judged_by
                 .delay(attempts + 1, fault.retry_after)
                 .filter(|_| fault.retryable),
         };
@@ -86,13 +85,12 @@ impl Turn {
             .await
             .map_err(unsure)?;
         let step = self.step().id.to_string();
-        self.observe(Event::Computed {
+        self.record(Event::Computed {
             step,
             result,
             status: None,
             usage: Value::Null,
-        });
-        Ok(())
+        })
     }
 
     pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
@@ -100,8 +98,8 @@ impl Turn {
         // What it finds is true from here on: what lands while it asks may be missed.
         let asked_at = self.inner.clock.now();
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
-            (Some(probe), Current::Effect(standing)) if probe.ask == Ask::Marker => {
-                let key = standing.entry.id();
+            (Some(probe), Current::Effect(pending)) if probe.ask == Ask::Marker => {
+                let key = pending.entry.id();
                 match self.destination(call).await {
                     Ok(to) => {
                         let route = self.route(to.as_deref());
@@ -114,17 +112,16 @@ impl Turn {
             _ => self.ask(call).await,
         };
         let event = self.read_probe(outcome, asked_at);
-        self.observe(event);
-        Ok(())
+        self.record(event)
     }
 
     /// What it means that there is nothing: only a probe that asked late enough is believed.
     fn seen_absent(&self, asked_at: Timestamp) -> Seen {
         match &self.state.current {
-            Current::Effect(standing) => match standing.absent_from() {
+            Current::Effect(pending) => match pending.absent_from() {
                 Some(absent_from) if asked_at < absent_from => Seen::AbsentSoFar {
                     absent_from,
-                    next_at: settle::next_probe(asked_at, standing.absences, absent_from),
+                    next_at: settle::next_probe(asked_at, pending.absences, absent_from),
                 },
                 Some(_) | None => Seen::Absent,
             },
@@ -174,14 +171,14 @@ impl Turn {
             (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
         };
         let retry_at = match &self.state.current {
-            Current::Effect(standing) if fault.retryable => {
+            Current::Effect(pending) if fault.retryable => {
                 let now = self.inner.clock.now();
-                let bench = settle::Bench::of_read(step, standing.since, now, chance());
+                let judged_by = settle::SettleContext::of_read(step, pending.since, now, jitter());
                 // What still runs, and a destination without room, only take time.
                 let takes_time = fault.is_held_back() || fault.kind == FaultKind::StillRunning;
                 let delay = match takes_time {
-                    true => bench.wait_for_room(fault.retry_after),
-                    false => bench.delay(standing.probes + 1, fault.retry_after),
+                    true => judged_by.wait_for_room(fault.retry_after),
+                    false => judged_by.delay(pending.probes + 1, fault.retry_after),
                 };
                 delay.map(|delay| now + delay.to_duration())
             }

@@ -10,8 +10,10 @@ use semel_model::run::Reason;
 use semel_model::{Doubt, Fault};
 use semel_store::queue;
 
-use super::notes::Notes;
+use super::pending_write::PendingWrite;
 use super::{Stop, Turn};
+use crate::event::{self, Before};
+use crate::fold::FoldError;
 
 /// How often a run may be taken without getting anywhere before it is quarantined.
 pub(crate) const TAKES_MAX: i16 = 5;
@@ -65,21 +67,28 @@ impl Turn {
     /// The database refuses what the run wants to write: it is quarantined without it.
     pub(super) async fn refused(&mut self, words: &str) {
         self.inner.metrics.writes_refused.add_one();
-        self.hand_in_evidence().await;
         let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
-        let fault = Fault::permanent("write-refused", words);
-        let sent = self.sent.take();
-        self.notes = Notes::of_attempt(sent.as_ref());
-        if let Some(sent) = sent {
-            let seen = "its outcome could not be recorded";
-            let event = Event::Doubted {
-                step: sent.step,
-                doubt: Doubt::new("write-refused", seen),
-                plan: Plan::Review,
-            };
-            self.notes.add(&self.release.flow, self.run, event);
-        }
-        self.recorded_parked = false;
+        self.quarantine_without(Fault::permanent("write-refused", words))
+            .await;
+    }
+
+    /// An event does not fit the state of the run, which is a defect: the run is quarantined without
+    /// it.
+    pub(super) async fn inconsistent_event(&mut self, error: &FoldError) {
+        self.inner.metrics.journals_inconsistent.add_one();
+        tracing::error!(run.id = %self.run, key = %self.key, %error,
+            "an event does not fit the state of its run");
+        self.quarantine_without(inconsistent(error)).await;
+    }
+
+    /// Quarantines the run without what it wanted to write.
+    async fn quarantine_without(&mut self, fault: Fault) {
+        self.hand_in_evidence().await;
+        self.pending = PendingWrite::default();
+        // What the journal says, and not what was to follow: the attempt, and that the run moves.
+        self.state.ended = false;
+        self.state.parked = false;
+        self.doubt_what_was_sent(&fault);
         match self.park(Reason::Quarantined, fault.clone()).await {
             Ok(()) => {}
             Err(Stop::Fenced) => self.settled = true,
@@ -87,8 +96,28 @@ impl Turn {
                 tracing::warn!(run.id = %self.run, key = %self.key, reason,
                     "a run could not be quarantined yet");
             }
-            Err(Stop::Refused(_)) => self.quarantine_bare(&fault).await,
+            Err(Stop::Refused(_) | Stop::Inconsistent(_)) => self.quarantine_bare(&fault).await,
         }
+    }
+
+    /// An attempt whose outcome cannot be recorded is in doubt. The state of the run may be beyond
+    /// it already, so the event is not applied: the turn ends with this write.
+    fn doubt_what_was_sent(&mut self, fault: &Fault) {
+        let Some(sent) = self.sent.take() else {
+            return;
+        };
+        let seen = "its outcome could not be recorded";
+        let event = Event::Doubted {
+            step: sent.step,
+            doubt: Doubt::new(fault.code.clone(), seen),
+            plan: Plan::Review,
+        };
+        let before = Before {
+            effect: Some(sent.effect),
+            parked: false,
+        };
+        let changes = event::project(&before, &event, &self.state, &self.release.flow);
+        self.pending.add(event, changes, Vec::new());
     }
 
     /// Quarantines the run by a statement that carries nothing but the fault.
@@ -101,4 +130,9 @@ impl Turn {
                 "a run could not be quarantined"),
         }
     }
+}
+
+/// Why a run is quarantined whose events do not follow on each other.
+pub(crate) fn inconsistent(error: &FoldError) -> Fault {
+    Fault::permanent("journal-inconsistent", error.to_string())
 }

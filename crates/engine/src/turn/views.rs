@@ -31,7 +31,7 @@ pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Ke
             // The round that comes next, where this run itself asks.
             let rounds = state.rounds.get(step.id.as_str()).copied();
             let round = rounds.filter(|_| comer.run == state.run).unwrap_or(0);
-            let url = approvals::address(inner, comer.run, step.id.as_str(), round);
+            let url = approvals::address(&inner.options, comer.run, step.id.as_str(), round);
             links.insert(step.id.to_string(), json!({ "url": url }));
         }
     }

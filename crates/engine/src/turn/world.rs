@@ -15,7 +15,8 @@ use semel_store::late_responses::Late;
 use serde_json::{Value, json};
 
 use super::{Sent, Stop, Turn};
-use crate::engine::chance;
+use crate::engine::jitter;
+use crate::event::{self, EffectSnapshot};
 use crate::fold::Current;
 use crate::llm::{self, Question};
 use crate::{decide, settle};
@@ -25,29 +26,23 @@ impl Turn {
     pub(super) async fn perform(&mut self, call: Call) -> Result<(), Stop> {
         if SeededBug::OutcomeBeforeSend.is_seeded() {
             let event = decide::confirmed(self.step(), &json!({}), Witness::Answer);
-            self.observe(event);
+            self.record(event)?;
         }
         self.commit(Lease::Keep).await?;
         let now = self.inner.clock.now();
-        let Current::Effect(standing) = &mut self.state.current else {
+        let Current::Effect(pending) = &mut self.state.current else {
             return self.blind(&call).await;
         };
         // The commit may have taken its time, and nothing leaves before it: what may still land is
         // counted from here, as it is by whoever reads the journal.
-        standing.intended_at = now;
-        let Entry::Pending(effect) = standing.entry.clone() else {
+        pending.intended_at = now;
+        let Entry::Pending(effect) = pending.entry.clone() else {
             return Ok(());
         };
         match call {
             Call::Kv(operation) => return self.perform_kv(operation).await,
-            Call::Emit(emission) => {
-                self.perform_emit(effect.id(), emission);
-                return Ok(());
-            }
-            Call::Start(start) => {
-                self.perform_start(effect.id(), start);
-                return Ok(());
-            }
+            Call::Emit(emission) => return self.perform_emit(effect.id(), emission),
+            Call::Start(start) => return self.perform_start(effect.id(), start),
             Call::Http(_)
             | Call::Db(_)
             | Call::Ssh(_)
@@ -56,11 +51,10 @@ impl Turn {
             | Call::Persist(_)
             | Call::Task(_) => {}
         }
-        self.sent = Some(Sent {
+        let snapshot = EffectSnapshot::of(&self.state, &self.release.flow);
+        self.sent = snapshot.map(|effect| Sent {
             step: self.step().id.to_string(),
-            effect: effect.id(),
-            guard: effect.guard(),
-            attempt: effect.attempt(),
+            effect,
         });
         let outcome = self
             .send(&call, effect.id(), effect.guard(), effect.attempt())
@@ -68,10 +62,11 @@ impl Turn {
         let settled = match &self.state.current {
             // What is done needs no judgement.
             Current::Effect(_) if matches!(outcome, Outcome::Done(_)) => None,
-            Current::Effect(standing) => {
+            Current::Effect(pending) => {
                 let linked = self.inner.linked(&self.release);
-                let bench = decide::bench(&self.sight(&linked), self.step(), standing);
-                settle::settle(bench, &effect, &outcome)
+                let judged_by =
+                    decide::settle_context(&self.decide_context(&linked), self.step(), pending);
+                settle::settle(judged_by, &effect, &outcome)
             }
             Current::Fresh
             | Current::Reading(_)
@@ -95,13 +90,12 @@ impl Turn {
             }
         };
         let event = self.settle_large(&outcome, event).await;
-        self.observe(event);
-        Ok(())
+        self.record(event)
     }
 
     async fn send(&self, call: &Call, effect: EffectId, guard: Guard, attempt: u32) -> Outcome {
         let key = if attempt > 1 && SeededBug::NewKeyOnRetry.is_seeded() {
-            EffectId::derive(self.run, &chance().to_string(), "", attempt)
+            EffectId::derive(self.run, &jitter().to_string(), "", attempt)
         } else {
             effect
         };
@@ -167,17 +161,17 @@ impl Turn {
     }
 
     /// An event commits with the outcome of the step that emits it.
-    fn perform_emit(&mut self, effect: EffectId, emission: Emission) {
+    fn perform_emit(&mut self, effect: EffectId, emission: Emission) -> Result<(), Stop> {
         let step = self.step().id.to_string();
         let result = json!({ "id": effect.to_string() });
-        self.notes.emit(effect, emission);
-        self.observe(Event::Done {
+        self.pending.emit(effect, emission);
+        self.record(Event::Done {
             step,
             by: Witness::Commit,
             external_id: None,
             status: None,
             result,
-        });
+        })
     }
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
@@ -198,32 +192,32 @@ impl Turn {
         let step = self.step().id.to_string();
         let foreseen = operation.verb.foreseen_result();
         let retry_at = self.lock_retry_at(&operation);
-        self.notes.write_entry(step.clone(), operation, retry_at);
+        self.pending.write_entry(step.clone(), operation, retry_at);
         if let Some(result) = foreseen {
-            self.observe(Event::Done {
+            return self.record(Event::Done {
                 step,
                 by: Witness::Commit,
                 external_id: None,
                 status: None,
                 result,
             });
-            return Ok(());
         }
-        self.notes.expect_done(self.run);
+        let changes = event::expect_done(&self.state, &self.release.flow, &step);
+        self.pending.expect_event(changes);
         self.commit(Lease::Keep).await
     }
 
     /// When a lock that another run has is asked for again.
     fn lock_retry_at(&self, operation: &Operation) -> Option<Timestamp> {
-        let Current::Effect(standing) = &self.state.current else {
+        let Current::Effect(pending) = &self.state.current else {
             return None;
         };
         if !matches!(operation.verb, Verb::Lock { .. }) {
             return None;
         }
         let now = self.inner.clock.now();
-        let bench = settle::Bench::of_read(self.step(), standing.since, now, chance());
-        let delay = bench.delay(standing.entry.attempt(), None)?;
+        let judged_by = settle::SettleContext::of_read(self.step(), pending.since, now, jitter());
+        let delay = judged_by.delay(pending.entry.attempt(), None)?;
         Some(now + delay.to_duration())
     }
 }

@@ -12,13 +12,13 @@ use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
 use super::outcomes::Outcomes;
-use super::{Stop, Turn, notes, unsure};
-use crate::{lease, outside};
+use super::{Stop, Turn, pending_write, unsure};
+use crate::{event, lease, outside};
 
 impl Turn {
     /// An effect's outcome is written before anything slow is built on it.
     pub(super) async fn commit_what_matters(&mut self) -> Result<(), Stop> {
-        if self.notes.must_be_written() {
+        if self.pending.must_be_written() {
             self.commit(Lease::Keep).await
         } else {
             Ok(())
@@ -27,14 +27,11 @@ impl Turn {
 
     /// Writes what happened since the last write.
     pub(crate) async fn commit(&mut self, lease: Lease) -> Result<(), Stop> {
-        if self.notes.is_empty() {
+        if self.pending.is_empty() {
             return self.commit_nothing(lease).await;
         }
-        let (before, after) = self.notes.fault_points();
-        if self.recorded_parked && !self.state.parked && lease != Lease::End {
-            self.notes.unpark();
-        }
-        let transition = self.notes.take(self.identity(), lease.clone());
+        let (before, after) = self.pending.fault_points();
+        let transition = self.pending.take(self.identity(), lease.clone());
         let end = transition.record.clone();
         let progresses = transition.progresses;
         let outcomes = Outcomes::of(&transition.events);
@@ -52,7 +49,6 @@ impl Turn {
                 self.unrecorded = None;
                 self.sent = None;
                 self.progressed(progresses);
-                self.recorded_parked = self.state.parked;
                 if emits {
                     self.inner.emitted.notify_one();
                 }
@@ -78,11 +74,12 @@ impl Turn {
 
     /// Takes in the event that a write made itself.
     fn learn(&mut self, made: Option<Event>) -> Result<(), Stop> {
-        match (self.notes.take_expectation(), made) {
+        match (self.pending.take_expectation(), made) {
             (true, Some(event)) => {
-                let now = self.inner.clock.now();
-                self.state.apply(&event, &self.release.flow, now);
-                Ok(())
+                let (now, flow) = (self.inner.clock.now(), &self.release.flow);
+                let applied = event::apply(&mut self.state, &event, flow, now);
+                // The row is written: whoever folds the journal finds the same.
+                applied.map_err(|misfit| Stop::Inconsistent(misfit.at(self.seq)))
             }
             // The write took effect before its answer was lost: only the journal knows the result.
             (true, None) => Err(Stop::Unsure(
@@ -162,11 +159,12 @@ impl Turn {
                 self.hand_in_evidence().await;
             }
             Stop::Refused(words) => self.refused(&words).await,
+            Stop::Inconsistent(error) => self.inconsistent_event(&error).await,
         }
     }
 
-    fn identity(&self) -> notes::Identity {
-        notes::Identity {
+    fn identity(&self) -> pending_write::Identity {
+        pending_write::Identity {
             run: self.run,
             partition_date: self.partition_date,
             namespace_id: self.release.namespace_id,

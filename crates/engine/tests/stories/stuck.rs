@@ -232,6 +232,45 @@ async fn a_journal_that_cannot_be_followed_does_not_end_its_taker() -> Result<()
 }
 
 #[tokio::test]
+async fn an_event_that_does_not_fit_quarantines_its_run_at_once_and_nothing_is_sent() -> Result<()>
+{
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: pause\n    wait: { for: 1s }\n  - id: charge\n    guard: review\n\
+             \x20   http: { post: 'PEER/plain/x' }\n",
+        )
+        .await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    until_asleep(&world, accepted.run).await?;
+    let planted = "UPDATE journal SET events = (events::jsonb ||
+                     '[{\"event\":\"done\",\"step\":\"charge\",\"by\":\"answer\",\"result\":1}]')::json
+                    WHERE run_id = $1 AND seq = 2";
+    assert_eq!(sql(&world, planted, accepted.run).await?, 1);
+    let before = epoch(&world, accepted.run).await?;
+
+    let (state, why) = fault(&world, accepted.run).await?;
+    let takes = epoch(&world, accepted.run).await? - before;
+    let id = world.namespace_id;
+    let resumed = world.engine.resume(id, accepted.run, "try", "test").await;
+    let (still, _) = fault(&world, accepted.run).await?;
+
+    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(why["code"], json!("journal-inconsistent"), "{why}");
+    let words = why["message"].as_str().unwrap_or_default();
+    assert_eq!(
+        words,
+        "row 2 of the journal: `done` does not fit a run that waits at `pause`"
+    );
+    assert_eq!(takes, 1, "it is not taken again and again");
+    assert_eq!(world.engine.metrics().journals_inconsistent.get(), 1);
+    assert!(resumed.is_err(), "it stays where it is");
+    assert_eq!(still, State::Quarantined);
+    assert_eq!(world.peer.count("/plain/").await?.calls, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
     let world = World::start().await?;
     world.publish(SLEEPER).await?;

@@ -36,8 +36,8 @@ impl Turn {
     /// Puts the items of a list on record; says how many the list has.
     pub(super) async fn load_items(&self, each: &Foreach) -> Loaded {
         let linked = self.inner.linked(&self.release);
-        let sight = self.sight(&linked);
-        let scope = decide::scope(&self.state, &sight);
+        let context = self.decide_context(&linked);
+        let scope = decide::scope(&self.state, &context);
         let list = match each.items.eval(&scope) {
             Ok(list) => list,
             Err(error) => return Ok(Err(Fault::permanent(error.code(), error.to_string()))),

@@ -1,10 +1,12 @@
 //! Where a test build may be held: before and after each write, named for what it writes.
 
 use semel_model::event::Event;
+use semel_model::run::State;
+use semel_store::journal::RecordChange;
 
-use super::Notes;
+use super::PendingWrite;
 
-impl Notes {
+impl PendingWrite {
     /// The names of the fault points before and after the write.
     pub(in crate::turn) fn fault_points(&self) -> (&'static str, &'static str) {
         let outcome = |event: &Event| {
@@ -21,10 +23,15 @@ impl Notes {
             ("intent.before", "intent.after")
         } else if self.events.iter().any(loaded) {
             ("loaded.before", "loaded.after")
-        } else if self.record.is_some() {
+        } else if self.changes.record.as_ref().is_some_and(is_stop) {
             ("record.before", "record.after")
         } else {
             ("other.before", "other.after")
         }
     }
+}
+
+/// Whether the record says that the run stops or ends.
+fn is_stop(record: &RecordChange) -> bool {
+    record.state != State::Active
 }

@@ -1,11 +1,11 @@
-//! Everything noted, as one transition.
+//! Everything that is pending, as one transition.
 
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{RunId, SessionId};
 use semel_store::journal::{Events, Lease, Transition};
 
-use super::Notes;
+use super::PendingWrite;
 
 /// Whose transition it is, and under which lease.
 pub(in crate::turn) struct Identity {
@@ -21,8 +21,8 @@ pub(in crate::turn) struct Identity {
     pub(in crate::turn) tried: bool,
 }
 
-impl Notes {
-    /// Everything noted, as one transition.
+impl PendingWrite {
+    /// Everything that is pending, as one transition.
     pub(in crate::turn) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
         let Identity {
             run,
@@ -35,6 +35,7 @@ impl Notes {
             part_of,
             tried,
         } = identity;
+        let changes = std::mem::take(&mut self.changes);
         let progresses = tried || !self.only_repeats();
         Transition {
             run,
@@ -44,14 +45,14 @@ impl Notes {
             epoch,
             seq,
             events: Events::new(std::mem::take(&mut self.events)),
-            effects: std::mem::take(&mut self.effects),
-            waits: std::mem::take(&mut self.waits),
-            tasks: std::mem::take(&mut self.tasks),
-            approvals: std::mem::take(&mut self.approvals),
+            effects: changes.effects,
+            waits: changes.waits,
+            tasks: changes.tasks,
+            approvals: changes.approvals,
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
             departs: std::mem::take(&mut self.departs),
-            record: self.record.take(),
+            record: changes.record,
             acts: std::mem::take(&mut self.acts),
             saw_cancel,
             part_of,
@@ -60,7 +61,7 @@ impl Notes {
         }
     }
 
-    /// Whether nothing is noted but that an attempt without an outcome was found, or that it is made
+    /// Whether nothing is pending but that an attempt without an outcome was found, or that it is made
     /// again.
     fn only_repeats(&self) -> bool {
         let repeats = |event: &Event| {

@@ -1,0 +1,39 @@
+//! What attempts are judged by.
+
+use semel_flow::Step;
+use semel_model::Guard;
+use semel_model::connection::{Connection, KEY_REFUSALS};
+
+use super::DecideContext;
+use crate::fold::PendingEffect;
+use crate::settle::SettleContext;
+
+/// What the current attempt is judged by.
+pub fn settle_context<'a>(
+    context: &DecideContext<'a>,
+    step: &'a Step,
+    pending: &PendingEffect,
+) -> SettleContext<'a> {
+    let name = pending.call.connection();
+    let connection = name.and_then(|name| context.linked.connection(name));
+    SettleContext {
+        step,
+        window: pending.window,
+        held_back: pending.held_back,
+        since: pending.since,
+        landed_by: context.landing.over(pending, connection, context.now),
+        final_refusals: connection.map_or(KEY_REFUSALS, Connection::final_refusals),
+        now: context.now,
+        jitter: context.jitter,
+    }
+}
+
+/// Whether the destination may have forgotten the key by now: a repeat could be a first request.
+pub(super) fn is_forgotten(
+    context: &DecideContext<'_>,
+    step: &Step,
+    pending: &PendingEffect,
+) -> bool {
+    pending.entry.guard() == Guard::Key
+        && !settle_context(context, step, pending).key_is_remembered(context.now)
+}

@@ -1,0 +1,161 @@
+//! What events change of the tables, and what was true before.
+
+use semel_flow::{Flow, Step};
+use semel_model::effect::State;
+use semel_model::run;
+use semel_model::{EffectId, Guard};
+use semel_store::approvals::ApprovalChange;
+use semel_store::journal::{EffectChange, RecordChange, WaitChange};
+use semel_store::tasks::TaskChange;
+
+use crate::fold::RunState;
+
+/// What an event, or several of one write, change of the tables.
+#[derive(Debug, Default)]
+pub struct RowChanges {
+    /// Of the ledger: one change per effect.
+    pub effects: Vec<EffectChange>,
+    /// Of the waits.
+    pub waits: Vec<WaitChange>,
+    /// Of the tasks.
+    pub tasks: Vec<TaskChange>,
+    /// Of the approvals.
+    pub approvals: Vec<ApprovalChange>,
+    /// Of the run's record.
+    pub record: Option<RecordChange>,
+}
+
+/// What was true before an event, as far as the tables depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Before {
+    /// The effect that the run stood at.
+    pub effect: Option<EffectSnapshot>,
+    /// Whether the run was stopped until an operator acts.
+    pub parked: bool,
+}
+
+/// What the ledger says of an effect.
+#[derive(Clone, Copy, Debug)]
+pub struct EffectSnapshot {
+    /// The effect.
+    pub effect: EffectId,
+    /// How it is made safe.
+    pub guard: Guard,
+    /// The number of its latest attempt.
+    pub attempt: u32,
+    /// Its state.
+    pub state: State,
+    /// Whether the ledger has a row of it. What commits with its own outcome is never seen pending:
+    /// its row comes with that.
+    pub has_row: bool,
+}
+
+impl Before {
+    /// What is true of a run now, before an event.
+    pub fn of(state: &RunState, flow: &Flow) -> Self {
+        Self {
+            effect: EffectSnapshot::of(state, flow),
+            parked: state.parked,
+        }
+    }
+}
+
+impl EffectSnapshot {
+    /// The effect that a run stands at, where it does.
+    pub fn of(state: &RunState, flow: &Flow) -> Option<Self> {
+        let entry = &state.effect()?.entry;
+        let (attempt, entry_state) = (entry.attempt(), entry.state());
+        let is_first = attempt == 1 && entry_state == State::Pending;
+        let commits_here = state.step(flow).is_some_and(Step::commits_here);
+        Some(Self {
+            effect: entry.id(),
+            guard: entry.guard(),
+            attempt,
+            state: entry_state,
+            has_row: !(is_first && commits_here),
+        })
+    }
+
+    /// The same effect in another state.
+    #[must_use]
+    pub(super) fn with(self, state: State) -> Self {
+        Self { state, ..self }
+    }
+}
+
+impl RowChanges {
+    pub(super) fn of_effect(change: EffectChange) -> Self {
+        Self {
+            effects: vec![change],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_wait(change: WaitChange) -> Self {
+        Self {
+            waits: vec![change],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_approval(change: ApprovalChange) -> Self {
+        Self {
+            approvals: vec![change],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_record(record: RecordChange) -> Self {
+        Self {
+            record: Some(record),
+            ..Self::default()
+        }
+    }
+
+    /// Whether one effect changes at the most, and nothing else.
+    pub fn is_one_effect(&self) -> bool {
+        self.effects.len() <= 1
+            && self.waits.is_empty()
+            && self.tasks.is_empty()
+            && self.approvals.is_empty()
+            && self.record.is_none()
+    }
+
+    /// Adds what a later event of the same write changes: its word on an effect and on the record
+    /// counts.
+    pub fn add(&mut self, later: Self) {
+        for change in later.effects {
+            self.add_effect(change);
+        }
+        self.waits.extend(later.waits);
+        self.tasks.extend(later.tasks);
+        self.approvals.extend(later.approvals);
+        if later.record.is_some() {
+            self.record = later.record;
+        }
+    }
+
+    fn add_effect(&mut self, change: EffectChange) {
+        let mut known = self.effects.iter_mut();
+        match known.find(|known| known.effect == change.effect) {
+            Some(earlier) => {
+                let first = earlier.first || change.first;
+                *earlier = EffectChange { first, ..change };
+            }
+            None => self.effects.push(change),
+        }
+    }
+
+    /// With a record that says so, where the event lets a stopped run continue.
+    #[must_use]
+    pub(super) fn unparked_by(mut self, before: &Before, after: &RunState) -> Self {
+        if before.parked && !after.parked && self.record.is_none() {
+            self.record = Some(RecordChange {
+                state: run::State::Active,
+                result: None,
+                fault: None,
+            });
+        }
+        self
+    }
+}

@@ -1,0 +1,330 @@
+//! A run's life: accepted, stopped, resumed, corrected, undone, ended.
+
+use jiff::Timestamp;
+use semel_flow::release::CallStep;
+use semel_flow::{Action, Flow, Step};
+use semel_model::effect::Entry;
+use semel_model::event::{Caller, Event};
+use semel_model::run::{EndState, Reason, State};
+use semel_model::{EffectId, Fault, FaultKind, RunId, SeededBug, TriggerKind};
+use semel_store::approvals::ApprovalChange;
+use semel_store::journal::{RecordChange, WaitChange};
+use semel_store::outbox::Emitted;
+use serde_json::{Value, json};
+
+use super::announcement::{AnnounceContext, message};
+use super::changes::RowChanges;
+use crate::calls::{CANCEL, END, Ended, called};
+use crate::fold::{Current, RunState, Unfit, fits};
+
+/// What begins the names of events that Semel itself emits.
+const OWN: &str = "semel.";
+
+/// A run failed.
+const FAILED: &str = "semel.run.failed";
+
+/// A run is stopped until an operator acts.
+const PARKED: &str = "semel.run.parked";
+
+/// What an accepted delivery brings: [`Event::Accepted`], whose payload moves into the state.
+#[derive(Debug)]
+pub struct Acceptance {
+    /// The way it came in.
+    pub trigger: TriggerKind,
+    /// Its payload.
+    pub input: Value,
+    /// The request's headers that expressions may read.
+    pub headers: Value,
+    /// The request's query parameters.
+    pub query: Value,
+    /// The run that asked for it, and waits for its end.
+    pub caller: Option<Caller>,
+    /// Who started it, where a person or a program did by name.
+    pub by: Option<String>,
+    /// The instant that a schedule named.
+    pub nominal: Option<Timestamp>,
+}
+
+/// The state of a run whose delivery was just accepted.
+pub fn begin(run: RunId, accepted: Acceptance) -> RunState {
+    let Acceptance {
+        trigger,
+        input,
+        headers,
+        query,
+        caller,
+        by,
+        nominal,
+    } = accepted;
+    RunState {
+        begun: true,
+        trigger: match nominal {
+            Some(nominal) => json!({ "kind": trigger.as_str(), "nominal": nominal.to_string() }),
+            None => json!({ "kind": trigger.as_str() }),
+        },
+        input,
+        headers,
+        query,
+        caller,
+        started_by: by,
+        ..RunState::new(run)
+    }
+}
+
+/// Takes the first event of a run in by value, so that its payload is not copied.
+pub(super) fn apply_accepted(state: &mut RunState, accepted: Event) -> Result<(), Unfit> {
+    fits(!state.begun)?;
+    let Event::Accepted {
+        trigger,
+        input,
+        headers,
+        query,
+        caller,
+        by,
+        nominal,
+    } = accepted
+    else {
+        return Err(Unfit);
+    };
+    let accepted = Acceptance {
+        trigger,
+        input,
+        headers,
+        query,
+        caller,
+        by,
+        nominal,
+    };
+    *state = begin(state.run, accepted);
+    Ok(())
+}
+
+/// The run failed; or it is a part that succeeded, and its parent takes back what was done.
+pub(super) fn apply_undoing(state: &mut RunState, flow: &Flow, fault: &Fault) -> Result<(), Unfit> {
+    fits(state.begun && state.undoing.is_none())?;
+    let failed = match &state.current {
+        Current::Broken(_) | Current::Reading(_) => true,
+        Current::Effect(pending) => matches!(pending.entry, Entry::Failed(_)),
+        Current::Fresh | Current::Waiting { .. } | Current::Fan(_) | Current::Approving(_) => false,
+    };
+    fits(failed || state.ended)?;
+    state.ended = false;
+    state.undoing = Some(fault.clone());
+    state.next_step(flow);
+    Ok(())
+}
+
+pub(super) fn apply_parked(state: &mut RunState) -> Result<(), Unfit> {
+    state.must_be_live()?;
+    state.parked = true;
+    Ok(())
+}
+
+/// The run continues: what had given up or failed may be tried again at once. A doubt that was given
+/// up becomes one again ([`crate::settle::doubted_again`]). A rejection stands, unless people are to
+/// be asked again.
+pub(super) fn apply_resumed(
+    state: &mut RunState,
+    by: Option<&str>,
+    asks_again: bool,
+    at: Timestamp,
+) -> Result<(), Unfit> {
+    fits(state.begun)?;
+    state.parked = false;
+    state.asks_again = asks_again;
+    state.resumed_by = by.map(str::to_owned);
+    if std::mem::take(&mut state.ended) {
+        // It left its gates by its end.
+        state.admitted.clear();
+        state.held = None;
+        state.reopened = true;
+    }
+    match &mut state.current {
+        Current::Effect(pending) => {
+            pending.retry_at = Some(at);
+            if let Entry::Failed(effect) = &pending.entry {
+                // What an operator gave up stays so where no operator resumes it.
+                if by.is_some() || pending.given_up.is_none() {
+                    pending.entry = Entry::Retrying(effect.clone().reopened());
+                }
+            }
+        }
+        Current::Reading(reading) => {
+            reading.retry_at = Some(at);
+            reading.attempts = 0;
+            reading.since = at;
+        }
+        Current::Broken(_) if state.rejected && !asks_again => {}
+        Current::Broken(_) => {
+            state.current = Current::Fresh;
+            state.rejected = false;
+        }
+        Current::Fan(fan) => fan.stopped = None,
+        Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
+    }
+    Ok(())
+}
+
+/// An operator corrects what an operator said that an effect gave.
+pub(super) fn apply_amended(
+    state: &mut RunState,
+    step: &str,
+    external_id: Option<&str>,
+    result: &Value,
+) -> Result<(), Unfit> {
+    fits(state.begun)?;
+    let known = state.steps.get_mut(step).ok_or(Unfit)?;
+    known["result"] = result.clone();
+    if let Some(external_id) = external_id {
+        known["external_id"] = external_id.into();
+    }
+    Ok(())
+}
+
+/// No run ends before what it began is settled.
+pub(super) fn apply_ended(state: &mut RunState) -> Result<(), Unfit> {
+    state.must_be_live()?;
+    let settled = match &state.current {
+        Current::Effect(pending) => match &pending.entry {
+            Entry::Failed(_) | Entry::Retrying(_) | Entry::Done(_) => true,
+            Entry::Pending(_) | Entry::InDoubt(_) => false,
+        },
+        Current::Fan(_) => false,
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Waiting { .. }
+        | Current::Approving(_)
+        | Current::Broken(_) => true,
+    };
+    fits(settled)?;
+    state.ended = true;
+    Ok(())
+}
+
+pub(super) fn project_parked(reason: Reason, fault: &Fault) -> RowChanges {
+    RowChanges::of_record(RecordChange {
+        state: reason.into(),
+        result: None,
+        fault: Some(to_record(fault)),
+    })
+}
+
+/// The record says how the run ended; a wait or an approval that it leaves open is over.
+pub(super) fn project_ended(
+    after: &RunState,
+    state: EndState,
+    result: &Value,
+    fault: Option<&Fault>,
+) -> RowChanges {
+    let mut changes = RowChanges::of_record(RecordChange {
+        state: end_state(state),
+        result: (!result.is_null()).then(|| result.to_string()),
+        fault: fault.map(to_record),
+    });
+    match &after.current {
+        Current::Waiting { wait, .. } => changes.waits = vec![WaitChange::Cancel { wait: *wait }],
+        Current::Approving(approving) => {
+            let wait = approving.wait;
+            changes.approvals = vec![ApprovalChange::Withdraw { wait }];
+        }
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Effect(_)
+        | Current::Fan(_)
+        | Current::Broken(_) => {}
+    }
+    changes
+}
+
+/// How a run ended, as the record keeps it.
+fn end_state(state: EndState) -> State {
+    match state {
+        EndState::Succeeded => State::Succeeded,
+        EndState::Failed => State::Failed,
+        EndState::Cancelled => State::Cancelled,
+    }
+}
+
+/// A fault as the record shows it: what decisions go by is for the journal alone.
+fn to_record(fault: &Fault) -> String {
+    let shown = fault.clone().of(FaultKind::Other);
+    serde_json::to_value(shown)
+        .unwrap_or(Value::Null)
+        .to_string()
+}
+
+/// Tells people of a failure, the run that waits for this one's end, and the run that it waits for
+/// itself.
+pub(super) fn announce_ended(
+    context: &AnnounceContext<'_>,
+    state: &RunState,
+    how: EndState,
+    (result, fault): (&Value, Option<&Fault>),
+) -> Vec<Emitted> {
+    let mut told = Vec::new();
+    if how == EndState::Failed && state.part.is_none() {
+        told.extend(trouble(context, state, FAILED, (State::Failed, fault)));
+    }
+    if let Some(caller) = state.caller {
+        let run = state.run.to_string();
+        let end = json!({ "run": run, "state": how, "result": result, "fault": fault });
+        let effect = EffectId::derive(state.run, "", "end", context.number());
+        told.push(message(effect, END, &Ended { caller, end }));
+    }
+    let step = state.step(&context.release.flow);
+    if let Some((step, call)) = step.and_then(as_call)
+        && state.is_waiting()
+        && let Some((_, run)) = called(context.release, state.run, step, &call.flow)
+    {
+        let effect = EffectId::derive(state.run, "", "cancel", context.number());
+        told.push(message(effect, CANCEL, &json!({ "run": run })));
+    }
+    told
+}
+
+pub(super) fn announce_parked(
+    context: &AnnounceContext<'_>,
+    state: &RunState,
+    reason: Reason,
+    fault: &Fault,
+) -> Vec<Emitted> {
+    if SeededBug::ParkedUntold.is_seeded() {
+        return Vec::new();
+    }
+    let told = trouble(context, state, PARKED, (reason.into(), Some(fault)));
+    told.into_iter().collect()
+}
+
+/// Tells people of a run that failed or is stopped: an event that flows and subscriptions take like
+/// any other. A flow that takes these itself tells nothing of its own trouble, or one failure would
+/// never end.
+fn trouble(
+    context: &AnnounceContext<'_>,
+    state: &RunState,
+    event: &str,
+    (how, fault): (State, Option<&Fault>),
+) -> Option<Emitted> {
+    let flow = &context.release.flow;
+    let takes = flow.trigger.event.as_ref();
+    if takes.is_some_and(|takes| takes.name.starts_with(OWN)) {
+        return None;
+    }
+    let data = json!({
+        "run": state.run.to_string(),
+        "flow": flow.name.as_str(),
+        "key": context.key.text(),
+        "state": how.as_str(),
+        "code": fault.map(|fault| fault.code.clone()),
+        "message": fault.map(|fault| fault.message.clone()),
+        "parent": state.part.as_ref().map(|part| part.parent.to_string()),
+    });
+    let effect = EffectId::derive(state.run, "", event, context.number());
+    Some(message(effect, event, &data))
+}
+
+fn as_call(step: &Step) -> Option<(&Step, &CallStep)> {
+    if let Action::Call(call) = &step.action {
+        return Some((step, call));
+    }
+    None
+}

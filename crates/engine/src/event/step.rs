@@ -1,0 +1,93 @@
+//! Steps that change nothing outside: computed, read, skipped, or impossible to carry out.
+
+use jiff::Timestamp;
+use semel_flow::{Action, Flow};
+use semel_model::Fault;
+use serde_json::Value;
+
+use crate::fold::{Current, Reading, RunState, Unfit, fits};
+
+pub(super) fn apply_switched(
+    state: &mut RunState,
+    flow: &Flow,
+    step: &str,
+    case: Option<u32>,
+) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    let Some(Action::Switch(switch)) = state.step(flow).map(|step| &step.action) else {
+        return Err(Unfit);
+    };
+    let way = case.and_then(|case| switch.cases.get(case as usize));
+    fits(way.is_some() || case.is_none())?;
+    state.cursor = way.map_or(switch.otherwise, |case| case.to);
+    state.current = Current::Fresh;
+    Ok(())
+}
+
+pub(super) fn apply_skipped(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    state.next_step(flow);
+    Ok(())
+}
+
+pub(super) fn apply_computed(
+    state: &mut RunState,
+    flow: &Flow,
+    step: &str,
+    (result, status, usage): (&Value, Option<u16>, &Value),
+) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    state.finish_step(flow, step, result.clone(), None, status);
+    if !usage.is_null() {
+        state.steps[step]["usage"] = usage.clone();
+    }
+    Ok(())
+}
+
+pub(super) fn apply_read_failed(
+    state: &mut RunState,
+    flow: &Flow,
+    step: &str,
+    (fault, retry_at, at): (&Fault, Option<Timestamp>, Timestamp),
+) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    let (attempts, since) = match &state.current {
+        Current::Reading(reading) => (reading.attempts, reading.since),
+        Current::Fresh
+        | Current::Effect(_)
+        | Current::Waiting { .. }
+        | Current::Fan(_)
+        | Current::Approving(_)
+        | Current::Broken(_) => (0, at),
+    };
+    state.current = Current::Reading(Reading {
+        attempts: attempts + u32::from(!fault.is_held_back()),
+        since,
+        retry_at,
+        fault: fault.clone(),
+    });
+    Ok(())
+}
+
+/// A step that cannot be carried out; without a step, the flow's own result.
+pub(super) fn apply_broken(
+    state: &mut RunState,
+    flow: &Flow,
+    step: Option<&str>,
+    fault: &Fault,
+) -> Result<(), Unfit> {
+    match step {
+        Some(step) => state.must_be_at(flow, step)?,
+        None => {
+            state.must_be_live()?;
+            fits(state.step(flow).is_none())?;
+        }
+    }
+    match &state.current {
+        // A run that was called failed, or a list cannot be read.
+        Current::Fresh | Current::Reading(_) | Current::Waiting { .. } | Current::Fan(_) => {}
+        Current::Effect(_) | Current::Approving(_) | Current::Broken(_) => return Err(Unfit),
+    }
+    state.current = Current::Broken(fault.clone());
+    Ok(())
+}

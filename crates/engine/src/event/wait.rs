@@ -1,0 +1,99 @@
+//! Waits: they open, and end by time or by an answer.
+
+use jiff::Timestamp;
+use semel_flow::release::Wait;
+use semel_flow::{Action, Flow, Step};
+use semel_model::event::WaitEnd;
+use semel_model::{Fault, RunId, WaitId};
+use semel_store::event_waits::Topic;
+use semel_store::journal::WaitChange;
+use serde_json::Value;
+
+use super::changes::RowChanges;
+use crate::fold::{Current, RunState, Unfit, fits};
+
+pub(super) fn apply_opened(
+    state: &mut RunState,
+    flow: &Flow,
+    step: &str,
+    (wait, until): (WaitId, Option<Timestamp>),
+) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    state.current = Current::Waiting { wait, until };
+    Ok(())
+}
+
+pub(super) fn apply_ended(
+    state: &mut RunState,
+    flow: &Flow,
+    step: &str,
+    how: &WaitEnd,
+) -> Result<(), Unfit> {
+    state.must_be_at(flow, step)?;
+    fits(state.is_waiting())?;
+    match how {
+        WaitEnd::TimedOut if !state.step(flow).is_some_and(continues) => {
+            let fault = Fault::permanent("wait-timed-out", "nothing came in time");
+            state.current = Current::Broken(fault);
+        }
+        WaitEnd::Elapsed | WaitEnd::TimedOut => {
+            state.finish_step(flow, step, Value::Null, None, None);
+        }
+        WaitEnd::Answered { payload } => {
+            state.finish_step(flow, step, payload.clone(), None, None);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run continues where a wait of this step ran out.
+fn continues(step: &Step) -> bool {
+    matches!(
+        &step.action,
+        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
+    )
+}
+
+/// Only what something outside can answer has a row: time needs none.
+pub(super) fn project_opened(
+    flow: &Flow,
+    step: &str,
+    (wait, until, about): (WaitId, Option<Timestamp>, Option<&Value>),
+) -> RowChanges {
+    let action = flow.find_step(step).map(|step| &step.action);
+    let Some(Action::Wait(asked @ (Wait::Callback { .. } | Wait::Event { .. }))) = action else {
+        return RowChanges::default();
+    };
+    RowChanges::of_wait(WaitChange::Open {
+        wait,
+        step: step.to_owned(),
+        until,
+        topic: topic(asked, about),
+    })
+}
+
+pub(super) fn project_ended(run: RunId, step: &str, how: &WaitEnd) -> RowChanges {
+    match how {
+        WaitEnd::TimedOut => RowChanges::of_wait(WaitChange::Elapse {
+            wait: WaitId::derive(run, step),
+        }),
+        // An answer ended the row when it came; a timer has none.
+        WaitEnd::Elapsed | WaitEnd::Answered { .. } => RowChanges::default(),
+    }
+}
+
+/// Which event a wait is for, where it is for one.
+fn topic(wait: &Wait, about: Option<&Value>) -> Option<Topic> {
+    let Wait::Event { name, topic, .. } = wait else {
+        return None;
+    };
+    let (path, value) = match (topic, about) {
+        (Some(topic), Some(about)) => (topic.path.clone(), about.to_string()),
+        _ => (String::new(), String::new()),
+    };
+    Some(Topic {
+        event: name.clone(),
+        path,
+        value,
+    })
+}

@@ -1,0 +1,39 @@
+//! Effects that are messages in the outbox: the request for a run of another flow.
+//!
+//! What events announce by themselves is said in [`crate::event`].
+
+use semel_model::event::{Caller, Event};
+use semel_model::request::RunStart;
+use semel_model::{EffectId, WaitId};
+
+use super::{Stop, Turn};
+use crate::calls::{Asked, START, called};
+use crate::event::message;
+
+impl Turn {
+    /// Asks for a run of another flow, with the commit that says so.
+    pub(super) fn perform_start(&mut self, effect: EffectId, start: RunStart) -> Result<(), Stop> {
+        let step = self.step();
+        let Some((key, run)) = called(&self.release, self.run, step, &start.flow) else {
+            unreachable!("an identity and a name are no longer than a key may be");
+        };
+        let name = step.id.to_string();
+        let wait = start.wait.then(|| WaitId::derive(self.run, &name));
+        let caller = wait.map(|wait| Caller {
+            run: self.run,
+            wait,
+        });
+        let asked = Asked {
+            flow: start.flow,
+            key: key.text(),
+            input: start.input,
+            caller,
+        };
+        self.pending.announce(message(effect, START, &asked));
+        self.record(Event::Started {
+            step: name,
+            run,
+            wait,
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! What happened in a turn since its last write, and goes down with the next one.
+
+use jiff::Timestamp;
+use semel_model::event::Event;
+use semel_model::kv::Operation;
+use semel_model::request::Emission;
+use semel_model::{EffectId, GateId};
+use semel_store::audit::Act;
+use semel_store::kv::Write;
+use semel_store::outbox::Emitted;
+
+mod points;
+mod transition;
+
+pub(super) use transition::Identity;
+
+use crate::event::{EffectSnapshot, RowChanges};
+
+/// What the next write carries.
+#[derive(Default)]
+pub(super) struct PendingWrite {
+    events: Vec<Event>,
+    /// What the events change of the tables.
+    changes: RowChanges,
+    kv: Option<Write>,
+    emitted: Vec<Emitted>,
+    departs: Vec<GateId>,
+    acts: Vec<Act>,
+    /// Whether the write itself will make an event.
+    expects_event: bool,
+}
+
+/// An attempt that was made and whose outcome is not written yet.
+pub(super) struct Sent {
+    pub(super) step: String,
+    pub(super) effect: EffectSnapshot,
+}
+
+impl PendingWrite {
+    /// Adds an event, what it changes of the tables and what it announces.
+    pub(super) fn add(&mut self, event: Event, changes: RowChanges, announced: Vec<Emitted>) {
+        self.events.push(event);
+        self.changes.add(changes);
+        self.emitted.extend(announced);
+    }
+
+    /// Adds what is changed of the tables.
+    pub(super) fn change(&mut self, changes: RowChanges) {
+        self.changes.add(changes);
+    }
+
+    /// Adds what an operator did, to be recorded with the next write.
+    pub(super) fn act(&mut self, act: Act) {
+        self.acts.push(act);
+    }
+
+    /// Adds that a run leaves its gates by its end.
+    pub(super) fn depart(&mut self, gates: impl Iterator<Item = GateId>) {
+        self.departs.extend(gates);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.kv.is_none()
+    }
+
+    /// Whether there is something that a crash must not lose: more than values that can be worked
+    /// out again.
+    pub(super) fn must_be_written(&self) -> bool {
+        let pure = |event: &Event| {
+            matches!(
+                event,
+                Event::Computed { .. } | Event::Skipped { .. } | Event::Admitted { .. }
+            )
+        };
+        self.kv.is_some() || !self.events.iter().all(pure)
+    }
+
+    /// Adds a shared entry.
+    pub(super) fn write_entry(
+        &mut self,
+        step: String,
+        operation: Operation,
+        retry_at: Option<Timestamp>,
+    ) {
+        assert!(self.kv.is_none(), "one entry is written per commit");
+        self.kv = Some(Write {
+            step,
+            operation,
+            retry_at,
+        });
+    }
+
+    /// Adds an event that a flow emits.
+    pub(super) fn emit(&mut self, effect: EffectId, emission: Emission) {
+        self.announce(Emitted { effect, emission });
+    }
+
+    /// Adds a message to the outbox.
+    pub(super) fn announce(&mut self, emitted: Emitted) {
+        self.emitted.push(emitted);
+    }
+
+    /// The next write will make the event that settles the current effect, which is likely to change
+    /// this.
+    pub(super) fn expect_event(&mut self, changes: RowChanges) {
+        self.expects_event = true;
+        self.changes.add(changes);
+    }
+
+    /// Whether the write that was just made should have made an event.
+    pub(super) fn take_expectation(&mut self) -> bool {
+        std::mem::take(&mut self.expects_event)
+    }
+}
