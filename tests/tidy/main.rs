@@ -4,6 +4,7 @@
 
 mod crates;
 mod faults;
+mod layers;
 mod promises;
 mod seeded;
 mod sources;

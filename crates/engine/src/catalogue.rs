@@ -12,8 +12,6 @@ use semel_model::{FlowName, NamespaceName};
 use semel_store::flows::{self, ReleaseRow};
 use semel_store::{Cell, ReadError};
 
-use crate::gates::has_gates;
-
 /// How many releases that are no longer live are kept compiled.
 const OLD_RELEASES_MAX: usize = 1000;
 
@@ -237,4 +235,13 @@ impl Catalogue {
         }
         Some(release)
     }
+}
+
+/// Whether the runs of a flow pass gates.
+fn has_gates(flow: &Flow) -> bool {
+    let triggers = &flow.trigger;
+    let orders = triggers.webhook.as_ref().and_then(|it| it.order.as_ref());
+    let orders = orders.or_else(|| triggers.event.as_ref().and_then(|it| it.order.as_ref()));
+    let limits = flow.limit.as_ref().and_then(|limit| limit.rules());
+    flow.overlap.is_some() || limits.is_some() || orders.is_some()
 }

@@ -33,11 +33,11 @@ pub use settle_context::settle_context;
 use wait::{open, wake};
 
 use crate::event::{self, Before, RowChanges};
-use crate::fold::{Current, Misfit, PendingEffect, RunState};
+use crate::external_result::ExternalResult;
 use crate::landing::Landing;
-use crate::outside::Outside;
 use crate::settle;
-use crate::vault::Linked;
+use crate::state::{Current, Misfit, PendingEffect, RunState};
+use crate::vault::Destinations;
 
 /// What the decision may look at besides the journal.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ pub struct DecideContext<'a> {
     /// The release that the run is on.
     pub flow: &'a Flow,
     /// Where its connections lead.
-    pub linked: &'a Linked,
+    pub destinations: &'a Destinations,
     /// What expressions see as `run`.
     pub run: &'a Value,
     /// What expressions see as `waits`.
@@ -63,7 +63,7 @@ pub struct DecideContext<'a> {
     /// Answers that lost workers handed in, by effect.
     pub evidence: &'a [(EffectId, Value)],
     /// What came from outside for the step that the run stands at.
-    pub outside: &'a Outside,
+    pub outside: &'a ExternalResult,
 }
 
 /// What the world is asked to do next.
@@ -249,7 +249,7 @@ fn call(
     step: &Step,
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
-    let find = |name: &str| context.linked.connection(name);
+    let find = |name: &str| context.destinations.connection(name);
     let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
     let key = step.guard().map(|_| effect);
     let Some(mut call) = step.render(scope, &find, key)? else {

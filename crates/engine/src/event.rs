@@ -31,7 +31,7 @@ use semel_flow::Flow;
 use semel_model::event::Event;
 use semel_store::outbox::Emitted;
 
-use crate::fold::{Misfit, RunState, Unfit};
+use crate::state::{Misfit, RunState, Unfit};
 
 /// Changes the state of a run by an event that is written at the instant `at`. Where the event does
 /// not fit, nothing is changed.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::engine::Engine;
+use crate::runtime::Runtime;
 
 /// A future that goes on as a task of its own when it is dropped before its end.
 struct Finish<T: Send + 'static> {
@@ -33,7 +33,7 @@ impl<T: Send + 'static> Finish<T> {
     }
 }
 
-impl Engine {
+impl Runtime {
     /// Work that goes on as a task of its own where nobody awaits it any more, and that a stop waits
     /// for.
     pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>
@@ -41,7 +41,7 @@ impl Engine {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        Finish::new(self.inner.turns.clone(), work)
+        Finish::new(self.work.turns.clone(), work)
     }
 }
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use semel_model::request::Call;
 use semel_model::{Connection, Span};
 
-use crate::fold::PendingEffect;
+use crate::state::PendingEffect;
 
 /// How long a request may take to land, apart from its own timeout.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,88 +1,70 @@
-//! Moving runs forward: intake, leases, turns, waits, recovery, retention.
+//! Moving runs forward: ingest, turns, commands, services.
 //!
-//! The way of a delivery through the modules, in reading order:
+//! The modules are layers: each uses only what stands above it in this list, which a test checks.
 //!
-//! - [`intake`] judges where an arrival comes from, reads it, tells its key and has it accepted:
-//!   one commit, one run. `finish` completes that even where the sender hangs up; `looks` asks the
-//!   database before a hook, flow or connection is said to be unknown.
-//! - [`lease`] keeps the process's right to move runs, and takes runs that are due; `holdings`
-//!   compares what the session holds with what the process carries.
-//! - [`fold`] says what is true of a run, and [`event`] what each event means: of the state, the
-//!   tables and the outbox. Pure.
-//! - [`decide`] says what comes next, from what is true. Pure: no I/O, no clock.
-//! - [`turn`] carries one run forward: decide, write, perform, and again. `stuck` quarantines a run
-//!   that cannot be loaded; `spill` keeps on disk what a stopping process could not record.
-//! - [`settle`] says what an attempt's outcome means under the effect's guard. Pure.
-//! - [`landing`] says for how long a request may still arrive after its intent. Pure.
-//! - `gates` lets runs of one object in one at a time.
-//! - [`waits`] answers callbacks; [`doubts`] lets people settle what nobody can know.
-//! - [`tasks`] lets programs outside do a step's work; [`approvals`] lets people decide.
-//! - [`vault`] keeps secrets and the connections that name them.
-//! - [`events`] spreads what flows emit to the flows and webhooks that take it; [`subscriptions`]
-//!   says which webhooks do.
-//! - [`schedule`] gives every instant that a schedule names its run, or says why not.
-//! - [`key_audit`] reads what traffic says about keys.
-//! - [`llm`] asks a model the same question once; [`resources`] keeps large outputs elsewhere.
-//! - [`memory`] bounds by bytes what is read and held.
-//! - [`recover`] takes runs back from the dead; [`retain`] forgets what is over.
+//! - [`boottime`], [`secret`], [`memory`], [`metrics`]: bounded and counted.
+//! - [`state`] and [`event`]: what is true of a run, and what each event of its journal changes of it,
+//!   of the tables, of the outbox and of the timeline. Pure.
+//! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
+//!   the effect's guard. Pure.
+//! - [`vault`] keeps secrets and the destinations that use them; [`catalogue`] the releases.
+//! - [`decide`] says what comes next. Pure: no I/O, no clock.
+//! - [`runtime`] is what everything below shares. Data only.
+//! - [`turn`] moves one run forward: decide, write, perform, and again.
+//! - [`ingest`] judges where a delivery comes from, reads it, computes its key and has it accepted:
+//!   one commit, one run.
+//! - [`commands`] is what operators and clients can ask for, one file per verb.
+//! - [`services`] is what a process does by itself, one file per duty.
+//! - [`engine`] starts and stops all of it.
 
-pub mod approvals;
+mod address;
 pub mod boottime;
-mod calls;
+mod call;
 pub mod catalogue;
 pub mod commands;
-pub mod connections;
 pub mod decide;
-pub mod doubts;
-mod ends;
 pub mod engine;
 pub mod event;
-pub mod events;
-mod fans;
+mod external_result;
 mod finish;
-pub mod fold;
 mod gates;
-mod holdings;
-pub mod intake;
+pub mod ingest;
 pub mod key_audit;
 pub mod landing;
-pub mod lease;
-mod lineage;
-mod listeners;
 pub mod llm;
-mod looks;
+mod lookup;
 pub mod memory;
 pub mod metrics;
-mod outside;
-mod recent;
-pub mod recover;
+pub mod options;
 pub mod resources;
-pub mod resume;
-pub mod retain;
-pub mod schedule;
+pub mod runtime;
 mod secret;
+pub mod services;
 pub mod settle;
 mod spill;
-mod stuck;
-pub mod subscriptions;
-pub mod tasks;
+pub mod state;
 pub mod turn;
 pub mod vault;
-pub mod waits;
 
-pub use approvals::{Approver, ClaimedName, DecideError, Decided};
 pub use catalogue::{Catalogue, Release};
-pub use commands::{CancelError, DropError, FlowError, Published};
-pub use connections::{By, ConnectionError, Kept};
-pub use doubts::{Amendment, SettleError, Settlement};
-pub use engine::{Engine, Options, Secret, StartError};
-pub use intake::{Accepted, Arrival, Authentic, Intake, IntakeError, KeySource, Stale, Start};
+pub use commands::amend::Amendment;
+pub use commands::answer_task::{TaskAnswer, TaskError};
+pub use commands::cancel::CancelError;
+pub use commands::connection::{By, ConnectionError, Kept};
+pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
+pub use commands::drop_key::DropError;
+pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
+pub use commands::publish::{FlowError, Published};
+pub use commands::resume::{ResumeError, Wish};
+pub use commands::settle::{SettleError, Settlement};
+pub use commands::subscription::{RetryError, SubscriptionError};
+pub use engine::Engine;
+pub use ingest::callback::{CallbackError, Called};
+pub use ingest::{Accepted, Arrival, Authentic, Intake, IntakeError, KeySource, Stale, Start};
 pub use memory::Budget;
+pub use options::Options;
 pub use resources::Resources;
-pub use resume::{ResumeError, Wish};
-pub use schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
+pub use runtime::{Runtime, StartError};
+pub use secret::{Secret, SecretError};
 pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
-pub use subscriptions::{RetryError, SubscriptionError};
-pub use tasks::{TaskAnswer, TaskError};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};
-pub use waits::{CallbackError, Called};

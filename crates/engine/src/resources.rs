@@ -27,7 +27,7 @@ use semel_store::resources::{self, EXPIRE_MAX, Keeping};
 use semel_store::{Cell, ReadError};
 use serde_json::Value;
 
-use crate::engine::{Engine, Inner};
+use crate::runtime::Runtime;
 
 /// How long bytes stay aside. Longer than any step takes from keeping bytes to recording them.
 const ASIDE_FOR: Duration = Duration::from_secs(86_400);
@@ -272,17 +272,10 @@ impl Resources {
     }
 }
 
-impl Inner {
-    /// The engine's resources.
-    pub(crate) fn resources(&self) -> Resources {
-        Resources::new(self.cell.clone(), self.options.resources.clone())
-    }
-}
-
-impl Engine {
+impl Runtime {
     /// The engine's resources.
     pub fn resources(&self) -> Resources {
-        self.inner.resources()
+        Resources::new(self.cell.clone(), self.options.resources.clone())
     }
 }
 

@@ -25,36 +25,40 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalogue::Release;
 use crate::decide::{Act, DecideContext, Decision, decide};
-use crate::ends::Carried;
-use crate::engine::{Inner, jitter};
 use crate::event::{self, AnnounceContext, Before, RowChanges};
-use crate::fold::{FoldError, Misfit, RunState};
+use crate::external_result::ExternalResult;
 use crate::gates::Gate;
-use crate::holdings::Holding;
-use crate::lease::Tenure;
 use crate::memory::Portion;
-use crate::outside::Outside;
-use crate::vault::Linked;
+use crate::runtime::Carried;
+use crate::runtime::Holding;
+use crate::runtime::WorkerSession;
+use crate::runtime::{Runtime, jitter};
+use crate::state::{FoldError, Misfit, RunState};
+use crate::vault::Destinations;
 use fan::Fanned;
 use views::Views;
 
 mod fan;
+mod first_effect;
 mod gate;
 mod large;
+pub(crate) mod leave;
 mod load;
-mod opening;
 mod outbox;
 mod outcomes;
 mod outlast;
+pub(crate) mod parent_state;
 mod pending_write;
 mod reads;
 mod stuck;
+pub(crate) mod take;
+mod unreadable;
 mod views;
 mod world;
 mod write;
 
+pub(crate) use first_effect::{Opening, first_row};
 pub(crate) use load::{Begun, Fresh};
-pub(crate) use opening::{Opening, first_row};
 use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
@@ -66,9 +70,9 @@ const PARKED: Lease = Lease::Return {
 
 /// One run in this process's hands.
 pub struct Turn {
-    inner: Arc<Inner>,
+    runtime: Arc<Runtime>,
     release: Arc<Release>,
-    tenure: Arc<Tenure>,
+    session: Arc<WorkerSession>,
     _permit: OwnedSemaphorePermit,
     /// The memory that it takes.
     _portion: Option<Portion>,
@@ -90,7 +94,7 @@ pub struct Turn {
     opening: Option<Call>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
-    outside: Outside,
+    outside: ExternalResult,
     cancel: bool,
     /// What happened since the last write.
     pending: PendingWrite,
@@ -144,18 +148,18 @@ impl Turn {
         if !self.pass_gates().await? {
             return Ok(());
         }
-        self.inner.know_connections(&self.release).await;
+        self.runtime.know_connections(&self.release).await;
         loop {
-            if self.inner.stop.is_cancelled() && self.pending.is_empty() {
+            if self.runtime.shutdown.requested.is_cancelled() && self.pending.is_empty() {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             if let Some(fault) = self.too_long() {
                 return self.park(Reason::Quarantined, fault).await;
             }
-            let linked = self.inner.linked(&self.release);
+            let destinations = self.runtime.destinations(&self.release);
             // Taken out meanwhile: the context borrows everything else of the turn.
             let mut state = std::mem::replace(&mut self.state, RunState::new(self.run));
-            let decided = decide(&mut state, &self.decide_context(&linked));
+            let decided = decide(&mut state, &self.decide_context(&destinations));
             self.state = state;
             let decision = decided.map_err(|misfit| self.inconsistent(misfit))?;
             match self.take_in(decision) {
@@ -210,7 +214,7 @@ impl Turn {
 
     /// Takes an event in, and keeps it for the next write with what it changes and announces.
     pub(crate) fn record(&mut self, event: Event) -> Result<(), Stop> {
-        let (now, flow) = (self.inner.clock.now(), &self.release.flow);
+        let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
         let before = Before::of(&self.state, flow);
         let applied = event::apply(&mut self.state, &event, flow, now);
         applied.map_err(|misfit| self.inconsistent(misfit))?;
@@ -248,15 +252,15 @@ impl Turn {
         if !self.state.parked {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "a run is stopped until an operator acts: {}", fault.message);
-            self.inner.metrics.runs_parked.add_one();
+            self.runtime.metrics.runs_parked.add_one();
             self.record(Event::Parked { reason, fault })?;
         }
         self.commit(PARKED).await
     }
 
     /// Where the connections of the run's release lead.
-    pub(crate) fn linked(&self) -> Arc<Linked> {
-        self.inner.linked(&self.release)
+    pub(crate) fn destinations(&self) -> Arc<Destinations> {
+        self.runtime.destinations(&self.release)
     }
 
     /// Where the run stands.
@@ -279,7 +283,7 @@ impl Turn {
     /// What announcements are made from.
     fn announce_context(&self) -> AnnounceContext<'_> {
         AnnounceContext {
-            options: &self.inner.options,
+            options: &self.runtime.options,
             release: &self.release,
             key: &self.key,
             seq: self.seq,
@@ -287,14 +291,14 @@ impl Turn {
     }
 
     /// What a decision may look at.
-    fn decide_context<'a>(&'a self, linked: &'a Linked) -> DecideContext<'a> {
+    fn decide_context<'a>(&'a self, destinations: &'a Destinations) -> DecideContext<'a> {
         DecideContext {
             flow: &self.release.flow,
-            linked,
+            destinations,
             run: &self.views.run,
             waits: &self.views.waits,
-            landing: self.inner.landing(),
-            now: self.inner.clock.now(),
+            landing: self.runtime.landing(),
+            now: self.runtime.clock.now(),
             jitter: jitter(),
             cancel: self.cancel,
             answers: &self.answers,
@@ -309,7 +313,10 @@ impl Drop for Turn {
     /// process holds and nobody moves.
     fn drop(&mut self) {
         if !self.settled {
-            let cause = match (self.overtaken, self.inner.stop.is_cancelled()) {
+            let cause = match (
+                self.overtaken,
+                self.runtime.shutdown.requested.is_cancelled(),
+            ) {
                 (true, _) => Cause::Overtaken,
                 (false, true) if self.charged => Cause::Stopping,
                 // Its take was not counted, so that there is nothing to take back.
@@ -317,7 +324,7 @@ impl Drop for Turn {
                 (false, false) => Cause::Trouble,
             };
             let lease = (self.run, self.epoch);
-            self.inner.hand_back(lease, self.tenure.session, cause);
+            self.runtime.return_to_queue(lease, self.session.id, cause);
         }
     }
 }

@@ -5,8 +5,8 @@
 //! way leads back to a person. Each process keeps the secrets in use opened in memory, and looks
 //! again when control data changes.
 
+mod destinations;
 mod keys;
-mod linked;
 mod seal;
 
 pub use keys::KeyReport;
@@ -23,8 +23,8 @@ use semel_store::secrets::{self, DataKeyRow, SecretRow};
 use semel_store::{Cell, ReadError, connections, flows};
 use sha2::Sha256;
 
-use crate::engine::{Secret, SecretError};
-pub use linked::Linked;
+use crate::secret::{Secret, SecretError};
+pub use destinations::Destinations;
 use seal::SealingKey;
 
 /// How long a secret that was followed by another still verifies deliveries.
@@ -105,7 +105,7 @@ pub struct Vault {
 struct Held {
     version: i64,
     secrets: HashMap<(i32, String), Vec<Opened>>,
-    linked: HashMap<i32, Arc<Linked>>,
+    destinations: HashMap<i32, Arc<Destinations>>,
 }
 
 /// One version of a secret, opened.
@@ -170,16 +170,16 @@ impl Vault {
             let name = (row.namespace_id, row.name);
             held.secrets.entry(name).or_default().push(opened);
         }
-        let mut linked: HashMap<i32, Linked> = HashMap::new();
+        let mut destinations: HashMap<i32, Destinations> = HashMap::new();
         for row in connections::list_all(&self.cell).await? {
             let destination = held.link(row);
-            linked
+            destinations
                 .entry(destination.namespace_id)
                 .or_default()
                 .add(destination);
         }
-        let linked = linked.into_iter();
-        held.linked = linked.map(|(id, it)| (id, Arc::new(it))).collect();
+        let destinations = destinations.into_iter();
+        held.destinations = destinations.map(|(id, it)| (id, Arc::new(it))).collect();
         let mut slot = self.held.write().unwrap_or_else(PoisonError::into_inner);
         // Of two that look at once, the one that saw less may be through last.
         if slot.version == known || slot.version < held.version {
@@ -189,9 +189,9 @@ impl Vault {
     }
 
     /// The destinations of a namespace.
-    pub(crate) fn linked(&self, namespace_id: i32) -> Arc<Linked> {
+    pub(crate) fn destinations(&self, namespace_id: i32) -> Arc<Destinations> {
         self.held()
-            .linked
+            .destinations
             .get(&namespace_id)
             .cloned()
             .unwrap_or_default()

@@ -12,7 +12,9 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
 use semel_api::types::{Approval, Decide, DecidedApproval, Page};
-use semel_engine::approvals::{Approver, ClaimedName, DecideError, Decided, Verdict};
+use semel_engine::commands::decide_approval::{
+    Approver, ClaimedName, DecideError, Decided, Verdict,
+};
 use semel_model::approval::{Decision, Digest};
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};

@@ -27,7 +27,7 @@ pub(crate) async fn alive() -> Answered {
 /// The database answered when it was looked at last, and the worker session lives.
 pub(crate) async fn ready(State(app): State<App>) -> Answered {
     let database = app.pulse.database_answers();
-    let session = app.engine.is_leading_a_live_session();
+    let session = app.engine.has_live_session();
     let ready = database && session;
     let status = match ready {
         true => StatusCode::OK,

@@ -13,7 +13,7 @@ use semel_api::types::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, Page, RenewTask,
     RenewedTask, Task, TaskFilter,
 };
-use semel_engine::tasks::{ANSWER_REFUSED, TaskAnswer, TaskError};
+use semel_engine::commands::answer_task::{ANSWER_REFUSED, TaskAnswer, TaskError};
 use semel_model::{EffectId, Span};
 use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
 use serde::de::IgnoredAny;

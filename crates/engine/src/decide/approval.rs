@@ -8,7 +8,7 @@ use semel_model::approval::Told;
 use semel_model::event::Event;
 
 use super::{Act, DecideContext, Next};
-use crate::fold::{Approving, RunState};
+use crate::state::{Approving, RunState};
 
 /// How often people are told again at the most.
 const REMINDERS_MAX: u32 = 100;

@@ -6,7 +6,7 @@ use semel_model::run::{EndState, Reason};
 use serde_json::Value;
 
 use super::{Act, DecideContext, Next, scope};
-use crate::fold::{Current, Part, RunState};
+use crate::state::{Current, Part, RunState};
 
 /// All steps are behind the run.
 pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {

@@ -7,7 +7,7 @@ use semel_model::event::{Event, Seen};
 use semel_model::request::Call;
 
 use super::{Act, DecideContext, Next, scope};
-use crate::fold::{Current, RunState};
+use crate::state::{Current, RunState};
 
 /// Asks, or leaves the doubt to a person where the question cannot be put.
 pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Next {
@@ -35,7 +35,7 @@ fn question(
     probe: &Probe,
 ) -> Result<Call, RenderError> {
     let scope = scope(state, context);
-    let find = |name: &str| context.linked.connection(name);
+    let find = |name: &str| context.destinations.connection(name);
     match &probe.ask {
         Ask::Http { request, .. } => Ok(Call::Http(request.render(&scope, &find, None)?)),
         Ask::Db { query, .. } => Ok(Call::Db(query.render(&scope)?)),

@@ -5,8 +5,8 @@ use semel_model::Guard;
 use semel_model::connection::{Connection, KEY_REFUSALS};
 
 use super::DecideContext;
-use crate::fold::PendingEffect;
 use crate::settle::SettleContext;
+use crate::state::PendingEffect;
 
 /// What the current attempt is judged by.
 pub fn settle_context<'a>(
@@ -15,7 +15,7 @@ pub fn settle_context<'a>(
     pending: &PendingEffect,
 ) -> SettleContext<'a> {
     let name = pending.call.connection();
-    let connection = name.and_then(|name| context.linked.connection(name));
+    let connection = name.and_then(|name| context.destinations.connection(name));
     SettleContext {
         step,
         window: pending.window,

@@ -10,8 +10,8 @@ use semel_store::tasks::Seen;
 use serde_json::Value;
 
 use super::{Act, DecideContext, Next, by_a_person, confirmed, settle_context};
-use crate::fold::PendingEffect;
 use crate::settle;
+use crate::state::PendingEffect;
 
 /// Says when the time of a task is over.
 pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {

@@ -9,7 +9,7 @@ use semel_model::{Fault, Span, WaitId};
 use serde_json::{Value, json};
 
 use super::{Act, DecideContext, Next};
-use crate::fold::RunState;
+use crate::state::RunState;
 
 /// The wait that a step begins.
 pub(super) fn open(

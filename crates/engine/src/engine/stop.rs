@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use semel_store::sessions;
 
 use super::Engine;
-use crate::holdings;
+use crate::services::reconcile;
 
 /// How long a stopping process takes where nobody says.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
@@ -30,38 +30,39 @@ impl Engine {
 
     /// Stops as [`Engine::shutdown`] does, within this time.
     pub async fn shutdown_within(&self, bound: Duration) {
-        let inner = &self.inner;
-        inner.stop.cancel();
-        inner.turns.close();
+        let runtime = &self.runtime;
+        runtime.shutdown.requested.cancel();
+        runtime.work.turns.close();
         let commits = bound.mul_f64(COMMIT_SHARE);
-        let mut drained = tokio::time::timeout(commits, inner.turns.wait()).await;
+        let mut drained = tokio::time::timeout(commits, runtime.work.turns.wait()).await;
         if drained.is_err() {
             let rest = (bound - commits).mul_f64(COMMIT_SHARE);
-            inner.giving_up.cancel();
-            inner
+            runtime.shutdown.giving_up.cancel();
+            runtime
+                .writers
                 .record
                 .stop_trying(Instant::now() + rest.mul_f64(LAST_TRY_SHARE));
-            drained = tokio::time::timeout(rest, inner.turns.wait()).await;
+            drained = tokio::time::timeout(rest, runtime.work.turns.wait()).await;
         }
         if drained.is_err() {
             tracing::warn!(
-                runs = inner.turns.len(),
+                runs = runtime.work.turns.len(),
                 "runs are still under way; their lease will expire"
             );
         }
-        if let Err(error) = inner.tally.flush().await {
+        if let Err(error) = runtime.writers.duplicates.flush().await {
             tracing::warn!(%error, "the last counts of duplicates are lost");
         }
-        if let Ok(mut duties) = inner.duties.lock() {
-            duties.drain(..).for_each(|duty| duty.abort());
+        if let Ok(mut services) = self.services.lock() {
+            services.drain(..).for_each(|service| service.abort());
         }
-        if !inner.turns.is_empty() {
+        if !runtime.work.turns.is_empty() {
             return;
         }
         // A session that still holds runs is left to expire, so that recovery finds them.
         let closed = async {
-            while holdings::reconcile(inner).await? > 0 {}
-            sessions::close(&inner.cell, inner.tenure().session).await
+            while reconcile::reconcile(runtime).await? > 0 {}
+            sessions::close(&runtime.cell, runtime.session().id).await
         };
         if let Err(error) = closed.await {
             tracing::warn!(%error, "the session will expire by itself");

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogue::Release;
-use crate::engine::Options;
+use crate::options::Options;
 
 /// What announcements are made from, besides the run's state.
 pub(crate) struct AnnounceContext<'a> {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
-use crate::approvals::address;
-use crate::fold::{Approving, Current, RunState, Unfit};
+use crate::address::approval_address;
+use crate::state::{Approving, Current, RunState, Unfit};
 
 pub(super) fn apply_opened(
     state: &mut RunState,
@@ -157,7 +157,7 @@ pub(super) fn announce_opened(
     (asked, until): (&Asked, Option<Timestamp>),
 ) -> Vec<Emitted> {
     let data = with_shown(json!({ "from": asked.from, "until": until }), asked);
-    vec![linked(context, state, step, ("requested", 0), data)]
+    vec![destinations(context, state, step, ("requested", 0), data)]
 }
 
 pub(super) fn announce_told(
@@ -175,7 +175,7 @@ pub(super) fn announce_told(
     };
     let data = json!({ "from": from, "until": open.until, "number": number });
     let data = with_shown(data, &open.asked);
-    vec![linked(context, state, step, (name, number), data)]
+    vec![destinations(context, state, step, (name, number), data)]
 }
 
 pub(super) fn announce_decided(
@@ -198,14 +198,14 @@ pub(super) fn announce_elapsed(
 }
 
 /// News of an approval that can be decided: with the link to do so.
-fn linked(
+fn destinations(
     context: &AnnounceContext<'_>,
     state: &RunState,
     step: &str,
     named: (&str, u32),
     data: Value,
 ) -> Emitted {
-    let link = address(context.options, state.run, step, round(state, step));
+    let link = approval_address(context.options, state.run, step, round(state, step));
     plain(
         context,
         state,

@@ -8,7 +8,7 @@ use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
 use semel_store::tasks::TaskChange;
 
-use crate::fold::RunState;
+use crate::state::RunState;
 
 /// What an event, or several of one write, change of the tables.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::changes::{Before, RowChanges};
 use super::effect;
-use crate::fold::{Around, Current, Fan, Misfit, Part, RunState, Unfit, fits};
+use crate::state::{Around, Current, Fan, Misfit, Part, RunState, Unfit, fits};
 
 /// The state of a child run at its beginning, which knows what its parent knew.
 pub fn begin_child(

@@ -12,7 +12,7 @@ use semel_store::tasks::TaskChange;
 use serde_json::Value;
 
 use super::changes::{Before, EffectSnapshot, RowChanges};
-use crate::fold::{Current, PendingEffect, RunState, Unfit, fits};
+use crate::state::{Current, PendingEffect, RunState, Unfit, fits};
 
 /// The effect that a run stands at, at this step.
 fn pending<'s>(

@@ -3,7 +3,7 @@
 use semel_model::event::Event;
 use semel_model::gate::Kind;
 
-use crate::fold::{RunState, Unfit, fits};
+use crate::state::{RunState, Unfit, fits};
 
 pub(super) fn apply_held(state: &mut RunState, event: &Event) -> Result<(), Unfit> {
     state.must_be_live()?;

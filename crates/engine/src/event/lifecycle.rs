@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
-use crate::calls::{CANCEL, END, Ended, called};
-use crate::fold::{Current, RunState, Unfit, fits};
+use crate::call::{CANCEL, END, Ended, called};
+use crate::state::{Current, RunState, Unfit, fits};
 
 /// What begins the names of events that Semel itself emits.
 const OWN: &str = "semel.";

@@ -5,7 +5,7 @@ use semel_flow::{Action, Flow};
 use semel_model::Fault;
 use serde_json::Value;
 
-use crate::fold::{Current, Reading, RunState, Unfit, fits};
+use crate::state::{Current, Reading, RunState, Unfit, fits};
 
 pub(super) fn apply_switched(
     state: &mut RunState,

@@ -10,7 +10,7 @@ use semel_store::journal::WaitChange;
 use serde_json::Value;
 
 use super::changes::RowChanges;
-use crate::fold::{Current, RunState, Unfit, fits};
+use crate::state::{Current, RunState, Unfit, fits};
 
 pub(super) fn apply_opened(
     state: &mut RunState,

@@ -21,7 +21,7 @@ use semel_store::journal::Lease;
 use serde_json::Value;
 
 use super::{Stop, Turn, unsure};
-use crate::fold::Current;
+use crate::state::Current;
 
 mod gather;
 mod items;
@@ -62,7 +62,7 @@ impl Turn {
             }
             self.commit(Lease::Keep).await?;
         }
-        let told = self.inner.fans.watch(self.run);
+        let told = self.runtime.local.children.watch(self.run);
         let mut seen = None::<Look>;
         let mut idle = Duration::ZERO;
         loop {
@@ -81,7 +81,7 @@ impl Turn {
                 false => Duration::ZERO,
             };
             seen = Some(look);
-            if self.inner.stop.is_cancelled() {
+            if self.runtime.shutdown.requested.is_cancelled() {
                 // Due at once for another process: perhaps no part is under way that would wake it.
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
@@ -91,13 +91,13 @@ impl Turn {
             tokio::select! {
                 () = told.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = self.inner.stop.cancelled() => {}
+                () = self.runtime.shutdown.requested.cancelled() => {}
             }
         }
     }
 
     async fn look(&self) -> Result<Look, Stop> {
-        child_runs::look(&self.inner.cell, self.of())
+        child_runs::look(&self.runtime.cell, self.of())
             .await
             .map_err(unsure)
     }
@@ -115,11 +115,11 @@ impl Turn {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(false);
         };
-        let cell = &self.inner.cell;
+        let cell = &self.runtime.cell;
         if let Some((_, cancels)) = &fan.stopped {
             if *cancels && look.open > 0 {
                 child_runs::cancel(cell, self.of()).await.map_err(unsure)?;
-                self.inner.wake.notify_one();
+                self.runtime.signals.wake.notify_one();
             }
             return Ok(false);
         }
@@ -132,7 +132,7 @@ impl Turn {
             key: &self.key,
             partition_date: self.partition_date,
             seq: self.seq,
-            holder: self.tenure.session,
+            holder: self.session.id,
             epoch: self.epoch,
         };
         let subject = self.key.text();
@@ -140,7 +140,7 @@ impl Turn {
         let begun = child_runs::begin(cell, self.of(), at_once(self.step()), &with).await;
         fault::point("begin.after", &subject).await;
         let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
-        self.inner.wake.notify_one();
+        self.runtime.signals.wake.notify_one();
         Ok(begun > 0)
     }
 
@@ -178,7 +178,7 @@ impl Turn {
         if let Action::Parallel(parallel) = &self.step().action
             && parallel.join == Join::First
         {
-            let found = child_runs::first_succeeded(&self.inner.cell, self.of()).await;
+            let found = child_runs::first_succeeded(&self.runtime.cell, self.of()).await;
             return Ok(found.map_err(unsure)?.map(|_| stop(true)));
         }
         Ok(None)
@@ -210,7 +210,7 @@ impl Turn {
                 }
             };
         }
-        let cell = &self.inner.cell;
+        let cell = &self.runtime.cell;
         let resumed = Event::Resumed {
             reason: "the run goes on".to_owned(),
             by: self.state.resumed_by.clone(),
@@ -230,8 +230,8 @@ impl Turn {
     async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
         let mut count = 0;
         loop {
-            let cell = &self.inner.cell;
-            let lease = (self.epoch, self.tenure.session);
+            let cell = &self.runtime.cell;
+            let lease = (self.epoch, self.session.id);
             let reopened =
                 child_runs::reopen(cell, self.of(), which, REOPEN_MAX, event, lease).await;
             let reopened = reopened.map_err(unsure)?;
@@ -251,7 +251,7 @@ impl Turn {
             item: "null".to_owned(),
         });
         let branches: Vec<NewPart> = branches.collect();
-        let loaded = child_runs::load(&self.inner.cell, of, &branches).await;
+        let loaded = child_runs::load(&self.runtime.cell, of, &branches).await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
     }

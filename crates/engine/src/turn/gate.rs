@@ -20,6 +20,7 @@ use semel_store::queue;
 use semel_store::runs::{self, Stage};
 use serde_json::Value;
 
+use super::leave;
 use super::write::unwritten;
 use super::{Stop, Turn, unsure};
 use crate::gates::{self, Gate};
@@ -64,20 +65,21 @@ impl Turn {
             run,
             visit,
         };
-        let answer = self.inner.gates.visiting.write(call).await;
+        let answer = self.runtime.limiter.visiting.write(call).await;
         let answer = answer.map_err(unwritten)?;
         fault::point("enter.after", &self.key.text()).await;
         // Before this run sleeps: who comes back here asks again.
         if let Some(other) = answer.wanted {
-            let asked = queue::ask_cancel(&self.inner.cell, self.release.namespace_id, other).await;
+            let asked =
+                queue::ask_cancel(&self.runtime.cell, self.release.namespace_id, other).await;
             asked.map_err(unsure)?;
         }
         if !answer.summons.is_empty() {
-            let told = queue::summon(&self.inner.cell, &answer.summons).await;
+            let told = queue::summon(&self.runtime.cell, &answer.summons).await;
             told.map_err(unsure)?;
         }
         if answer.wanted.is_some() || !answer.summons.is_empty() {
-            self.inner.wake.notify_one();
+            self.runtime.signals.wake.notify_one();
         }
         match answer.verdict {
             Some(Verdict::In) => self.admitted(gate).await,
@@ -107,7 +109,7 @@ impl Turn {
     /// The gate let the run in. Something newer may have been accepted while it waited.
     async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
         if let Some(version) = &gate.version {
-            let age = object_versions::judge(&self.inner.cell, gate.id, version).await;
+            let age = object_versions::judge(&self.runtime.cell, gate.id, version).await;
             if let Age::Stale(newest) = age.map_err(unsure)? {
                 let (own, newest) = (version.shown(), newest.shown);
                 let message = format!("version {newest} of its object was accepted, this is {own}");
@@ -131,21 +133,21 @@ impl Turn {
         let stage = Stage::Waiting;
         let due_at = until;
         self.commit(Lease::Return { due_at, stage }).await?;
-        let ticket = tickets::find_ticket(&self.inner.cell, gate.id, self.run).await;
+        let ticket = tickets::find_ticket(&self.runtime.cell, gate.id, self.run).await;
         let ticket = ticket.map_err(unsure)?;
         if let Some(ticket) = ticket.filter(|ticket| ticket.summoned) {
             let at = ticket.ready_at.unwrap_or(self.accepted_at);
             let run = self.run;
-            let told = queue::summon(&self.inner.cell, &[gate::WakeUp { run, at }]).await;
+            let told = queue::summon(&self.runtime.cell, &[gate::WakeUp { run, at }]).await;
             told.map_err(unsure)?;
-            self.inner.wake.notify_one();
+            self.runtime.signals.wake.notify_one();
         }
         Ok(false)
     }
 
     /// Ends as another run did.
     async fn end_as(&mut self, other: RunId) -> Result<bool, Stop> {
-        let standing = runs::list_standings(&self.inner.cell, &[other]).await;
+        let standing = runs::list_standings(&self.runtime.cell, &[other]).await;
         let standing = standing.map_err(unsure)?.pop();
         let Some(standing) = standing else {
             let message = format!("{other}, which it joined, is no longer on record");
@@ -159,7 +161,7 @@ impl Turn {
             State::Cancelled => EndState::Cancelled,
             // It was resumed meanwhile.
             State::Active | State::InDoubt | State::NeedsReview | State::Quarantined => {
-                let due_at = Some(self.inner.clock.now() + LOOK_AGAIN);
+                let due_at = Some(self.runtime.clock.now() + LOOK_AGAIN);
                 let stage = Stage::Waiting;
                 self.commit(Lease::Return { due_at, stage }).await?;
                 return Ok(false);
@@ -218,7 +220,7 @@ impl Turn {
         let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
             return Ok(());
         };
-        let ticket = tickets::find_ticket(&self.inner.cell, gate.id, self.run).await;
+        let ticket = tickets::find_ticket(&self.runtime.cell, gate.id, self.run).await;
         let by = ticket.map_err(unsure)?.and_then(|ticket| ticket.behind);
         if let (Some(by), Event::Ended { state, fault, .. }) = (by, end)
             && *state == EndState::Cancelled
@@ -235,7 +237,7 @@ impl Turn {
         if self.gates.is_none() {
             return;
         }
-        let standing = runs::list_standings(&self.inner.cell, &[self.run]).await;
+        let standing = runs::list_standings(&self.runtime.cell, &[self.run]).await;
         let over = standing.is_ok_and(|known| known.iter().all(|it| it.state.is_ended()));
         for gate in self.gates.iter().flatten().filter(|_| over) {
             let departure = Departure {
@@ -243,21 +245,21 @@ impl Turn {
                 gate: gate.id,
                 seq: self.seq + 1,
             };
-            gates::leave(&self.inner, departure, "").await;
+            leave::leave(&self.runtime, departure, "").await;
         }
     }
 
     /// Has the gates told that the run has ended. What this process does not get to is on record.
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {
-            let (inner, subject) = (self.inner.clone(), self.key.text());
+            let (runtime, subject) = (self.runtime.clone(), self.key.text());
             let departure = Departure {
                 run: self.run,
                 gate: gate.id,
                 seq: self.seq,
             };
-            let told = async move { gates::leave(&inner, departure, &subject).await };
-            self.inner.turns.spawn(told);
+            let told = async move { leave::leave(&runtime, departure, &subject).await };
+            self.runtime.work.turns.spawn(told);
         }
     }
 

@@ -32,7 +32,7 @@ impl Turn {
             name: None,
             keep: RESULT_KEEP,
         };
-        let resources = self.inner.resources();
+        let resources = self.runtime.resources();
         if let Err(fault) = resources.record(&keeping, kept).await {
             tracing::error!(run.id = %self.run, "{}", fault.message);
         }

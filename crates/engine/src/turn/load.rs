@@ -11,23 +11,23 @@ use semel_store::queue::Taken;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Turn;
-use super::opening::Opening;
+use super::first_effect::Opening;
+use super::parent_state::{self, Unread};
 use super::pending_write::PendingWrite;
 use super::views::views;
 use crate::catalogue::Release;
-use crate::engine::Inner;
-use crate::fold::RunState;
-use crate::lease::Tenure;
-use crate::lineage::{self, Unread};
+use crate::external_result::ExternalResult;
 use crate::memory::{self, Portion};
-use crate::outside::Outside;
+use crate::runtime::Runtime;
+use crate::runtime::WorkerSession;
+use crate::state::RunState;
 
 impl Turn {
     /// A run that this process has just accepted.
     pub(crate) fn begin(
-        inner: Arc<Inner>,
+        runtime: Arc<Runtime>,
         release: Arc<Release>,
-        tenure: Arc<Tenure>,
+        session: Arc<WorkerSession>,
         permit: OwnedSemaphorePermit,
         fresh: Fresh,
     ) -> Self {
@@ -45,16 +45,16 @@ impl Turn {
                 (state, Some(call), views)
             }
             Begun::At(state) => {
-                let views = views(&inner, &release, &state, &key);
+                let views = views(&runtime, &release, &state, &key);
                 (*state, None, views)
             }
         };
         Self {
-            carried: inner.ends.carry(run),
-            _holding: inner.holdings.carry(tenure.session, run),
-            inner,
+            carried: runtime.local.completions.carry(run),
+            _holding: runtime.work.holdings.carry(session.id, run),
+            runtime,
             release,
-            tenure,
+            session,
             _permit: permit,
             _portion: portion,
             run,
@@ -70,7 +70,7 @@ impl Turn {
             opening,
             answers: Vec::new(),
             evidence: Vec::new(),
-            outside: Outside::Nothing,
+            outside: ExternalResult::Nothing,
             cancel: false,
             pending: PendingWrite::default(),
             unrecorded: None,
@@ -85,15 +85,15 @@ impl Turn {
 
     /// A run that was taken from the queue: its journal is folded.
     pub(crate) async fn load(
-        inner: Arc<Inner>,
+        runtime: Arc<Runtime>,
         taken: Taken,
-        tenure: Arc<Tenure>,
+        session: Arc<WorkerSession>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, Unread> {
-        let release = inner.catalogue.get(taken.release_id).await?;
+        let release = runtime.catalogue.get(taken.release_id).await?;
         let release = release.ok_or_else(|| Unread::Newer("its release".to_owned()))?;
         let release = match semel_model::SeededBug::ReleaseNotPinned.is_seeded() {
-            true => inner
+            true => runtime
                 .catalogue
                 .find_flow(release.namespace_id, &release.flow.name)
                 .unwrap_or(release),
@@ -102,9 +102,9 @@ impl Turn {
         let accepted_at = taken.journal.first().map(|line| line.at);
         // Not without an end: what gives memory back may wait for this very run.
         let weight = weigh(&taken.journal);
-        let budget = &inner.options.memory;
+        let budget = &runtime.options.memory;
         let portion = budget.take_within(weight, PORTION_PATIENCE).await;
-        let state = lineage::fold(&inner, &release.flow, taken.run, &taken.journal).await?;
+        let state = parent_state::fold(&runtime, &release.flow, taken.run, &taken.journal).await?;
         let fresh = Fresh {
             run: taken.run,
             key: taken.key,
@@ -114,14 +114,14 @@ impl Turn {
             begun: Begun::At(Box::new(state)),
             portion,
         };
-        let mut turn = Self::begin(inner, release, tenure, permit, fresh);
+        let mut turn = Self::begin(runtime, release, session, permit, fresh);
         turn.epoch = taken.epoch;
         turn.charged = taken.charged;
         turn.seq = taken.seq;
         turn.takes = taken.takes;
         turn.cancel = taken.cancel;
         turn.quarantined = taken.quarantined;
-        let outside = turn.inner.look_outside(&turn.state).await;
+        let outside = turn.runtime.look_for_external_result(&turn.state).await;
         turn.outside = outside?;
         turn.answers = taken
             .answers
@@ -165,4 +165,30 @@ pub(crate) enum Begun {
     With(Box<Opening>),
     /// Where the journal says.
     At(Box<RunState>),
+}
+
+use crate::external_result::wake_source;
+use semel_store::ReadError;
+use semel_store::wake_source::WakeSource;
+use semel_store::{approvals, tasks};
+
+impl Runtime {
+    /// Looks at what came for a run that was just taken.
+    pub(crate) async fn look_for_external_result(
+        &self,
+        state: &RunState,
+    ) -> Result<ExternalResult, ReadError> {
+        Ok(match wake_source(state) {
+            // Late answers are loaded with the run.
+            WakeSource::Nothing | WakeSource::Evidence(..) => ExternalResult::Nothing,
+            WakeSource::Task(task) => {
+                let seen = tasks::look(&self.cell, task).await?;
+                seen.map_or(ExternalResult::Nothing, ExternalResult::Task)
+            }
+            WakeSource::Approval(wait) => {
+                let decision = approvals::look(&self.cell, wait).await?;
+                decision.map_or(ExternalResult::Nothing, ExternalResult::Decision)
+            }
+        })
+    }
 }

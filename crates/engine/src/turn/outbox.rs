@@ -7,7 +7,7 @@ use semel_model::request::RunStart;
 use semel_model::{EffectId, WaitId};
 
 use super::{Stop, Turn};
-use crate::calls::{Asked, START, called};
+use crate::call::{Asked, START, called};
 use crate::event::message;
 
 impl Turn {

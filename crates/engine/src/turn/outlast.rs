@@ -25,12 +25,14 @@ impl Turn {
     /// Writes a transition; one that carries an outcome, however long that takes.
     pub(super) async fn submit(&self, transition: Arc<Transition>) -> Result<Written, WriteError> {
         if !carries_outcome(&transition) {
-            return self.inner.record.write(transition).await;
+            return self.runtime.writers.record.write(transition).await;
         }
         loop {
             // The writer itself rests between its tries, and stops trying when the process gives up.
-            match self.inner.record.write(transition.clone()).await {
-                Err(WriteError::Unavailable(reason)) if !self.inner.giving_up.is_cancelled() => {
+            match self.runtime.writers.record.write(transition.clone()).await {
+                Err(WriteError::Unavailable(reason))
+                    if !self.runtime.shutdown.giving_up.is_cancelled() =>
+                {
                     tracing::warn!(run.id = %self.run, key = %self.key, reason,
                         "an outcome waits for the database to come back");
                 }
@@ -44,16 +46,16 @@ impl Turn {
         let Some(late) = self.unrecorded.take() else {
             return;
         };
-        let mut giving_up = pin!(self.inner.giving_up.cancelled());
+        let mut giving_up = pin!(self.runtime.shutdown.giving_up.cancelled());
         let mut pause = PAUSE.0;
         loop {
-            let handing = late_responses::hand_in(&self.inner.cell, self.run, self.epoch, &late);
+            let handing = late_responses::hand_in(&self.runtime.cell, self.run, self.epoch, &late);
             let handed = tokio::select! {
                 handed = handing => handed,
                 () = &mut giving_up => return self.leave_on_disk(&late),
             };
             match handed {
-                Ok(()) => return self.inner.wake.notify_one(),
+                Ok(()) => return self.runtime.signals.wake.notify_one(),
                 // It would be refused again: an operator has to look at it.
                 Err(error) if error.refusal().is_some() => {
                     tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
@@ -72,7 +74,7 @@ impl Turn {
 
     /// The process stops, and the database is away.
     fn leave_on_disk(&self, late: &Late) {
-        let options = &self.inner.options;
+        let options = &self.runtime.options;
         let Some(folder) = &options.state_dir else {
             tracing::error!(run.id = %self.run, effect.id = %late.effect,
                 "an effect that happened stays in doubt: the database is away, and there is no `serve.state_dir` to keep its answer in");

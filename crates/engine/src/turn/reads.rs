@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::{Stop, Turn, unsure};
 use crate::decide;
-use crate::engine::jitter;
-use crate::fold::Current;
+use crate::runtime::jitter;
 use crate::settle;
+use crate::state::Current;
 
 impl Turn {
     pub(super) async fn read(&mut self, call: &Call) -> Result<(), Stop> {
@@ -54,7 +54,7 @@ impl Turn {
     }
 
     fn read_failed(&self, step: String, fault: Fault) -> Event {
-        let now = self.inner.clock.now();
+        let now = self.runtime.clock.now();
         let (attempts, since) = match &self.state.current {
             Current::Reading(reading) => (reading.attempts, reading.since),
             Current::Fresh
@@ -81,7 +81,7 @@ impl Turn {
     pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), Stop> {
         self.commit_what_matters().await?;
         let namespace_id = self.release.namespace_id;
-        let result = semel_store::kv::get(&self.inner.cell, namespace_id, &operation.entry)
+        let result = semel_store::kv::get(&self.runtime.cell, namespace_id, &operation.entry)
             .await
             .map_err(unsure)?;
         let step = self.step().id.to_string();
@@ -96,14 +96,14 @@ impl Turn {
     pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
         self.commit_what_matters().await?;
         // What it finds is true from here on: what lands while it asks may be missed.
-        let asked_at = self.inner.clock.now();
+        let asked_at = self.runtime.clock.now();
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
             (Some(probe), Current::Effect(pending)) if probe.ask == Ask::Marker => {
                 let key = pending.entry.id();
                 match self.destination(call).await {
                     Ok(to) => {
                         let route = self.route(to.as_deref());
-                        let executors = &self.tenure.executors;
+                        let executors = &self.session.executors;
                         Box::pin(executors.find_marker(route, call, key)).await
                     }
                     Err(fault) => Outcome::Failed(fault),
@@ -172,7 +172,7 @@ impl Turn {
         };
         let retry_at = match &self.state.current {
             Current::Effect(pending) if fault.retryable => {
-                let now = self.inner.clock.now();
+                let now = self.runtime.clock.now();
                 let judged_by = settle::SettleContext::of_read(step, pending.since, now, jitter());
                 // What still runs, and a destination without room, only take time.
                 let takes_time = fault.is_held_back() || fault.kind == FaultKind::StillRunning;

@@ -13,7 +13,7 @@ use semel_store::queue;
 use super::pending_write::PendingWrite;
 use super::{Stop, Turn};
 use crate::event::{self, Before};
-use crate::fold::FoldError;
+use crate::state::FoldError;
 
 /// How often a run may be taken without getting anywhere before it is quarantined.
 pub(crate) const TAKES_MAX: i16 = 5;
@@ -56,7 +56,7 @@ impl Turn {
     pub(super) fn progressed(&mut self, progresses: bool) {
         if progresses && self.suspect.take().is_some() {
             // The next one may be taken.
-            self.inner.wake.notify_one();
+            self.runtime.signals.wake.notify_one();
         }
         if self.seq == JOURNAL_ROWS_WARN {
             tracing::warn!(run.id = %self.run, key = %self.key, rows = self.seq,
@@ -66,7 +66,7 @@ impl Turn {
 
     /// The database refuses what the run wants to write: it is quarantined without it.
     pub(super) async fn refused(&mut self, words: &str) {
-        self.inner.metrics.writes_refused.add_one();
+        self.runtime.metrics.writes_refused.add_one();
         let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
         self.quarantine_without(Fault::permanent("write-refused", words))
             .await;
@@ -75,7 +75,7 @@ impl Turn {
     /// An event does not fit the state of the run, which is a defect: the run is quarantined without
     /// it.
     pub(super) async fn inconsistent_event(&mut self, error: &FoldError) {
-        self.inner.metrics.journals_inconsistent.add_one();
+        self.runtime.metrics.journals_inconsistent.add_one();
         tracing::error!(run.id = %self.run, key = %self.key, %error,
             "an event does not fit the state of its run");
         self.quarantine_without(inconsistent(error)).await;
@@ -122,7 +122,7 @@ impl Turn {
 
     /// Quarantines the run by a statement that carries nothing but the fault.
     async fn quarantine_bare(&mut self, fault: &Fault) {
-        let (cell, session) = (&self.inner.cell, self.tenure.session);
+        let (cell, session) = (&self.runtime.cell, self.session.id);
         let text = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
         match queue::quarantine(cell, self.run, self.epoch, session, &text).await {
             Ok(_) => self.settled = true,

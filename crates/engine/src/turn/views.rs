@@ -5,11 +5,10 @@ use semel_model::Key;
 use serde_json::{Value, json};
 
 use super::fan::branch_run;
-use crate::approvals;
+use crate::address::{self, Comer};
 use crate::catalogue::Release;
-use crate::engine::Inner;
-use crate::fold::RunState;
-use crate::waits::{self, Comer};
+use crate::runtime::Runtime;
+use crate::state::RunState;
 
 /// What expressions see as `run` and `waits`.
 pub(super) struct Views {
@@ -18,11 +17,11 @@ pub(super) struct Views {
 }
 
 /// What a run's expressions see.
-pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Key) -> Views {
+pub(super) fn views(runtime: &Runtime, release: &Release, state: &RunState, key: &Key) -> Views {
     let mut links = serde_json::Map::new();
     for step in release.flow.callbacks() {
         if let Some(comer) = comer(&release.flow, state, step) {
-            let url = waits::address(inner, comer, step.id.as_str());
+            let url = address::address(&runtime.options, comer, step.id.as_str());
             links.insert(step.id.to_string(), json!({ "url": url }));
         }
     }
@@ -31,7 +30,8 @@ pub(super) fn views(inner: &Inner, release: &Release, state: &RunState, key: &Ke
             // The round that comes next, where this run itself asks.
             let rounds = state.rounds.get(step.id.as_str()).copied();
             let round = rounds.filter(|_| comer.run == state.run).unwrap_or(0);
-            let url = approvals::address(&inner.options, comer.run, step.id.as_str(), round);
+            let url =
+                address::approval_address(&runtime.options, comer.run, step.id.as_str(), round);
             links.insert(step.id.to_string(), json!({ "url": url }));
         }
     }

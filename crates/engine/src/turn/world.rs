@@ -15,10 +15,10 @@ use semel_store::late_responses::Late;
 use serde_json::{Value, json};
 
 use super::{Sent, Stop, Turn};
-use crate::engine::jitter;
 use crate::event::{self, EffectSnapshot};
-use crate::fold::Current;
 use crate::llm::{self, Question};
+use crate::runtime::jitter;
+use crate::state::Current;
 use crate::{decide, settle};
 
 impl Turn {
@@ -29,7 +29,7 @@ impl Turn {
             self.record(event)?;
         }
         self.commit(Lease::Keep).await?;
-        let now = self.inner.clock.now();
+        let now = self.runtime.clock.now();
         let Current::Effect(pending) = &mut self.state.current else {
             return self.blind(&call).await;
         };
@@ -63,9 +63,12 @@ impl Turn {
             // What is done needs no judgement.
             Current::Effect(_) if matches!(outcome, Outcome::Done(_)) => None,
             Current::Effect(pending) => {
-                let linked = self.inner.linked(&self.release);
-                let judged_by =
-                    decide::settle_context(&self.decide_context(&linked), self.step(), pending);
+                let destinations = self.runtime.destinations(&self.release);
+                let judged_by = decide::settle_context(
+                    &self.decide_context(&destinations),
+                    self.step(),
+                    pending,
+                );
                 settle::settle(judged_by, &effect, &outcome)
             }
             Current::Fresh
@@ -105,7 +108,7 @@ impl Turn {
         };
         if let Call::Persist(request) = call {
             let step = self.step().id.as_str();
-            let resources = self.inner.resources();
+            let resources = self.runtime.resources();
             let namespace_id = self.release.namespace_id;
             return resources
                 .persist(namespace_id, self.run, step, request)
@@ -119,7 +122,7 @@ impl Turn {
             guard,
         };
         // In a box: a call is large, and turns are many.
-        Box::pin(self.tenure.executors.perform(attempt)).await
+        Box::pin(self.session.executors.perform(attempt)).await
     }
 
     /// Where a call goes, where it names a connection.
@@ -128,7 +131,7 @@ impl Turn {
             return Ok(None);
         };
         let namespace_id = self.release.namespace_id;
-        match self.inner.find_destination(namespace_id, name).await {
+        match self.runtime.find_destination(namespace_id, name).await {
             Some(destination) => Ok(Some(destination)),
             None => {
                 let message =
@@ -145,7 +148,7 @@ impl Turn {
             Err(fault) => return Outcome::Failed(fault),
         };
         let route = self.route(to.as_deref());
-        let asking = Box::pin(self.tenure.executors.read(route, call));
+        let asking = Box::pin(self.session.executors.read(route, call));
         match (call, &to) {
             (Call::Llm(request), Some(to)) => {
                 let question = Question {
@@ -154,7 +157,13 @@ impl Turn {
                     run: self.run,
                     flow: &self.release.flow.name,
                 };
-                llm::ask(&self.inner.cell, &self.inner.asking, &question, asking).await
+                llm::ask(
+                    &self.runtime.cell,
+                    &self.runtime.local.questions,
+                    &question,
+                    asking,
+                )
+                .await
             }
             _ => asking.await,
         }
@@ -176,7 +185,7 @@ impl Turn {
 
     /// Only ever reached by a seeded mistake: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        Box::pin(self.tenure.executors.read(self.route(None), call)).await;
+        Box::pin(self.session.executors.read(self.route(None), call)).await;
         Ok(())
     }
 
@@ -215,7 +224,7 @@ impl Turn {
         if !matches!(operation.verb, Verb::Lock { .. }) {
             return None;
         }
-        let now = self.inner.clock.now();
+        let now = self.runtime.clock.now();
         let judged_by = settle::SettleContext::of_read(self.step(), pending.since, now, jitter());
         let delay = judged_by.delay(pending.entry.attempt(), None)?;
         Some(now + delay.to_duration())

@@ -13,7 +13,7 @@ use semel_store::writer::WriteError;
 
 use super::outcomes::Outcomes;
 use super::{Stop, Turn, pending_write, unsure};
-use crate::{event, lease, outside};
+use crate::{event, external_result};
 
 impl Turn {
     /// An effect's outcome is written before anything slow is built on it.
@@ -42,18 +42,18 @@ impl Turn {
         fault::point(after, &self.key.text()).await;
         match written {
             Ok(Written::Committed { cancel, made }) => {
-                self.inner.metrics.transitions.add_one();
-                outcomes.and(made.as_ref()).count(&self.inner.metrics);
+                self.runtime.metrics.transitions.add_one();
+                outcomes.and(made.as_ref()).count(&self.runtime.metrics);
                 self.seq += 1;
                 self.cancel |= cancel;
                 self.unrecorded = None;
                 self.sent = None;
                 self.progressed(progresses);
                 if emits {
-                    self.inner.emitted.notify_one();
+                    self.runtime.signals.emitted.notify_one();
                 }
                 if opens {
-                    self.inner.desks.opened.notify_waiters();
+                    self.runtime.signals.task_opened.notify_waiters();
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
@@ -76,7 +76,7 @@ impl Turn {
     fn learn(&mut self, made: Option<Event>) -> Result<(), Stop> {
         match (self.pending.take_expectation(), made) {
             (true, Some(event)) => {
-                let (now, flow) = (self.inner.clock.now(), &self.release.flow);
+                let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
                 let applied = event::apply(&mut self.state, &event, flow, now);
                 // The row is written: whoever folds the journal finds the same.
                 applied.map_err(|misfit| Stop::Inconsistent(misfit.at(self.seq)))
@@ -95,10 +95,10 @@ impl Turn {
             Lease::Return {
                 due_at: Some(due_at),
                 ..
-            } => lease::expect(&self.inner, *due_at),
+            } => self.runtime.expect_due(*due_at),
             Lease::Return { due_at: None, .. } => {}
             Lease::End => {
-                let metrics = &self.inner.metrics;
+                let metrics = &self.runtime.metrics;
                 match end.as_ref().map(|record| record.state) {
                     Some(State::Succeeded) => metrics.runs_succeeded.add_one(),
                     Some(State::Cancelled) => metrics.runs_cancelled.add_one(),
@@ -108,7 +108,7 @@ impl Turn {
         }
         self.settled = true;
         if let (Lease::End, Some(part)) = (lease, &self.state.part) {
-            self.inner.fans.tell(part.parent);
+            self.runtime.local.children.tell(part.parent);
         }
         if let Some(record) = end {
             self.carried.tell(Standing {
@@ -125,13 +125,13 @@ impl Turn {
         let Lease::Return { due_at, stage } = lease else {
             return Ok(());
         };
-        let session = self.tenure.session;
+        let session = self.session.id;
         let rest = (due_at, stage);
-        let (cell, run) = (&self.inner.cell, self.run);
+        let (cell, run) = (&self.runtime.cell, self.run);
         // A quarantined run moves when an operator lets it: evidence does not wake it.
         let hears = match self.stays_quarantined() {
             true => WakeSource::Nothing,
-            false => outside::hears(&self.state),
+            false => external_result::wake_source(&self.state),
         };
         fault::point("sleep.before", &self.key.text()).await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
@@ -147,7 +147,7 @@ impl Turn {
     pub(super) async fn stopped(&mut self, stop: Stop) {
         match stop {
             Stop::Fenced => {
-                self.inner.metrics.fenced.add_one();
+                self.runtime.metrics.fenced.add_one();
                 self.settled = true;
                 tracing::warn!(run.id = %self.run, key = %self.key, "the lease of a run was lost");
                 self.hand_in_evidence().await;
@@ -168,7 +168,7 @@ impl Turn {
             run: self.run,
             partition_date: self.partition_date,
             namespace_id: self.release.namespace_id,
-            holder: self.tenure.session,
+            holder: self.session.id,
             epoch: self.epoch,
             seq: self.seq,
             saw_cancel: self.cancel,

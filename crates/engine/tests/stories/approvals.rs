@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_engine::approvals::{Approver, DecideError, Decided, Verdict};
+use semel_engine::commands::decide_approval::{Approver, DecideError, Decided, Verdict};
 use semel_model::approval::{self, Digest};
 use semel_model::run::State;
 use semel_model::{RunId, WaitId};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_engine::approvals::{Approver, Verdict};
+use semel_engine::commands::decide_approval::{Approver, Verdict};
 use semel_engine::{ResumeError, Wish};
 use semel_model::RunId;
 use semel_model::run::State;

@@ -297,7 +297,7 @@ async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
 
 #[tokio::test]
 async fn a_worker_s_own_word_steers_nothing() -> Result<()> {
-    use semel_engine::tasks::TaskAnswer;
+    use semel_engine::commands::answer_task::TaskAnswer;
     use semel_store::tasks::Claim;
 
     let world = World::start().await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
-use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::Span;
 use semel_model::run::State;
 use semel_model::task;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{flow_of, start};
 use crate::event::apply;
-use crate::fold::{FoldError, RunState};
+use crate::state::{FoldError, RunState};
 
 /// `s0` adds to an entry, `s1` waits.
 fn fold(events: &[Value]) -> Result<RunState, FoldError> {

@@ -21,11 +21,11 @@ use crate::decide::{Act, DecideContext, Decision, confirmed, decide, settle_cont
 use crate::event::{
     Acceptance, Before, RowChanges, apply, begin, begin_child, expect_done, project,
 };
-use crate::fold::{Current, RunState};
+use crate::external_result::ExternalResult;
 use crate::landing::Landing;
-use crate::outside::Outside;
 use crate::settle;
-use crate::vault::Linked;
+use crate::state::{Current, RunState};
+use crate::vault::Destinations;
 
 /// How much a simulated run does at the most.
 const ACTS_MAX: usize = 120;
@@ -47,7 +47,7 @@ pub(super) struct Simulation<'f> {
     cancel: bool,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
-    outside: Outside,
+    outside: ExternalResult,
 }
 
 impl<'f> Simulation<'f> {
@@ -94,7 +94,7 @@ impl<'f> Simulation<'f> {
             cancel: false,
             answers: Vec::new(),
             evidence: Vec::new(),
-            outside: Outside::Nothing,
+            outside: ExternalResult::Nothing,
         }
     }
 
@@ -120,10 +120,10 @@ impl<'f> Simulation<'f> {
     }
 
     fn decide(&mut self) -> Act {
-        let linked = Linked::default();
+        let destinations = Destinations::default();
         let (flow, nothing) = (self.flow, Value::Null);
         let mut state = self.state.clone();
-        let decision = decide(&mut state, &self.context(flow, &linked, &nothing));
+        let decision = decide(&mut state, &self.context(flow, &destinations, &nothing));
         self.state = state;
         let Decision {
             events,
@@ -141,12 +141,12 @@ impl<'f> Simulation<'f> {
     fn context<'a>(
         &'a self,
         flow: &'a Flow,
-        linked: &'a Linked,
+        destinations: &'a Destinations,
         nothing: &'a Value,
     ) -> DecideContext<'a> {
         DecideContext {
             flow,
-            linked,
+            destinations,
             run: nothing,
             waits: nothing,
             landing: Landing::default(),
@@ -241,7 +241,7 @@ impl<'f> Simulation<'f> {
             // The worker is lost: the next one finds the intent.
             _ => return,
         };
-        let linked = Linked::default();
+        let destinations = Destinations::default();
         let (flow, nothing) = (self.flow, Value::Null);
         let (Some(at), Some(pending)) = (self.state.step(flow), self.state.effect()) else {
             panic!("an attempt is made at a step");
@@ -249,7 +249,7 @@ impl<'f> Simulation<'f> {
         let Entry::Pending(effect) = &pending.entry else {
             panic!("an attempt is made by its intent");
         };
-        let context = self.context(flow, &linked, &nothing);
+        let context = self.context(flow, &destinations, &nothing);
         let settled = settle::settle(settle_context(&context, at, pending), effect, &outcome);
         let event = settled.unwrap_or_else(|| confirmed(at, &json!({}), Witness::Answer));
         self.record(event);
@@ -337,7 +337,7 @@ impl<'f> Simulation<'f> {
                 self.answers.push((*wait, answer));
             }
             Current::Approving(_) => {
-                self.outside = Outside::Decision(Verdict {
+                self.outside = ExternalResult::Decision(Verdict {
                     approved: choice == 0,
                     by: "ada".to_owned(),
                     comment: None,
@@ -346,7 +346,7 @@ impl<'f> Simulation<'f> {
             }
             Current::Effect(pending) if matches!(pending.call, Call::Task(_)) => {
                 let attempt = i32::try_from(pending.entry.attempt()).unwrap();
-                self.outside = Outside::Task(self.seen_task(choice, attempt));
+                self.outside = ExternalResult::Task(self.seen_task(choice, attempt));
             }
             Current::Effect(_)
             | Current::Fresh
@@ -402,7 +402,7 @@ impl<'f> Simulation<'f> {
             _ => Event::FanEnded {
                 step,
                 result: json!({ "count": 2 }),
-                joined: json!({ "inner": { "result": 1 } }),
+                joined: json!({ "runtime": { "result": 1 } }),
                 fault: None,
             },
         };
@@ -500,7 +500,7 @@ impl<'f> Simulation<'f> {
             _ => return false,
         }
         self.cancel = false;
-        self.outside = Outside::Nothing;
+        self.outside = ExternalResult::Nothing;
         true
     }
 }

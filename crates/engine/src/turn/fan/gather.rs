@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Stop, Turn};
 use super::unsure;
-use crate::fold::Current;
+use crate::state::Current;
 
 /// How many items give their results to the step's own.
 const RESULTS_MAX: i64 = 1000;
@@ -32,7 +32,7 @@ const REASON_CHARS_SHOWN: usize = 200;
 impl Turn {
     /// What came of the parts.
     pub(super) async fn gather(&self) -> Result<Event, Stop> {
-        let cell = &self.inner.cell;
+        let cell = &self.runtime.cell;
         let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
         let failures = self.list(Some("failed"), FAILURES_MAX).await?;
         let by_a_person = match &self.state.current {
@@ -74,7 +74,7 @@ impl Turn {
             state,
             after: None,
         };
-        child_runs::list(&self.inner.cell, self.run, filter, most)
+        child_runs::list(&self.runtime.cell, self.run, filter, most)
             .await
             .map_err(unsure)
     }
@@ -102,7 +102,7 @@ impl Turn {
 
     /// The branches that count.
     async fn ended(&self, parallel: &Parallel) -> Result<Vec<PartView>, Stop> {
-        let cell = &self.inner.cell;
+        let cell = &self.runtime.cell;
         match parallel.join {
             Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
             Join::First => {

@@ -35,8 +35,8 @@ type Loaded = Result<Result<u32, Fault>, Stop>;
 impl Turn {
     /// Puts the items of a list on record; says how many the list has.
     pub(super) async fn load_items(&self, each: &Foreach) -> Loaded {
-        let linked = self.inner.linked(&self.release);
-        let context = self.decide_context(&linked);
+        let destinations = self.runtime.destinations(&self.release);
+        let context = self.decide_context(&destinations);
         let scope = decide::scope(&self.state, &context);
         let list = match each.items.eval(&scope) {
             Ok(list) => list,
@@ -48,7 +48,7 @@ impl Turn {
             scope: &scope,
             chunk: Vec::with_capacity(CHUNK),
             count: 0,
-            loaded: child_runs::loaded(&self.inner.cell, self.of())
+            loaded: child_runs::loaded(&self.runtime.cell, self.of())
                 .await
                 .map_err(unsure)?,
         };
@@ -117,7 +117,7 @@ impl Shelf<'_> {
         let chunk = std::mem::take(&mut self.chunk);
         let subject = self.turn.key.text();
         fault::point("load.before", &subject).await;
-        let loaded = child_runs::load(&self.turn.inner.cell, self.turn.of(), &chunk).await;
+        let loaded = child_runs::load(&self.turn.runtime.cell, self.turn.of(), &chunk).await;
         fault::point("load.after", &subject).await;
         loaded.map_err(unsure)
     }
@@ -152,7 +152,7 @@ impl Shelf<'_> {
 
     /// Takes the items from a resource, without ever holding all of them.
     async fn read(mut self, resource: ResourceRef) -> Loaded {
-        let resources = self.turn.inner.resources();
+        let resources = self.turn.runtime.resources();
         let opened = resources.open(self.turn.release.namespace_id, resource);
         let opened = match opened.await {
             Ok(opened) => opened,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_engine::tasks::{TaskAnswer, TaskError};
+use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::{RunId, task};
 use semel_store::runs::Standing;
 use semel_store::tasks::{Claim, Claimed};
@@ -43,7 +43,7 @@ pub(super) async fn answer(
     world: &World,
     task: &Claimed,
     said: TaskAnswer,
-) -> Result<semel_engine::tasks::TaskAnswered, TaskError> {
+) -> Result<semel_engine::commands::answer_task::TaskAnswered, TaskError> {
     let id = world.namespace_id;
     world
         .engine

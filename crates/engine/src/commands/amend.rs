@@ -1,0 +1,252 @@
+//! Amending: a person corrects what a person said that an effect gave.
+//!
+//! Only a run that stopped can be corrected, and only while nobody has used the wrong word: a step
+//! that read it and did something rests on it for good. The correction and the run's going on are
+//! one commit.
+
+use std::sync::Arc;
+
+use semel_flow::Flow;
+use semel_model::effect::{State, Witness};
+use semel_model::event::Event;
+use semel_model::{EffectId, RunId, run};
+use semel_store::runs::{Amended, RunView};
+use semel_store::{effects, flows, journal, runs};
+use serde_json::Value;
+
+use super::settle::SettleError;
+use super::settlement::derive_id;
+use crate::commands::connection::By;
+use crate::runtime::Runtime;
+
+/// What a person says that an effect gave after all.
+#[derive(Clone, Debug)]
+pub struct Amendment {
+    /// The destination's identity for what was made; as it was, or as the result tells, when
+    /// absent.
+    pub external_id: Option<String>,
+    /// The step's result.
+    pub result: Value,
+    /// Why, as it stands on the record.
+    pub reason: String,
+}
+
+impl Runtime {
+    /// Corrects what a person said that an effect gave, and lets its run go on. When this returns,
+    /// both are committed.
+    ///
+    /// # Errors
+    ///
+    /// Where a person did not say it, the run did not stop, or somebody has used it.
+    pub async fn amend(
+        self: &Arc<Self>,
+        by: By<'_>,
+        effect: EffectId,
+        amendment: &Amendment,
+    ) -> Result<RunId, SettleError> {
+        let cell = &self.cell;
+        let unavailable =
+            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
+        let act = by.act("effect.amend", &effect.to_string());
+        let act = act.because(&amendment.reason)?;
+        let found = effects::find(cell, by.namespace_id, effect).await;
+        let view = found.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        if view.state != State::Done {
+            return Err(not(format!("the effect is {}, not done", view.state)));
+        }
+        let run = runs::find(cell, by.namespace_id, view.run).await;
+        let run = run.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        has_stopped(&run)?;
+        let flow = self.flow_of(by.namespace_id, &run).await?;
+        let lines = journal::read(cell, run.partition_date, run.id).await;
+        let lines = lines.map_err(unavailable)?;
+        let mut happened = Vec::new();
+        for line in &lines {
+            let events = line.read();
+            let unread = |_| not("its journal cannot be read by this build".to_owned());
+            happened.extend(events.map_err(unread)?);
+        }
+        is_unused(&flow, &view.step, &happened)?;
+        let external_id = amendment.external_id.clone();
+        let external_id = external_id.or_else(|| derive_id(&flow, &view.step, &amendment.result));
+        let events = [
+            Event::Amended {
+                step: view.step,
+                external_id: external_id.clone(),
+                result: amendment.result.clone(),
+            },
+            Event::Resumed {
+                reason: amendment.reason.trim().to_owned(),
+                by: Some(by.actor.to_owned()),
+                asks_again: false,
+            },
+        ];
+        let last = lines.last().map_or(0, |line| line.seq);
+        let amended = Amended {
+            run: run.id,
+            effect,
+            external_id: external_id.as_deref(),
+            seq: last,
+            keep: flow.keep,
+        };
+        let act = act.about(run.id);
+        let done = runs::amend(cell, &amended, &events, &act).await;
+        match done.map_err(unavailable)? {
+            true => {
+                self.signals.wake.notify_one();
+                Ok(run.id)
+            }
+            false => Err(SettleError::Busy),
+        }
+    }
+
+    async fn flow_of(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: &RunView,
+    ) -> Result<Flow, SettleError> {
+        let unavailable =
+            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
+        let cell = &self.cell;
+        let found = runs::find_release(cell, namespace_id, run.id).await;
+        let (release, _) = found.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        let release = flows::find_release(cell, release).await;
+        let release = release.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        semel_flow::load(&release.source)
+            .ok_or_else(|| not("the run's release cannot be read by this build".to_owned()))
+    }
+}
+
+fn not(why: String) -> SettleError {
+    SettleError::NotAmendable(why)
+}
+
+fn has_stopped(run: &RunView) -> Result<(), SettleError> {
+    match (run.state, run.parent) {
+        (run::State::Failed, Some(parent)) => Err(not(format!(
+            "its run is a part of {parent}, which goes on only as a whole"
+        ))),
+        (run::State::Failed | run::State::NeedsReview | run::State::Quarantined, _) => Ok(()),
+        (run::State::Active, _) => Err(not("its run is under way".to_owned())),
+        (run::State::InDoubt, _) => Err(not("its run waits for another doubt".to_owned())),
+        (run::State::Succeeded, _) => Err(not("its run has succeeded with it".to_owned())),
+        (run::State::Cancelled, _) => Err(not("its run was cancelled".to_owned())),
+    }
+}
+
+/// Whether a person said what the step gave, and nobody has done anything with it since.
+fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleError> {
+    let readers = flow.reads_of(step);
+    let mut said = false;
+    for event in events {
+        if let Event::Done { step: done, by, .. } = event
+            && done == step
+        {
+            said = *by == Witness::Person;
+        } else if said
+            && let Some(user) = acted(event)
+            && readers.all().any(|reader| reader == user)
+        {
+            return Err(not(format!("the step `{user}` has used it")));
+        } else if said
+            && let Event::FanOpened { step: fan } = event
+            && let Some(reader) = readers.all().find(|reader| is_inside(flow, reader, fan))
+        {
+            let why = format!("the step `{reader}` of a part of `{fan}` may have used it");
+            return Err(not(why));
+        }
+    }
+    match said {
+        true => Ok(()),
+        false => Err(not("no person said what it gave".to_owned())),
+    }
+}
+
+/// Whether a step is done by the parts of another one, whose journals are their own.
+fn is_inside(flow: &Flow, step: &str, fan: &str) -> bool {
+    let place = |id: &str| flow.steps.iter().position(|step| step.id.as_str() == id);
+    let (Some(step), Some(fan)) = (flow.find_step(step), place(fan)) else {
+        return false;
+    };
+    let mut around = std::iter::successors(step.inside, |(holder, _)| {
+        flow.steps.get(*holder).and_then(|holder| holder.inside)
+    });
+    around.any(|(holder, _)| holder == fan)
+}
+
+/// The step that did something, or decided not to, with what it read.
+fn acted(event: &Event) -> Option<&str> {
+    match event {
+        Event::Computed { step, .. }
+        | Event::Skipped { step }
+        | Event::Intended { step, .. }
+        | Event::Started { step, .. }
+        | Event::Switched { step, .. }
+        | Event::FanOpened { step }
+        | Event::WaitOpened { step, .. }
+        | Event::ApprovalOpened { step, .. } => Some(step),
+        Event::Accepted { .. }
+        | Event::Held { .. }
+        | Event::Admitted { .. }
+        | Event::Joined { .. }
+        | Event::Begun { .. }
+        | Event::FanLoaded { .. }
+        | Event::FanStopped { .. }
+        | Event::FanEnded { .. }
+        | Event::Undoing { .. }
+        | Event::ReadFailed { .. }
+        | Event::Broken { .. }
+        | Event::Done { .. }
+        | Event::Failed { .. }
+        | Event::Doubted { .. }
+        | Event::Probed { .. }
+        | Event::Licensed { .. }
+        | Event::WaitEnded { .. }
+        | Event::ApprovalTold { .. }
+        | Event::ApprovalDecided { .. }
+        | Event::ApprovalElapsed { .. }
+        | Event::Parked { .. }
+        | Event::Resumed { .. }
+        | Event::Amended { .. }
+        | Event::Ended { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTED: &str = "flow: charging\ntrigger: { api: {} }\nsteps:\n\
+        \x20 - id: charge\n    guard: review\n    http: { post: 'https://bank.example/c' }\n\
+        \x20 - id: idle\n    foreach:\n      in: input.items\n      key: item\n      steps:\n\
+        \x20       - { id: nothing, function: item }\n\
+        \x20 - id: each\n    foreach:\n      in: input.items\n      key: item\n      steps:\n\
+        \x20       - { id: bill, function: steps.charge.result.id }\n";
+
+    fn said() -> Event {
+        Event::Done {
+            step: "charge".to_owned(),
+            by: Witness::Person,
+            external_id: None,
+            status: None,
+            result: Value::Null,
+        }
+    }
+
+    fn opened(fan: &str) -> Event {
+        Event::FanOpened {
+            step: fan.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_part_that_reads_it_has_used_it_whatever_its_own_journal_says() {
+        let flow = semel_flow::load(PARTED).unwrap();
+
+        let unused = is_unused(&flow, "charge", &[said(), opened("idle")]);
+        let used = is_unused(&flow, "charge", &[said(), opened("idle"), opened("each")]);
+
+        assert!(unused.is_ok(), "{unused:?}");
+        assert!(matches!(used, Err(SettleError::NotAmendable(why)) if why.contains("`bill`")));
+    }
+}

@@ -1,0 +1,313 @@
+//! Tasks: what programs outside take, renew and answer.
+//!
+//! A task is an effect whose intent is committed before anybody can claim it. A worker answers
+//! under the token of its claim, which is one conditional write that also wakes the run. Whoever
+//! answers under an older token changes nothing: that the work was done is kept as evidence, which
+//! may turn a doubt into done.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use semel_model::task::State;
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
+use semel_steps::fault;
+use semel_store::ReadError;
+use semel_store::late_responses::{self, Late};
+use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::runtime::Runtime;
+
+/// How often somebody who waits for work looks for tasks that another server's runs opened.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The most characters of what a worker says about a failure.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// The longest word for the kind of a failure.
+const CODE_CHARS_MAX: usize = 64;
+
+/// What a worker calls it that its work is done and its result cannot be sent.
+pub const ANSWER_REFUSED: &str = "answer-refused";
+
+/// What a worker says of a task.
+#[derive(Clone, Debug)]
+pub enum TaskAnswer {
+    /// It is done.
+    Done(Value),
+    /// It did not happen.
+    Failed {
+        /// A stable word for the kind of failure.
+        code: String,
+        /// What happened, for people.
+        message: String,
+        /// Whether another attempt may help.
+        retryable: bool,
+        /// How long to stay away.
+        retry_after: Option<Span>,
+    },
+    /// The worker cannot say whether it happened.
+    InDoubt {
+        /// What it saw.
+        message: String,
+    },
+    /// It is done, and its result cannot be stored: doing it again would end the same way.
+    Unstorable {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Why a worker's word did not count.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// There is no such task.
+    #[error("there is no such task")]
+    Unknown,
+    /// The claim is not the latest, or its lease is over.
+    #[error("the task is {state}, and not held under this token")]
+    NotHeld {
+        /// Where the task stands.
+        state: State,
+        /// Whether what the worker brought is kept as evidence.
+        kept: bool,
+    },
+    /// Another answer is on record.
+    #[error("the task was answered otherwise")]
+    Answered {
+        /// What is on record.
+        recorded: Value,
+    },
+    /// The run wants it no longer.
+    #[error("the task was withdrawn")]
+    Withdrawn,
+    /// What the worker says cannot be kept.
+    #[error("{0}")]
+    Invalid(String),
+    /// The database did not answer in time: sending again is safe.
+    #[error("the answer could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl TaskError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "task-not-found",
+            Self::NotHeld { .. } => "task-not-held",
+            Self::Answered { .. } => "task-answered",
+            Self::Withdrawn => "task-withdrawn",
+            Self::Invalid(_) => "body-invalid",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+/// An answer that is on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskAnswered {
+    /// The run that goes on.
+    pub run: RunId,
+    /// Whether it was on record before.
+    pub replayed: bool,
+}
+
+impl Runtime {
+    /// Claims tasks, and waits for some to be opened where there are none.
+    pub async fn claim_tasks(
+        self: &Arc<Self>,
+        claim: &Claim,
+        patience: Duration,
+    ) -> Result<Vec<Claimed>, ReadError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            // Before the look, so that what opens in between is not missed.
+            let opened = self.signals.task_opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            let claimed = tasks::claim(&self.cell, claim).await?;
+            if !claimed.is_empty() {
+                fault::point("claim.after", &claim.queue).await;
+            }
+            let now = Instant::now();
+            if !claimed.is_empty() || now >= deadline || self.shutdown.requested.is_cancelled() {
+                return Ok(claimed);
+            }
+            let pause = deadline.min(now + LOOK_EVERY);
+            tokio::select! {
+                _ = timeout_at(pause, opened) => {}
+                () = self.shutdown.requested.cancelled() => {}
+            }
+        }
+    }
+
+    /// Renews a worker's lease.
+    pub async fn renew_task(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        task: EffectId,
+        token: i64,
+        lease: Option<Span>,
+    ) -> Result<Renewed, TaskError> {
+        let cell = &self.cell;
+        let renewed = tasks::renew(cell, namespace_id, task, token, lease);
+        if let Some(renewed) = renewed.await.map_err(unavailable)? {
+            return Ok(renewed);
+        }
+        let view = tasks::find(cell, namespace_id, task).await;
+        match view.map_err(unavailable)?.map(|view| view.state) {
+            None => Err(TaskError::Unknown),
+            Some(State::Withdrawn) => Err(TaskError::Withdrawn),
+            Some(state) => Err(TaskError::NotHeld { state, kept: false }),
+        }
+    }
+
+    /// Takes a worker's answer in.
+    pub async fn answer_task(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        task: EffectId,
+        token: i64,
+        said: TaskAnswer,
+    ) -> Result<TaskAnswered, TaskError> {
+        let (state, body) = to_record(said)?;
+        let cell = &self.cell;
+        let run = tasks::find_run(cell, namespace_id, task).await;
+        let run = run.map_err(unavailable)?.ok_or(TaskError::Unknown)?;
+        let answer = Answer {
+            task,
+            run,
+            token,
+            state,
+            answer: body.to_string(),
+        };
+        fault::point("answer.before", &task.to_string()).await;
+        let reply = self.writers.tasks.write(answer).await;
+        fault::point("answer.after", &task.to_string()).await;
+        match reply.map_err(|error| TaskError::Unavailable(error.to_string()))? {
+            Reply::First => {
+                self.signals.wake.notify_one();
+                Ok(TaskAnswered {
+                    run,
+                    replayed: false,
+                })
+            }
+            Reply::Unknown => Err(TaskError::Unknown),
+            Reply::Recorded {
+                state: stands,
+                answered_token,
+                answer,
+                token: latest,
+                ..
+            } => {
+                let same = answer.as_ref() == Some(&body);
+                // Whoever could not send its result may send one that can be stored: that says the
+                // same of the work, and is evidence.
+                let mended = body.get("result").is_some() && is_unstorable(answer.as_ref());
+                let own = answered_token == Some(token) && !mended;
+                match (stands, own, same) {
+                    (_, true, true) | (State::Done, false, true) => Ok(TaskAnswered {
+                        run,
+                        replayed: true,
+                    }),
+                    (_, true, false) | (State::Done, false, false) => Err(TaskError::Answered {
+                        recorded: answer.unwrap_or_default(),
+                    }),
+                    (State::Withdrawn, false, _) => Err(TaskError::Withdrawn),
+                    (State::Open | State::Held | State::Failed | State::Lost, false, _) => {
+                        // A token that nobody was given is no worker's.
+                        let given = (1..=latest).contains(&token);
+                        let kept = given && self.hand_in(run, task, token, &body).await?;
+                        Err(TaskError::NotHeld {
+                            state: stands,
+                            kept,
+                        })
+                    }
+                }
+            }
+        }
+    }
+
+    /// A late worker's word that it is done may turn a doubt into done, and nothing else.
+    async fn hand_in(
+        self: &Arc<Self>,
+        run: RunId,
+        task: EffectId,
+        token: i64,
+        body: &Value,
+    ) -> Result<bool, TaskError> {
+        let Some(result) = body.get("result") else {
+            return Ok(false);
+        };
+        let late = Late {
+            effect: task,
+            attempt: i32::try_from(token).unwrap_or(i32::MAX),
+            response: result.clone(),
+        };
+        let handed = late_responses::hand_in(&self.cell, run, 0, &late).await;
+        handed.map_err(unavailable)?;
+        self.signals.wake.notify_one();
+        Ok(true)
+    }
+}
+
+/// An answer as the record keeps it.
+fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
+    Ok(match said {
+        TaskAnswer::Done(result) => (State::Done, json!({ "result": result })),
+        TaskAnswer::Failed {
+            code,
+            message,
+            retryable,
+            retry_after,
+        } => {
+            let fault = Fault {
+                code: format!("task-{}", read_code(&code)?),
+                kind: FaultKind::Other,
+                message: bounded(&message),
+                retryable,
+                retry_after,
+                looked: Looked::AtNothing,
+            };
+            (State::Failed, json!({ "fault": fault }))
+        }
+        TaskAnswer::InDoubt { message } => {
+            let doubt = Doubt::new("worker-unsure", bounded(&message));
+            (State::Lost, json!({ "doubt": doubt }))
+        }
+        TaskAnswer::Unstorable { message } => {
+            let message = format!("it is done, and its answer cannot be stored: {message}");
+            let doubt = Doubt::for_operator(ANSWER_REFUSED, bounded(&message));
+            (State::Lost, json!({ "doubt": doubt }))
+        }
+    })
+}
+
+/// Whether the answer on record says that the work is done and its result cannot be stored.
+fn is_unstorable(recorded: Option<&Value>) -> bool {
+    recorded.is_some_and(|answer| answer["doubt"]["code"] == ANSWER_REFUSED)
+}
+
+fn read_code(code: &str) -> Result<&str, TaskError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if code.is_empty() || code.len() > CODE_CHARS_MAX || !code.chars().all(plain) {
+        let message =
+            format!("`code` has 1 to {CODE_CHARS_MAX} lower-case letters, digits and hyphens");
+        return Err(TaskError::Invalid(message));
+    }
+    Ok(code)
+}
+
+/// PostgreSQL's text cannot hold the character zero.
+fn bounded(message: &str) -> String {
+    let plain = message
+        .chars()
+        .map(|c| if c == '\0' { '\u{fffd}' } else { c });
+    plain.take(MESSAGE_CHARS_MAX).collect()
+}
+
+fn unavailable(error: ReadError) -> TaskError {
+    TaskError::Unavailable(error.to_string())
+}

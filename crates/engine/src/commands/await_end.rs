@@ -1,0 +1,55 @@
+//! Waiting for a run's end.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use semel_model::RunId;
+use semel_model::run::State;
+use semel_store::ReadError;
+use semel_store::runs::{self, Standing};
+use tokio::time::{Instant, timeout_at};
+
+use crate::runtime::Runtime;
+
+/// How often a caller that waits for a run's end looks at the record, where this process does not
+/// carry the run.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it looks where this process carries the run: its lease may have gone to another.
+const LOOK_RARELY: Duration = Duration::from_secs(5);
+
+impl Runtime {
+    /// Waits until a run has ended or has stopped, and says how it stands then, or after `patience`.
+    /// Nothing when there is no such run.
+    pub async fn await_end(
+        self: &Arc<Self>,
+        run: RunId,
+        patience: Duration,
+    ) -> Result<Option<Standing>, ReadError> {
+        let deadline = Instant::now() + patience;
+        // Before the record is read, so that an end in between is not missed.
+        let mut watch = self.local.completions.watch(run);
+        let over = |standing: &Standing| standing.state != State::Active;
+        let mut look = !watch.is_carried();
+        // The caller is a request: it must not take a connection from the engine's work.
+        let cell = self.cell.for_people();
+        loop {
+            let now = Instant::now();
+            if look || now >= deadline {
+                let standing = runs::list_standings(&cell, &[run]).await?.pop();
+                if now >= deadline || standing.as_ref().is_some_and(over) {
+                    return Ok(standing);
+                }
+            }
+            let pause = match watch.is_carried() {
+                true => LOOK_RARELY,
+                false => LOOK_EVERY,
+            };
+            match timeout_at(deadline.min(now + pause), watch.told()).await {
+                Ok(Some(standing)) if over(&standing) => return Ok(Some(standing)),
+                Ok(_) | Err(_) => look = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Cancelling a run.
+
+use std::sync::Arc;
+
+use semel_model::RunId;
+use semel_store::audit::{Act, ReasonError};
+use semel_store::{ReadError, queue, runs};
+
+use crate::runtime::Runtime;
+
+/// Why a run is not cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    /// There is no such run.
+    #[error("there is no such run")]
+    Unknown,
+    /// It has ended already.
+    #[error("the run has ended")]
+    Ended,
+    /// Why it shall end cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// The database did not answer in time.
+    #[error("the wish could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl CancelError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "run-not-found",
+            Self::Ended => "run-ended",
+            Self::Reason(error) => error.code(),
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl From<ReadError> for CancelError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Runtime {
+    /// Asks for a run's end. It ends at its next step: an effect that is under way is not cut off,
+    /// and a doubt is settled first.
+    pub async fn cancel(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        reason: &str,
+        actor: &str,
+    ) -> Result<(), CancelError> {
+        let cell = &self.cell;
+        let act = Act::new(namespace_id, actor, "run.cancel", &run.to_string());
+        let act = act.about(run).because(reason)?;
+        if !queue::ask_cancel_by(cell, namespace_id, run, &act).await? {
+            let known = runs::find(cell, namespace_id, run).await?;
+            return Err(known.map_or(CancelError::Unknown, |_| CancelError::Ended));
+        }
+        self.signals.wake.notify_one();
+        Ok(())
+    }
+}

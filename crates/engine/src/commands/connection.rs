@@ -1,0 +1,245 @@
+//! Connections and secrets, as people keep them. Every change commits together with the record of
+//! who made it.
+
+mod keep;
+
+pub use keep::Kept;
+
+use std::sync::Arc;
+
+use semel_model::connection::Target;
+use semel_model::{Connection, SecretText, Span};
+use semel_store::audit::Act;
+use semel_store::connections::{self, ConnectionRow};
+use semel_store::{ReadError, flows, subscriptions};
+use url::Url;
+
+use crate::runtime::Runtime;
+use crate::vault::{SecretView, VaultError};
+
+/// Why a connection was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// What it says cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// A live flow goes over it.
+    #[error("the flow {flow} goes over it")]
+    InUse {
+        /// The flow.
+        flow: String,
+    },
+    /// A subscription goes over it.
+    #[error("the subscription {subscription} goes over it")]
+    Subscribed {
+        /// The subscription.
+        subscription: String,
+    },
+    /// There is none of this name.
+    #[error("there is no connection of this name")]
+    Unknown,
+    /// Another one has the name.
+    #[error("there is another connection of this name")]
+    Differs,
+    /// The database did not answer in time.
+    #[error("the connection could not be written down: {0}")]
+    Unavailable(#[from] ReadError),
+}
+
+impl ConnectionError {
+    /// The stable word for this error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "connection-invalid",
+            Self::InUse { .. } | Self::Subscribed { .. } => "connection-in-use",
+            Self::Unknown => "connection-not-found",
+            Self::Differs => "connection-differs",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+/// Who changes something, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct By<'a> {
+    /// The namespace, short.
+    pub namespace_id: i32,
+    /// The token's name.
+    pub actor: &'a str,
+}
+
+impl By<'_> {
+    /// The token's own name.
+    pub(crate) fn name(&self) -> &str {
+        self.actor.strip_prefix("token:").unwrap_or(self.actor)
+    }
+
+    /// What they do, ready to be recorded.
+    pub(crate) fn act(&self, action: &'static str, subject: &str) -> Act {
+        Act::new(self.namespace_id, self.actor, action, subject)
+    }
+}
+
+impl Runtime {
+    /// Keeps a connection, in place of an earlier one of that name; says its version.
+    ///
+    /// # Errors
+    ///
+    /// Where it says what cannot be.
+    pub async fn put_connection(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+        connection: &Connection,
+    ) -> Result<i64, ConnectionError> {
+        validate(connection).map_err(ConnectionError::Invalid)?;
+        let act = by.act("connection.put", name);
+        let version = connections::put(&self.cell, by.namespace_id, name, connection, &act).await?;
+        self.vault.refresh().await?;
+        Ok(version)
+    }
+
+    /// Removes a connection that neither a live flow nor a subscription goes over.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or a live flow or a subscription names it.
+    pub async fn delete_connection(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+    ) -> Result<(), ConnectionError> {
+        for release in flows::list_live(&self.cell).await? {
+            if release.namespace_id == by.namespace_id && self.catalogue.goes_over(release.id, name)
+            {
+                return Err(ConnectionError::InUse { flow: release.flow });
+            }
+        }
+        let (cell, namespace_id) = (&self.cell, by.namespace_id);
+        if let Some(subscription) = subscriptions::find_over(cell, namespace_id, name).await? {
+            return Err(ConnectionError::Subscribed { subscription });
+        }
+        let act = by.act("connection.delete", name);
+        if !connections::delete(&self.cell, by.namespace_id, name, &act).await? {
+            return Err(ConnectionError::Unknown);
+        }
+        self.vault.refresh().await?;
+        Ok(())
+    }
+
+    /// The connections of a namespace, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn list_connections(
+        self: &Arc<Self>,
+        namespace_id: i32,
+    ) -> Result<Vec<ConnectionRow>, ReadError> {
+        connections::list(&self.cell.for_people(), namespace_id).await
+    }
+
+    /// Keeps a secret as its next version, and says which that is. The version before it goes on
+    /// verifying deliveries for `overlap`.
+    ///
+    /// # Errors
+    ///
+    /// Where it is empty or too long, or the namespace's data key cannot be opened.
+    pub async fn set_secret(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+        text: &SecretText,
+        overlap: Span,
+    ) -> Result<i32, VaultError> {
+        let vault = &self.vault;
+        let act = by.act("secret.set", name);
+        vault.set(by.namespace_id, name, text, overlap, &act).await
+    }
+
+    /// Removes a secret; false when there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn delete_secret(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+    ) -> Result<bool, ReadError> {
+        let act = by.act("secret.delete", name);
+        self.vault.delete(by.namespace_id, name, &act).await
+    }
+
+    /// The secrets of a namespace, without what is in them.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn list_secrets(
+        self: &Arc<Self>,
+        namespace_id: i32,
+    ) -> Result<Vec<SecretView>, ReadError> {
+        self.vault.list(namespace_id).await
+    }
+
+    /// Seals every secret of a namespace with a new key, and says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// Where a former master key is needed that this server was not given.
+    pub async fn rotate_secrets(self: &Arc<Self>, by: By<'_>) -> Result<usize, VaultError> {
+        let act = by.act("secret.rotate", "*");
+        self.vault.rotate(by.namespace_id, &act).await
+    }
+}
+
+/// What is wrong with a connection, in one sentence.
+fn validate(connection: &Connection) -> Result<(), String> {
+    let address = match &connection.to {
+        Target::Http(http) => {
+            if http.redirects > 3 {
+                return Err("a read follows at most three redirects".to_owned());
+            }
+            Some(("base_url", &http.base_url))
+        }
+        Target::Slack(slack) => Some(("base_url", &slack.base_url)),
+        Target::Llm(llm) => Some(("base_url", &llm.base_url)),
+        Target::Webhook(webhook) => Some(("url", &webhook.url)),
+        Target::Ssh(ssh) => {
+            if !ssh.host_key.starts_with("SHA256:") {
+                return Err(
+                    "`host_key` is the key's fingerprint, SHA256:…: ssh-keygen -lf FILE".to_owned(),
+                );
+            }
+            None
+        }
+        Target::Postgres(_) | Target::Smtp(_) => None,
+    };
+    if let Some((field, address)) = address {
+        validate_address(field, address)?;
+    }
+    if connection.limits.at_once == 0 || connection.limits.per_second == Some(0) {
+        return Err("a limit of zero would let nothing through".to_owned());
+    }
+    Ok(())
+}
+
+fn validate_address(field: &str, address: &str) -> Result<(), String> {
+    let url = Url::parse(address).map_err(|error| format!("`{field}` is no address: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`{field}` begins with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!(
+            "`{field}` cannot hold a name and a password: use `sign_in` with a secret"
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!(
+            "`{field}` ends with its path: a query belongs to the step"
+        ));
+    }
+    Ok(())
+}

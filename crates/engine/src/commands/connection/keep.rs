@@ -1,0 +1,177 @@
+//! Keeping what people send twice: a connection that is the same is no change, nor is a secret.
+
+use std::sync::Arc;
+
+use std::collections::BTreeMap;
+
+use hmac::{Hmac, KeyInit as _, Mac};
+use semel_flow::{Facts, Severity};
+use semel_model::{Connection, Fault, SecretText, Span};
+use semel_store::{ReadError, audit, connections};
+use sha2::Sha256;
+
+use super::{By, ConnectionError, validate};
+use crate::runtime::Runtime;
+use crate::vault::VaultError;
+
+/// What keeping a connection changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// There was none of that name.
+    Created,
+    /// Another one gave way.
+    Replaced,
+    /// It was there, and the same.
+    Unchanged,
+}
+
+impl Runtime {
+    /// Keeps a connection where there is none of that name, or the same; says its version.
+    ///
+    /// # Errors
+    ///
+    /// Where it says what cannot be, or another connection has the name.
+    pub async fn keep_connection(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+        connection: &Connection,
+    ) -> Result<(i64, Kept), ConnectionError> {
+        validate(connection).map_err(ConnectionError::Invalid)?;
+        let act = by.act("connection.put", name);
+        if connections::make(&self.cell, by.namespace_id, name, connection, &act).await? {
+            self.vault.refresh().await?;
+            return Ok((1, Kept::Created));
+        }
+        match connections::find(&self.cell, by.namespace_id, name).await? {
+            Some(known) if known.connection == *connection => Ok((known.version, Kept::Unchanged)),
+            Some(_) | None => Err(ConnectionError::Differs),
+        }
+    }
+
+    /// Keeps a connection, in place of another of that name; says its version.
+    ///
+    /// # Errors
+    ///
+    /// Where it says what cannot be.
+    pub async fn replace_connection(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+        connection: &Connection,
+    ) -> Result<(i64, Kept), ConnectionError> {
+        match self.keep_connection(by, name, connection).await {
+            Err(ConnectionError::Differs) => {
+                let version = self.put_connection(by, name, connection).await?;
+                Ok((version, Kept::Replaced))
+            }
+            other => other,
+        }
+    }
+
+    /// Sets a secret, unless it has that text already; says its version and whether it changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::set_secret`].
+    pub async fn keep_secret(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+        text: &SecretText,
+        overlap: Span,
+    ) -> Result<(i32, bool), VaultError> {
+        let (vault, now) = (&self.vault, self.clock.now());
+        // Another process may have set it a moment ago.
+        vault.refresh().await?;
+        let held = vault.secrets(by.namespace_id, name, now);
+        if held
+            .first()
+            .is_some_and(|held| held.reveal() == text.reveal())
+        {
+            let known = vault.list(by.namespace_id).await?;
+            if let Some(view) = known.iter().find(|view| view.name == name) {
+                return Ok((view.version, false));
+            }
+        }
+        Ok((self.set_secret(by, name, text, overlap).await?, true))
+    }
+
+    /// What tells a secret's text from another, and says nothing about it to whoever does not hold
+    /// the installation's key: a plain digest of a short secret could be guessed.
+    #[must_use]
+    pub fn fingerprint_secret(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        name: &str,
+        text: &SecretText,
+    ) -> String {
+        let mac = Hmac::<Sha256>::new_from_slice(self.options.secret.bytes());
+        assert!(mac.is_ok(), "a key of any length will do");
+        let owner = format!("semel.secret-text.1|{namespace_id}|{name}|");
+        let digest = mac.map(|mac| {
+            let mac = mac.chain_update(owner.as_bytes());
+            mac.chain_update(text.reveal().as_bytes()).finalize()
+        });
+        digest.map_or_else(|_| String::new(), |digest| hex::encode(digest.into_bytes()))
+    }
+
+    /// What a check may know of a namespace's connections, and how much one that is not there
+    /// matters.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn facts(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        unknown: Severity,
+    ) -> Result<Facts, ReadError> {
+        let known = self.list_connections(namespace_id).await?;
+        let known = known.into_iter().map(|row| {
+            let fact = semel_flow::Connection {
+                honours_keys: row.connection.honours_keys,
+                kind: Some(row.connection.kind()),
+            };
+            (row.name, fact)
+        });
+        Ok(Facts {
+            connections: known.collect::<BTreeMap<_, _>>(),
+            unknown: Some(unknown),
+        })
+    }
+
+    /// Tries whether a destination can be reached, and says what was found. Changes nothing there.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such connection.
+    pub async fn test_connection(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        name: &str,
+    ) -> Result<Result<String, Fault>, ConnectionError> {
+        self.vault.refresh().await?;
+        let destinations = self.vault.destinations(namespace_id);
+        let to = destinations.find(name).ok_or(ConnectionError::Unknown)?;
+        Ok(self.session().executors.test(to).await)
+    }
+
+    /// Makes what effects need at a destination, and says what that is. May be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such connection.
+    pub async fn prepare_connection(
+        self: &Arc<Self>,
+        by: By<'_>,
+        name: &str,
+    ) -> Result<Result<String, Fault>, ConnectionError> {
+        self.vault.refresh().await?;
+        let destinations = self.vault.destinations(by.namespace_id);
+        let to = destinations.find(name).ok_or(ConnectionError::Unknown)?;
+        // What is made is made at the destination: the record comes first.
+        audit::begin(&self.cell, &by.act("connection.prepare", name)).await?;
+        Ok(self.session().executors.prepare(to).await)
+    }
+}

@@ -1,0 +1,265 @@
+//! Approvals: what people are asked, and who may decide.
+//!
+//! A link is derived from run and step before people are asked, as the address of a callback is,
+//! and opens exactly one approval. A decision names the digest of what its maker saw; the first one
+//! stands, and everybody who comes later is told the same.
+
+use std::sync::Arc;
+
+use std::fmt;
+use std::str::FromStr;
+
+use semel_model::approval::{Decision, Digest, State};
+use semel_model::{RunId, WaitId};
+use semel_steps::fault;
+use semel_store::ReadError;
+use semel_store::approvals::{self, ApprovalView, Click, Reply};
+
+use crate::address::{Domain, read_token};
+use crate::runtime::Runtime;
+
+/// The most characters of what somebody says about a decision.
+const COMMENT_CHARS_MAX: usize = 2_000;
+
+/// The name that somebody with a link gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedName(String);
+
+/// The most characters of a claimed name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The text is no name that can be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {NAME_CHARS_MAX} characters, and no control characters")]
+pub struct ClaimedNameError;
+
+impl FromStr for ClaimedName {
+    type Err = ClaimedNameError;
+
+    fn from_str(text: &str) -> Result<Self, ClaimedNameError> {
+        let name = text.trim();
+        let fits = !name.is_empty() && name.chars().nth(NAME_CHARS_MAX).is_none();
+        match fits && !name.chars().any(char::is_control) {
+            true => Ok(Self(name.to_owned())),
+            false => Err(ClaimedNameError),
+        }
+    }
+}
+
+impl fmt::Display for ClaimedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who decides.
+#[derive(Clone, Debug)]
+pub enum Approver {
+    /// Whoever has the link.
+    Link {
+        /// The name that they give. Nobody verifies it.
+        name: ClaimedName,
+    },
+    /// The owner of a token.
+    Token {
+        /// What the token is called.
+        name: String,
+        /// The groups that its owner belongs to.
+        groups: Vec<String>,
+    },
+}
+
+impl Approver {
+    /// The name under which a decision is kept. One that was only claimed says so.
+    fn name(&self) -> String {
+        match self {
+            Self::Link { name } => format!("{name} (by link, unverified)"),
+            Self::Token { name, .. } => name.clone(),
+        }
+    }
+
+    fn actor(&self) -> String {
+        match self {
+            Self::Link { name } => format!("link:{name} (unverified)"),
+            Self::Token { name, .. } => format!("token:{name}"),
+        }
+    }
+
+    fn is_among(&self, people: &[String]) -> bool {
+        match self {
+            // A claimed name proves nothing, so it cannot be held against anybody either.
+            Self::Link { .. } => true,
+            Self::Token { name, groups } => {
+                people.contains(name) || groups.iter().any(|group| people.contains(group))
+            }
+        }
+    }
+}
+
+/// What somebody says to what they were shown.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The digest of what they were shown.
+    pub digest: Digest,
+    /// Yes or no.
+    pub approved: bool,
+    /// What they say about it.
+    pub comment: Option<String>,
+}
+
+/// A decision that stands.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The run that goes on.
+    pub run: RunId,
+    /// The approval.
+    pub wait: WaitId,
+    /// The decision.
+    pub decision: Decision,
+    /// Whether it stood before.
+    pub replayed: bool,
+}
+
+/// Why a decision does not stand.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    /// There is no such approval, or it has ended without a decision. Nobody is told which.
+    #[error("there is nothing to decide here")]
+    Unknown,
+    /// It is about something else than what is shown.
+    #[error("the decision names another digest than that of what is shown")]
+    Differs,
+    /// Somebody decided otherwise before.
+    #[error("it was decided otherwise")]
+    Contrary {
+        /// The decision that stands.
+        decision: Decision,
+    },
+    /// Whoever decides may not.
+    #[error("{0}")]
+    Denied(&'static str),
+    /// The link alone is not enough.
+    #[error("the link alone is not enough")]
+    NeedsLogin,
+    /// The database did not answer in time: deciding again is safe.
+    #[error("the decision could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl DecideError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "approval-not-found",
+            Self::Differs => "approval-differs",
+            Self::Contrary { .. } => "approval-decided",
+            Self::Denied(_) => "approval-denied",
+            Self::NeedsLogin => "approval-needs-login",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl Runtime {
+    /// What a link leads to; nothing where it leads nowhere, or no longer.
+    pub async fn find_approval(
+        self: &Arc<Self>,
+        token: &str,
+    ) -> Result<Option<ApprovalView>, ReadError> {
+        let read = read_token(&self.options.secret, Domain::Approval, token);
+        // What opens nothing takes as long as what is over.
+        let nobody = WaitId::from_uuid(uuid::Uuid::nil());
+        let (run, wait, round) = match read.as_deref() {
+            Some([run, wait]) => (Some(RunId::from_uuid(*run)), WaitId::from_uuid(*wait), 0),
+            Some([run, wait, round]) => {
+                let (run, wait) = (RunId::from_uuid(*run), WaitId::from_uuid(*wait));
+                (Some(run), wait, round.as_u128())
+            }
+            _ => (None, nobody, 0),
+        };
+        let found = approvals::find_by_link(&self.cell, wait).await?;
+        let opens = |view: &ApprovalView| {
+            Some(view.run) == run && u128::try_from(view.round) == Ok(round) && is_live(view)
+        };
+        Ok(found.filter(opens))
+    }
+
+    /// Decides an approval.
+    pub async fn decide(
+        self: &Arc<Self>,
+        view: &ApprovalView,
+        by: &Approver,
+        verdict: Verdict,
+    ) -> Result<Decided, DecideError> {
+        may_decide(view, by)?;
+        let approved = verdict.approved;
+        let click = Click {
+            wait: view.wait,
+            run: view.run,
+            digest: verdict.digest,
+            approved,
+            round: view.round,
+            by: by.name(),
+            comment: verdict.comment.as_deref().and_then(bounded),
+            actor: by.actor(),
+        };
+        let decided = |decision, replayed| Decided {
+            run: view.run,
+            wait: view.wait,
+            decision,
+            replayed,
+        };
+        fault::point("decide.before", &view.wait.to_string()).await;
+        let reply = self.writers.approvals.write(click).await;
+        fault::point("decide.after", &view.wait.to_string()).await;
+        match reply.map_err(|error| DecideError::Unavailable(error.to_string()))? {
+            Reply::First(decision) => {
+                self.signals.wake.notify_one();
+                Ok(decided(decision, false))
+            }
+            Reply::Decided(decision) if decision.approved == approved => {
+                Ok(decided(decision, true))
+            }
+            Reply::Decided(decision) => Err(DecideError::Contrary { decision }),
+            Reply::Differs => Err(DecideError::Differs),
+            Reply::Over => Err(DecideError::Unknown),
+        }
+    }
+}
+
+/// Whether there is still something to see.
+fn is_live(view: &ApprovalView) -> bool {
+    match view.state {
+        State::Open | State::Decided => true,
+        State::Elapsed | State::Withdrawn => false,
+    }
+}
+
+fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
+    if !is_live(view) {
+        return Err(DecideError::Unknown);
+    }
+    match by {
+        Approver::Link { .. } if view.login => return Err(DecideError::NeedsLogin),
+        Approver::Token { name, .. } if view.not_by.as_deref() == Some(name) => {
+            return Err(DecideError::Denied(
+                "whoever started the run may not decide about it",
+            ));
+        }
+        Approver::Link { .. } | Approver::Token { .. } => {}
+    }
+    if by.is_among(&view.people) || (view.escalated && by.is_among(&view.escalate)) {
+        return Ok(());
+    }
+    Err(DecideError::Denied(match by.is_among(&view.escalate) {
+        true => "it is not yet yours to decide: half of the time is not over",
+        false => "the token is of nobody who was asked, by name or by group",
+    }))
+}
+
+/// What somebody said, without what PostgreSQL's text cannot hold; nothing where they said nothing.
+fn bounded(comment: &str) -> Option<String> {
+    let plain = comment.trim().chars().filter(|c| *c != '\0');
+    let text: String = plain.take(COMMENT_CHARS_MAX).collect();
+    (!text.is_empty()).then_some(text)
+}

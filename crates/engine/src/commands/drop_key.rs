@@ -1,0 +1,80 @@
+//! Dropping a key: its next delivery makes a new run.
+
+use std::sync::Arc;
+
+use semel_model::{FlowName, Key, NamespaceName, RunId};
+use semel_steps::fault;
+use semel_store::audit::{Act, ReasonError};
+use semel_store::{ReadError, claims, runs};
+
+use crate::runtime::Runtime;
+
+/// Why a key is not dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum DropError {
+    /// Nobody holds this key.
+    #[error("nobody holds this key")]
+    Unknown,
+    /// Its run has not ended: dropping its key would let a second run beside it.
+    #[error("{run} has not ended")]
+    RunNotEnded {
+        /// The run.
+        run: RunId,
+    },
+    /// Why it shall be dropped cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// The database did not answer in time.
+    #[error("the key could not be dropped: {0}")]
+    Unavailable(String),
+}
+
+impl DropError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "key-not-found",
+            Self::RunNotEnded { .. } => "run-not-ended",
+            Self::Reason(error) => error.code(),
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl From<ReadError> for DropError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Runtime {
+    /// Frees a key whose run has ended, so that its next delivery makes a new run.
+    pub async fn drop_key(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        key: &Key,
+        reason: &str,
+        actor: &str,
+    ) -> Result<RunId, DropError> {
+        let cell = &self.cell;
+        let act = Act::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
+        let act = act.because(reason)?;
+        let held = claims::find_by_key(cell, namespace, flow, key).await?;
+        let view = held.ok_or(DropError::Unknown)?;
+        let run = runs::find(cell, namespace_id, view.run).await?;
+        if run.is_some_and(|run| !run.state.is_ended()) {
+            return Err(DropError::RunNotEnded { run: view.run });
+        }
+        fault::point("drop.judged", &key.text()).await;
+        if claims::drop_claim(cell, view.id, view.run, &act.about(view.run)).await? {
+            return Ok(view.run);
+        }
+        // Somebody was faster: the run was resumed, or the key is free or another run's.
+        match claims::find(cell, view.id).await? {
+            Some(held) => Err(DropError::RunNotEnded { run: held.run }),
+            None => Err(DropError::Unknown),
+        }
+    }
+}

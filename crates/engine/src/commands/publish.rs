@@ -1,0 +1,112 @@
+//! Pushing and publishing a flow: the working copy, and the releases frozen from it.
+
+use std::sync::Arc;
+
+use semel_flow::{Checked, Severity};
+use semel_model::FlowName;
+use semel_store::audit::Act;
+use semel_store::{ReadError, flows};
+
+use crate::runtime::Runtime;
+
+/// A release that was frozen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its number within the flow.
+    pub number: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// False when the same digest had been published before.
+    pub first: bool,
+}
+
+/// Why a flow was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// The text is no sound flow.
+    #[error("the flow has mistakes")]
+    Invalid(Box<Checked>),
+    /// There is no flow of this name.
+    #[error("there is no flow of this name")]
+    UnknownFlow,
+    /// The flow has no working copy.
+    #[error("the flow has no draft to publish")]
+    NoDraft,
+    /// The flow has no release of this number.
+    #[error("the flow has no release of this number")]
+    UnknownRelease,
+    /// Another live flow has this hook.
+    #[error("the hook is taken by the flow {flow}")]
+    HookTaken {
+        /// The flow that has it.
+        flow: String,
+    },
+    /// The database did not answer in time.
+    #[error("the flow could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl FlowError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "flow-invalid",
+            Self::UnknownFlow => "flow-not-found",
+            Self::NoDraft => "draft-missing",
+            Self::UnknownRelease => "release-not-found",
+            Self::HookTaken { .. } => "hook-taken",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl From<ReadError> for FlowError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl Runtime {
+    /// Keeps a text as its flow's working copy.
+    pub async fn push_flow(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        source: &str,
+    ) -> Result<FlowName, FlowError> {
+        let facts = self.facts(namespace_id, Severity::Warning).await?;
+        let checked = semel_flow::check_with("draft", source, &facts);
+        let Some(flow) = &checked.flow else {
+            return Err(FlowError::Invalid(Box::new(checked)));
+        };
+        flows::push_draft(&self.cell, namespace_id, &flow.name, source).await?;
+        Ok(flow.name.clone())
+    }
+
+    /// Freezes a flow's working copy.
+    pub async fn publish_flow(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        flow: &FlowName,
+        actor: &str,
+    ) -> Result<Published, FlowError> {
+        let cell = &self.cell;
+        let views = flows::list(cell, namespace_id, Some(flow.as_str())).await?;
+        let view = views.into_iter().next().ok_or(FlowError::UnknownFlow)?;
+        let source = view.draft.ok_or(FlowError::NoDraft)?;
+        let facts = self.facts(namespace_id, Severity::Error).await?;
+        let checked = semel_flow::check_with(&format!("{flow}.flow.yaml"), &source, &facts);
+        let Some(sound) = &checked.flow else {
+            return Err(FlowError::Invalid(Box::new(checked)));
+        };
+        let digest = sound.digest().to_string();
+        let act = Act::new(namespace_id, actor, "flow.publish", flow.as_str());
+        let (number, first) = flows::publish(cell, namespace_id, flow, &digest, &source, &act)
+            .await?
+            .ok_or(FlowError::UnknownFlow)?;
+        Ok(Published {
+            number,
+            digest,
+            first,
+        })
+    }
+}

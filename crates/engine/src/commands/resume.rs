@@ -1,0 +1,299 @@
+//! Resuming: a run that failed or gave up goes on, behind its ledger.
+//!
+//! What is done stays done and is not done again; what is known not to have happened is tried
+//! again under the same key. A doubt is not resumed but settled; one that an operator gave up is in
+//! doubt again. A rejection stands, unless the operator says that people are to be asked again.
+
+use std::sync::Arc;
+
+use semel_flow::Action;
+use semel_flow::release::OnError;
+use semel_model::event::Event;
+use semel_model::run::State;
+use semel_model::{RunId, Span};
+use semel_store::ReadError;
+use semel_store::audit::{Act, ReasonError};
+use semel_store::child_runs;
+use semel_store::journal::Lease;
+use semel_store::runs::{self, Reopening};
+use serde_json::Value;
+
+use crate::commands::settle::GIVEN_UP;
+use crate::runtime::Runtime;
+use crate::state::REJECTED;
+use crate::turn::Stop;
+use crate::turn::take::TakeError;
+
+/// Why a run is not resumed.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// There is no such run.
+    #[error("there is no such run")]
+    Unknown,
+    /// Its state is none to resume from.
+    #[error("the run is {state}: {hint}")]
+    Unfit {
+        /// What it is.
+        state: State,
+        /// What to do instead.
+        hint: String,
+    },
+    /// Why it shall go on cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// A worker holds the run at this moment.
+    #[error("a worker is at this run right now")]
+    Busy,
+    /// The database did not answer in time.
+    #[error("the decision could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl ResumeError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "run-not-found",
+            Self::Unfit { .. } => "not-resumable",
+            Self::Reason(error) => error.code(),
+            Self::Busy => "run-busy",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl From<TakeError> for ResumeError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Busy => Self::Busy,
+            TakeError::Unavailable(reason) => Self::Unavailable(reason),
+        }
+    }
+}
+
+impl From<ReadError> for ResumeError {
+    fn from(error: ReadError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// How a run is let go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Why, in the person's words.
+    pub reason: &'a str,
+    /// Whether people who rejected are asked again.
+    pub ask_again: bool,
+}
+
+impl<'a> From<&'a str> for Wish<'a> {
+    /// A wish that leaves rejections as they are.
+    fn from(reason: &'a str) -> Self {
+        Self {
+            reason,
+            ask_again: false,
+        }
+    }
+}
+
+impl Runtime {
+    /// Lets a run go on in a person's name. When this returns, the decision is committed.
+    pub async fn resume<'a>(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        wish: impl Into<Wish<'a>>,
+        actor: &str,
+    ) -> Result<(), ResumeError> {
+        let wish = wish.into();
+        let act = Act::new(namespace_id, actor, "run.resume", &run.to_string());
+        let act = act.about(run).because(wish.reason)?;
+        let view = runs::find(&self.cell, namespace_id, run).await?;
+        let view = view.ok_or(ResumeError::Unknown)?;
+        let unfit = |hint: &str| ResumeError::Unfit {
+            state: view.state,
+            hint: hint.to_owned(),
+        };
+        let resumed = Event::Resumed {
+            reason: wish.reason.trim().to_owned(),
+            by: Some(actor.to_owned()),
+            asks_again: wish.ask_again,
+        };
+        match (view.state, view.parent) {
+            (State::Failed, Some(parent)) => {
+                match self.stands_alone(namespace_id, run, parent).await? {
+                    true => self.reopen_item(run, &resumed, &act).await,
+                    false => Err(unfit(&format!(
+                        "resume the run that it is a part of, {parent}"
+                    ))),
+                }
+            }
+            (State::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
+                Err(unfit(&format!(
+                    "an approval was rejected, and the rejection stands; to ask again: \
+                     semel run resume {run} --ask-again --reason '…'"
+                )))
+            }
+            (State::Failed, None) => {
+                let keep = self.keep_of(namespace_id, run).await?;
+                match self.reopen(run, &[resumed], Some(&act), keep).await? {
+                    Reopening::Reopened => Ok(()),
+                    Reopening::NotFailed => Err(ResumeError::Busy),
+                    Reopening::KeyTaken => Err(unfit("another run answers for its key now")),
+                    Reopening::HistoryGone => Err(unfit(
+                        "its history is no longer kept, so that nobody can tell what it did; \
+                         start another one",
+                    )),
+                }
+            }
+            (State::NeedsReview | State::Quarantined, _) => {
+                self.unpark((namespace_id, run), resumed, act).await
+            }
+            (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
+            (State::Active, _) => Err(unfit("it goes on by itself")),
+            (State::Succeeded, _) => Err(unfit(
+                "there is nothing left to do; items of a list that failed are resumed one by \
+                 one, semel run items --state failed",
+            )),
+            (State::Cancelled, _) => Err(unfit("a person ended it; start another one")),
+        }
+    }
+
+    /// Lets a run go on that failed; nothing where it did not, goes on already, or another run has
+    /// its key.
+    async fn reopen(
+        self: &Arc<Self>,
+        run: RunId,
+        events: &[Event],
+        act: Option<&Act>,
+        keep: Span,
+    ) -> Result<Reopening, ReadError> {
+        let reopening = runs::reopen(&self.cell, run, events, act, keep).await?;
+        if reopening == Reopening::Reopened {
+            self.signals.wake.notify_one();
+        }
+        Ok(reopening)
+    }
+
+    /// Lets a run go on that failed, because its delivery or request came again. What people
+    /// rejected is not asked again because a sender repeats itself, a doubt that an operator gave up
+    /// stays given up, and a run whose history is gone or whose key is another's stays as it ended.
+    /// Says whether the run goes on.
+    pub(crate) async fn resume_for_repeat(
+        self: &Arc<Self>,
+        run: RunId,
+        fault: Option<&str>,
+        keep: Span,
+    ) -> Result<bool, ReadError> {
+        if is_rejection(fault) || is_given_up(fault) {
+            return Ok(false);
+        }
+        let resumed = [Event::Resumed {
+            reason: "its delivery came again".to_owned(),
+            by: None,
+            asks_again: false,
+        }];
+        let reopening = self.reopen(run, &resumed, None, keep).await?;
+        Ok(matches!(
+            reopening,
+            Reopening::Reopened | Reopening::NotFailed
+        ))
+    }
+
+    /// How long the key of a run is kept, by the release that the run is on.
+    async fn keep_of(self: &Arc<Self>, namespace_id: i32, run: RunId) -> Result<Span, ResumeError> {
+        let runtime = self;
+        let found = runs::find_release(&runtime.cell, namespace_id, run).await?;
+        let (release, _) = found.ok_or(ResumeError::Unknown)?;
+        let release = runtime.catalogue.get(release).await?;
+        let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
+        Ok(release.flow.keep)
+    }
+
+    /// Whether a part can go on without its run: an item of a list whose run succeeded all the
+    /// same, by `on_error: continue`. The run's result stands as it was.
+    async fn stands_alone(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        part: RunId,
+        parent: RunId,
+    ) -> Result<bool, ReadError> {
+        let cell = &self.cell;
+        let parent = runs::find(cell, namespace_id, parent).await?;
+        if parent.is_none_or(|parent| parent.state != State::Succeeded) {
+            return Ok(false);
+        }
+        let release = runs::find_release(cell, namespace_id, part).await?;
+        let release = match release {
+            Some((release, _)) => self.catalogue.get(release).await?,
+            None => None,
+        };
+        let step = child_runs::find_step(cell, part).await?;
+        let (Some(release), Some(step)) = (release, step) else {
+            return Ok(false);
+        };
+        let step = release.flow.find_step(&step);
+        Ok(step.is_some_and(|step| {
+            matches!(&step.action, Action::Foreach(each) if each.on_error == OnError::Continue)
+        }))
+    }
+
+    async fn reopen_item(
+        self: &Arc<Self>,
+        item: RunId,
+        resumed: &Event,
+        act: &Act,
+    ) -> Result<(), ResumeError> {
+        if !child_runs::reopen_one(&self.cell, item, resumed, act).await? {
+            return Err(ResumeError::Busy);
+        }
+        self.signals.wake.notify_one();
+        Ok(())
+    }
+
+    async fn unpark(
+        self: &Arc<Self>,
+        (namespace_id, run): (i32, RunId),
+        resumed: Event,
+        act: Act,
+    ) -> Result<(), ResumeError> {
+        let mut turn = self.take(run).await?;
+        // Another operator may have been first, and the run may have gone on since.
+        let view = runs::find(&self.cell, namespace_id, run).await;
+        let state = view.map(|view| view.map(|view| view.state));
+        if !matches!(state, Ok(Some(State::NeedsReview | State::Quarantined))) {
+            self.work.turns.spawn(turn.drive());
+            return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
+        }
+        turn.forgive();
+        let unwritten = |stop| match stop {
+            Stop::Fenced => ResumeError::Busy,
+            Stop::Unsure(reason) | Stop::Refused(reason) => ResumeError::Unavailable(reason),
+            Stop::Inconsistent(error) => ResumeError::Unavailable(error.to_string()),
+        };
+        turn.record_act(resumed, act).map_err(unwritten)?;
+        turn.commit(Lease::Keep).await.map_err(unwritten)?;
+        self.work.turns.spawn(turn.drive());
+        Ok(())
+    }
+}
+
+fn unreadable(reason: &str) -> ResumeError {
+    ResumeError::Unavailable(reason.to_owned())
+}
+
+/// Whether a run failed because an operator gave up an effect in doubt, which may have happened.
+fn is_given_up(fault: Option<&str>) -> bool {
+    has_code(fault, GIVEN_UP)
+}
+
+/// Whether a run failed because people said no, or did not say yes in time.
+fn is_rejection(fault: Option<&str>) -> bool {
+    has_code(fault, REJECTED)
+}
+
+fn has_code(fault: Option<&str>, code: &str) -> bool {
+    // The code alone: what else a fault says may be of a later day.
+    let fault = fault.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    fault.is_some_and(|fault| fault["code"] == code)
+}

@@ -1,0 +1,253 @@
+//! Doubts: letting a person settle what nobody else can know.
+//!
+//! A person may say that an effect happened, at any time: that sends nothing. A person may say that
+//! it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
+
+use std::sync::Arc;
+
+use semel_model::effect::{Entry, State};
+use semel_model::event::Event;
+use semel_model::{EffectId, Fault, SeededBug, Span};
+use semel_store::audit::{Act, ReasonError};
+use semel_store::effects::{self, EffectView};
+use semel_store::journal::Lease;
+use serde_json::Value;
+
+use super::settlement::said;
+use crate::commands::connection::By;
+use crate::runtime::Runtime;
+use crate::settle::span_between;
+use crate::state::{Current, PendingEffect};
+use crate::turn::take::TakeError;
+use crate::turn::{Stop, Turn};
+
+/// What a person says of an effect in doubt.
+#[derive(Clone, Debug)]
+pub enum Settlement {
+    /// It happened.
+    Happened {
+        /// The destination's identity for what was made.
+        external_id: Option<String>,
+        /// The step's result. Needed where something later reads it; null where the person says so.
+        result: Option<Value>,
+        /// Why, as it stands on the record.
+        reason: String,
+    },
+    /// It did not happen, and shall be performed.
+    DidNotHappen {
+        /// Why, as it stands on the record.
+        reason: String,
+    },
+    /// It is given up: the run fails, and whether it happened stays unknown.
+    Fail {
+        /// Why, as it stands on the record.
+        reason: String,
+    },
+}
+
+/// The code of an effect in doubt that an operator gave up.
+pub(crate) const GIVEN_UP: &str = "failed-by-person";
+
+/// Why a doubt is not settled.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// There is no such effect.
+    #[error("there is no such effect")]
+    Unknown,
+    /// Another attempt was made while the decision was on its way.
+    #[error("it was tried again in the meantime: look at it again")]
+    TriedAgain,
+    /// It is not in doubt.
+    #[error("the effect is {state}, not in doubt")]
+    NotInDoubt {
+        /// What it is.
+        state: State,
+    },
+    /// Its last attempt could still arrive.
+    #[error("its last attempt could still arrive: say so again in {retry_in}")]
+    TooSoon {
+        /// How long until it may be said.
+        retry_in: Span,
+    },
+    /// Something later reads what the person did not say.
+    #[error("{0}")]
+    ResultNeeded(String),
+    /// What the effect gave cannot be corrected.
+    #[error("{0}")]
+    NotAmendable(String),
+    /// Why cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// A worker holds the run at this moment.
+    #[error("a worker is at this run right now")]
+    Busy,
+    /// The database did not answer in time.
+    #[error("the decision could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl SettleError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "effect-not-found",
+            Self::NotInDoubt { .. } | Self::TriedAgain => "not-in-doubt",
+            Self::TooSoon { .. } => "settle-too-soon",
+            Self::ResultNeeded(_) => "result-needed",
+            Self::NotAmendable(_) => "not-amendable",
+            Self::Reason(error) => error.code(),
+            Self::Busy => "run-busy",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl From<TakeError> for SettleError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Busy => Self::Busy,
+            TakeError::Unavailable(reason) => Self::Unavailable(reason),
+        }
+    }
+}
+
+impl Settlement {
+    /// The act, ready to be recorded.
+    fn act(&self, by: By<'_>, view: &EffectView) -> Result<Act, ReasonError> {
+        let (action, reason) = match self {
+            Self::Happened { reason, .. } => ("doubt.settle happened", reason),
+            Self::DidNotHappen { reason } => ("doubt.settle did-not-happen", reason),
+            Self::Fail { reason } => ("doubt.settle fail", reason),
+        };
+        let act = by.act(action, &view.id.to_string());
+        act.about(view.run).because(reason)
+    }
+}
+
+impl Runtime {
+    /// Settles a doubt in a person's name. When this returns, the decision is committed and the
+    /// run goes on.
+    pub async fn settle(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        effect: EffectId,
+        settlement: Settlement,
+        actor: &str,
+    ) -> Result<(), SettleError> {
+        let subject = (effect, None);
+        self.settle_attempt(namespace_id, subject, settlement, actor)
+            .await
+    }
+
+    /// Settles a doubt about the attempt that the person looked at: where another was made since,
+    /// nothing is settled.
+    pub async fn settle_attempt(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        (effect, looked_at): (EffectId, Option<i32>),
+        settlement: Settlement,
+        actor: &str,
+    ) -> Result<(), SettleError> {
+        let unavailable =
+            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
+        let view = effects::find(&self.cell, namespace_id, effect)
+            .await
+            .map_err(unavailable)?
+            .ok_or(SettleError::Unknown)?;
+        if view.state != State::InDoubt {
+            return Err(SettleError::NotInDoubt { state: view.state });
+        }
+        if looked_at.is_some_and(|attempt| attempt != view.attempt) {
+            return Err(SettleError::TriedAgain);
+        }
+        let by = By {
+            namespace_id,
+            actor,
+        };
+        let act = settlement.act(by, &view)?;
+        let mut turn = self.take(view.run).await?;
+        let event = match self.judge(&turn, &view, &settlement) {
+            Ok(event) => event,
+            Err(error) => {
+                // Nothing was decided: the run goes on as its plan says, or stays parked.
+                self.work.turns.spawn(turn.drive());
+                return Err(error);
+            }
+        };
+        let unwritten = |stop| match stop {
+            Stop::Fenced => SettleError::Busy,
+            Stop::Unsure(reason) | Stop::Refused(reason) => SettleError::Unavailable(reason),
+            Stop::Inconsistent(error) => SettleError::Unavailable(error.to_string()),
+        };
+        turn.record_act(event, act).map_err(unwritten)?;
+        turn.commit(Lease::Keep).await.map_err(unwritten)?;
+        self.work.turns.spawn(turn.drive());
+        Ok(())
+    }
+
+    /// The event that a decision is, where it may be taken now.
+    fn judge(
+        self: &Arc<Self>,
+        turn: &Turn,
+        view: &EffectView,
+        settlement: &Settlement,
+    ) -> Result<Event, SettleError> {
+        let Current::Effect(pending) = &turn.state().current else {
+            return Err(SettleError::NotInDoubt { state: view.state });
+        };
+        let Entry::InDoubt(effect) = &pending.entry else {
+            return Err(SettleError::NotInDoubt {
+                state: pending.entry.state(),
+            });
+        };
+        if effect.id() != view.id {
+            return Err(SettleError::Unknown);
+        }
+        // What was looked up is about the attempt that was in doubt then.
+        if i64::from(effect.attempt()) != i64::from(view.attempt) {
+            return Err(SettleError::TriedAgain);
+        }
+        let step = view.step.clone();
+        Ok(match settlement {
+            Settlement::Happened {
+                external_id,
+                result,
+                ..
+            } => said(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
+            Settlement::DidNotHappen { reason } => {
+                self.landing_over(turn, view, pending)?;
+                Event::Licensed {
+                    step,
+                    reason: reason.clone(),
+                }
+            }
+            Settlement::Fail { reason } => Event::Failed {
+                step,
+                fault: Fault::permanent(GIVEN_UP, reason.clone()),
+                retry_at: None,
+            },
+        })
+    }
+
+    fn landing_over(
+        self: &Arc<Self>,
+        turn: &Turn,
+        view: &EffectView,
+        pending: &PendingEffect,
+    ) -> Result<(), SettleError> {
+        let destinations = turn.destinations();
+        let name = pending.call.connection();
+        let connection = name.and_then(|name| destinations.connection(name));
+        // A task may have been claimed just before the doubt.
+        let claimed_by = view.settled_at.unwrap_or(pending.intended_at);
+        let times = (pending.intended_at, claimed_by);
+        let landing = self.landing();
+        let over = landing.after(&pending.call, connection, times);
+        match span_between(self.clock.now(), over) {
+            left if left.as_millis() > 0 && !SeededBug::SettledTooSoon.is_seeded() => {
+                Err(SettleError::TooSoon { retry_in: left })
+            }
+            _ => Ok(()),
+        }
+    }
+}

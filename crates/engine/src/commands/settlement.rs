@@ -1,0 +1,104 @@
+//! What an effect gave, as a person says: all that something later reads.
+
+use semel_flow::{Flow, Scope};
+use semel_model::effect::Witness;
+use semel_model::event::Event;
+use serde_json::Value;
+
+use super::settle::SettleError;
+
+/// The event that a person's word is. Where the step tells how its external id is found in its
+/// result, a result is enough.
+pub(super) fn said(
+    flow: &Flow,
+    step: &str,
+    external_id: Option<&str>,
+    result: Option<&Value>,
+) -> Result<Event, SettleError> {
+    let external_id = match (external_id, result) {
+        (Some(id), _) => Some(id.to_owned()),
+        (None, Some(result)) => derive_id(flow, step, result),
+        (None, None) => None,
+    };
+    let reads = flow.reads_of(step);
+    let mut missing = Vec::new();
+    if result.is_none() && !reads.result.is_empty() {
+        missing.push(("--result '{…}'", "its result", &reads.result));
+    }
+    if external_id.is_none() && !reads.external_id.is_empty() {
+        missing.push(("--external-id ID", "its external id", &reads.external_id));
+    }
+    if !missing.is_empty() {
+        let parts = missing.iter().map(|(option, what, readers)| {
+            let readers: Vec<String> = readers.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} read {what} (add {option})", readers.join(", "))
+        });
+        let parts: Vec<String> = parts.collect();
+        return Err(SettleError::ResultNeeded(format!(
+            "later steps need what `{step}` gave: {}",
+            parts.join("; ")
+        )));
+    }
+    Ok(Event::Done {
+        step: step.to_owned(),
+        by: Witness::Person,
+        external_id,
+        status: None,
+        result: result.cloned().unwrap_or_default(),
+    })
+}
+
+/// The destination's identity for what was made, as the step finds it in its result.
+pub(super) fn derive_id(flow: &Flow, step: &str, result: &Value) -> Option<String> {
+    let expr = flow.find_step(step)?.external_id.as_ref()?;
+    let found = expr.eval(&Scope::new().with("result", result)).ok()?;
+    match found {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn flow() -> Flow {
+        let source = "flow: pay\ntrigger: { api: { key: input.id } }\nsteps:\n\
+            \x20 - id: charge\n    http: { post: 'https://bank.example/c' }\n    guard: review\n\
+            \x20   external_id: result.id\n\
+            \x20 - id: book\n    function: steps.charge.result.id\n\
+            \x20 - id: link\n    function: steps.charge.external_id\n\
+            \x20 - id: alone\n    function: input.id\n\
+            result: steps.book.result\n";
+        let flow = semel_flow::load(source);
+        flow.unwrap_or_else(|| panic!("a flow"))
+    }
+
+    #[test]
+    fn what_later_steps_read_has_to_be_said() {
+        let refused = said(&flow(), "charge", None, None);
+
+        let Err(SettleError::ResultNeeded(detail)) = refused else {
+            panic!("taken: {refused:?}");
+        };
+        assert!(detail.contains("`book` read its result"), "{detail}");
+        assert!(detail.contains("`link` read its external id"), "{detail}");
+        assert!(!detail.contains("alone"), "{detail}");
+    }
+
+    #[test]
+    fn a_result_tells_the_external_id_and_null_is_a_word_too() {
+        let told = said(&flow(), "charge", None, Some(&json!({ "id": 7 })));
+        let null = said(&flow(), "charge", Some("c_1"), Some(&Value::Null));
+        let unread = said(&flow(), "alone", None, None);
+
+        match told {
+            Ok(Event::Done { external_id, .. }) => assert_eq!(external_id.as_deref(), Some("7")),
+            other => panic!("{other:?}"),
+        }
+        assert!(null.is_ok() && unread.is_ok());
+    }
+}

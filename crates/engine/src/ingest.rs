@@ -1,0 +1,336 @@
+//! Intake: from an arrival to a claim and its run.
+//!
+//! The way of a delivery: judge whether its source is whom the hook trusts, read the payload, ask
+//! the trigger's `when`, tell the key, compare the payload with the flow's schema, take the fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
+//! a sender answered. A run that this process has room for starts at once, in its hands.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use semel_model::event::Caller;
+use semel_model::run::State;
+use semel_model::{
+    ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, RunId, SeededBug,
+    TriggerKind, Verdict,
+};
+use semel_store::claims::{Delivery, Met};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
+use serde_json::Value;
+
+use crate::catalogue::Release;
+use crate::memory;
+use crate::runtime::Runtime;
+use crate::turn::take;
+use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
+
+mod api;
+pub mod callback;
+mod delivery;
+mod error;
+mod event;
+mod input;
+mod order;
+mod replay;
+mod schedule;
+mod seeded_bug;
+mod signature;
+mod webhook;
+
+pub use api::{KeySource, Start};
+use delivery::{begin_unforeseen, first_event, first_state};
+pub use error::IntakeError;
+pub use order::Stale;
+pub use webhook::{Arrival, Authentic};
+
+/// The most bytes of a payload.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+
+/// What became of an arrival.
+#[derive(Clone, Debug)]
+pub enum Intake {
+    /// It has a run, its own or the first's.
+    Accepted(Accepted),
+    /// The trigger's `when` let it pass by.
+    Ignored,
+    /// Something newer of its object was accepted before: it is on record, and has no run.
+    Stale(Box<Stale>),
+    /// It brought a known key with another payload, or a known signed body under another key, and
+    /// is kept for a person.
+    Quarantined(Accepted),
+}
+
+/// The run that answers for a delivery.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// The run.
+    pub run: RunId,
+    /// The key.
+    pub key: Key,
+    /// The flow.
+    pub flow: String,
+    /// Whether an earlier delivery made the run.
+    pub replayed: bool,
+    /// What the record says of the run.
+    pub state: State,
+    /// Its result, as JSON text, once there is one.
+    pub result: Option<String>,
+    /// Its fault, as JSON text, once there is one.
+    pub fault: Option<String>,
+    /// When the first delivery was accepted.
+    pub accepted_at: Timestamp,
+}
+
+/// A delivery on its way through intake.
+pub(crate) struct Inbound {
+    pub(crate) release: Arc<Release>,
+    pub(crate) trigger: TriggerKind,
+    pub(crate) mismatch: Mismatch,
+    /// Who named the key.
+    pub(crate) space: KeySpace,
+    pub(crate) key: Key,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) input: Value,
+    pub(crate) text: String,
+    pub(crate) headers: Value,
+    pub(crate) query: Value,
+    /// Who starts it, where the flow asks.
+    pub(crate) by: Option<String>,
+    /// The run that waits for the end of this one.
+    pub(crate) caller: Option<Caller>,
+    /// Whether a repeat resumes a run that failed.
+    pub(crate) resumes: bool,
+    /// The instant that a schedule named.
+    pub(crate) nominal: Option<Timestamp>,
+}
+
+impl Runtime {
+    /// The live release behind a hook's address.
+    async fn live_hook(&self, namespace: &str, path: &str) -> Result<Arc<Release>, IntakeError> {
+        let found = self.find_hook(namespace, path).await;
+        found
+            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
+            .ok_or(IntakeError::UnknownHook)
+    }
+
+    /// The live release of a flow.
+    pub(crate) async fn live_flow(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+    ) -> Result<Arc<Release>, IntakeError> {
+        let found = self.find_flow(namespace_id, flow).await;
+        found
+            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
+            .ok_or(IntakeError::UnknownFlow)
+    }
+}
+
+impl Runtime {
+    /// Has a delivery accepted, and starts its run if it is new and there is room. What was begun
+    /// ends, even where the sender hangs up.
+    pub(crate) async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
+        let engine = self.clone();
+        let accepting = async move { engine.accept_now(inbound).await };
+        self.finish(accepting).await
+    }
+
+    async fn accept_now(self: &Arc<Self>, mut inbound: Inbound) -> Result<Intake, IntakeError> {
+        let runtime = self;
+        let release = inbound.release.clone();
+        let flow = &release.flow;
+        let (namespace, key) = (&release.namespace, &inbound.key);
+        let claim = ClaimId::derive_in(inbound.space, namespace, &flow.name, key);
+        let claim = seeded_bug::claim(claim);
+        let fingerprint = inbound.fingerprint;
+        if release.has_gates
+            && let Some(stale) = order::judge(runtime, &inbound, claim).await?
+        {
+            return Ok(Intake::Stale(Box::new(stale)));
+        }
+        let session = runtime.session();
+        let permit = match runtime.shutdown.requested.is_cancelled() || !session.is_live() {
+            true => None,
+            false => runtime.work.room.clone().try_acquire_owned().ok(),
+        };
+        // A run that does not fit into memory now waits in the queue.
+        let weight = memory::parsed_bytes(inbound.text.as_bytes());
+        let portion = permit
+            .as_ref()
+            .and_then(|_| runtime.options.memory.try_take(weight));
+        let permit = permit.filter(|_| portion.is_some());
+        let first = first_event(&inbound)?;
+        let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
+        let events = first_row(&first, &[]).map_err(unfit)?;
+        let seems_known = runtime.local.recent.has(claim);
+        let mut begun = None;
+        let mut first_move = None;
+        if permit.is_some() && !seems_known {
+            let state = first_state(RunId::derive(claim, 0), &mut inbound);
+            if release.may_open {
+                let key = &inbound.key;
+                let foreseen = Opening::foresee(runtime, &release, key, state, &first);
+                (begun, first_move) = foreseen.unzip();
+            } else {
+                begun = Some(Begun::At(Box::new(state)));
+            }
+        }
+        let delivery = Delivery {
+            claim,
+            key: inbound.key.clone(),
+            fingerprint,
+            namespace_id: inbound.release.namespace_id,
+            release_id: inbound.release.id,
+            keep: flow.keep,
+            delivery: DeliveryId::generate(),
+            events,
+            holder: permit.as_ref().map(|_| session.id),
+            first_move,
+            seems_known,
+        };
+        let expected = permit
+            .as_ref()
+            .map(|_| runtime.work.holdings.expect(session.id, claim));
+        semel_steps::fault::point("accept.before", &inbound.key.text()).await;
+        if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
+            let met = seeded_bug::acknowledge(runtime, delivery);
+            return Ok(Intake::Accepted(answer(&inbound, &met, false)));
+        }
+        let met = match runtime.writers.accept.write(delivery).await {
+            Ok(met) => met,
+            Err(error) => {
+                // It may be committed in this process's hands, now or later: the queue is compared.
+                drop(expected);
+                runtime.work.holdings.ask();
+                return Err(IntakeError::Unavailable(error.to_string()));
+            }
+        };
+        semel_steps::fault::point("accept.after", &inbound.key.text()).await;
+        runtime.local.recent.note(claim);
+        match met.verdict {
+            Verdict::New => {
+                runtime.metrics.accepted.add_one();
+                let accepted = answer(&inbound, &met, false);
+                match permit {
+                    Some(permit) => {
+                        let begun = match begun {
+                            Some(begun) if met.run == RunId::derive(claim, 0) => begun,
+                            _ => begin_unforeseen(&mut inbound, &met)?,
+                        };
+                        let fresh = Fresh {
+                            run: met.run,
+                            key: inbound.key.clone(),
+                            partition_date: met.accepted_at.to_zoned(TimeZone::UTC).date(),
+                            accepted_at: met.accepted_at,
+                            begun,
+                            portion,
+                        };
+                        let turn = Turn::begin(runtime.clone(), release, session, permit, fresh);
+                        // In a box: what is spawned is moved about.
+                        runtime.work.turns.spawn(Box::pin(turn.drive()));
+                    }
+                    None => {
+                        if release.flow.priority() != 0 {
+                            take::give_head_start(runtime, met.run, release.flow.priority()).await;
+                        }
+                        runtime.signals.wake.notify_one();
+                    }
+                }
+                Ok(Intake::Accepted(accepted))
+            }
+            Verdict::Duplicate => {
+                runtime.metrics.duplicates.add_one();
+                let subject = Subject::Claim(claim);
+                let repeat = stopped(
+                    runtime,
+                    &inbound,
+                    subject,
+                    met.run,
+                    DuplicateVerdict::Repeat,
+                );
+                runtime.writers.duplicates.add(repeat);
+                let mut accepted = answer(&inbound, &met, true);
+                let resumes = inbound.resumes && !SeededBug::RepeatDoesNotResume.is_seeded();
+                if resumes && met.state == State::Failed {
+                    let fault = met.fault.as_deref();
+                    let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
+                    if resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))? {
+                        accepted.state = State::Active;
+                        (accepted.result, accepted.fault) = (None, None);
+                    }
+                }
+                Ok(Intake::Accepted(accepted))
+            }
+            Verdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
+        }
+    }
+
+    /// A known key with another payload: never a second run.
+    async fn mismatch(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+        claim: ClaimId,
+        met: &Met,
+    ) -> Result<Intake, IntakeError> {
+        let runtime = self;
+        runtime.metrics.mismatches.add_one();
+        let kind = match inbound.mismatch {
+            Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,
+            Mismatch::Quarantine => DuplicateVerdict::Held,
+        };
+        let subject = Subject::Claim(claim);
+        runtime
+            .writers
+            .duplicates
+            .add(stopped(runtime, inbound, subject, met.run, kind));
+        if inbound.mismatch != Mismatch::Accept {
+            // It is promised to be on record, so it is on disk before the answer: a provider that
+            // is told that it came does not send it again.
+            let kept = runtime.writers.duplicates.flush().await;
+            kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+        }
+        match inbound.mismatch {
+            Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
+            Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
+            Mismatch::Quarantine => Ok(Intake::Quarantined(answer(inbound, met, true))),
+        }
+    }
+}
+
+/// A delivery whose key cannot be told is refused, and the refusal is on record.
+async fn refuse(runtime: &Runtime, release: &Release, reason: String) -> IntakeError {
+    let error = IntakeError::KeyFailed(reason.clone());
+    input::note_refusal(runtime, release, &error, &reason).await;
+    error
+}
+
+fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
+    Accepted {
+        run: met.run,
+        key: inbound.key.clone(),
+        flow: inbound.release.flow.name.to_string(),
+        replayed,
+        state: met.state,
+        result: met.result.clone(),
+        fault: met.fault.clone(),
+        accepted_at: met.accepted_at,
+    }
+}
+
+fn stopped(
+    runtime: &Runtime,
+    inbound: &Inbound,
+    subject: Subject,
+    run: RunId,
+    kind: DuplicateVerdict,
+) -> Stopped {
+    Stopped {
+        subject,
+        namespace_id: inbound.release.namespace_id,
+        run,
+        fingerprint: inbound.fingerprint,
+        kind,
+        payload: (kind != DuplicateVerdict::Repeat).then(|| inbound.text.clone()),
+        at: runtime.clock.now(),
+    }
+}

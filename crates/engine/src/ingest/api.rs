@@ -1,0 +1,199 @@
+//! Starts by programs and people.
+//!
+//! Where the trigger has a `key`, that expression alone names the run. A caller's own key then
+//! names the request, which is the server's business; it never makes another run of one intent.
+//! Where the trigger has none, the caller's key is the run's.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use semel_flow::Scope;
+use semel_model::run::State;
+use semel_model::{
+    ClaimId, Fingerprint, FlowName, Key, KeySpace, NamespaceName, RunId, TriggerKind,
+};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
+use semel_store::{ReadError, runs};
+use serde_json::Value;
+
+use super::delivery::{read_payload, tell};
+use super::{Accepted, Inbound, Intake, IntakeError, refuse};
+use crate::runtime::Runtime;
+
+/// How long a list of repeats waits for those that were just counted.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A start by a program or a person.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The namespace, short.
+    pub namespace_id: i32,
+    /// The namespace.
+    pub namespace: NamespaceName,
+    /// The flow.
+    pub flow: FlowName,
+    /// Whether a program or a person starts it.
+    pub trigger: TriggerKind,
+    /// The payload, as JSON text.
+    pub input: Vec<u8>,
+    /// The caller's key, where the trigger has none.
+    pub key: Option<Key>,
+    /// Who starts it.
+    pub by: Option<String>,
+}
+
+/// Who names the runs that a trigger starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// The trigger's `key`.
+    Flow,
+    /// Whoever starts them.
+    Caller,
+}
+
+impl Runtime {
+    /// Who names the runs of a flow that are started in this way.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such flow, or it is not started in this way.
+    pub async fn key_source(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        flow: &FlowName,
+        trigger: TriggerKind,
+    ) -> Result<KeySource, IntakeError> {
+        let release = self.live_flow(namespace_id, flow).await?;
+        let declared = release.flow.trigger.start(trigger);
+        match declared
+            .ok_or(IntakeError::NoTrigger { kind: trigger })?
+            .key
+        {
+            Some(_) => Ok(KeySource::Flow),
+            None => Ok(KeySource::Caller),
+        }
+    }
+
+    /// Takes in a start by a program or a person.
+    ///
+    /// # Errors
+    ///
+    /// Where it has no key or one too many, does not fit the flow's schema, brings another payload
+    /// for a known key, or cannot be written down.
+    pub async fn start_run(self: &Arc<Self>, start: Start) -> Result<Intake, IntakeError> {
+        let runtime = self;
+        let release = runtime.live_flow(start.namespace_id, &start.flow).await?;
+        let trigger = start.trigger;
+        let Some(declared) = release.flow.trigger.start(trigger) else {
+            return Err(IntakeError::NoTrigger { kind: trigger });
+        };
+        let (input, text) = read_payload(start.input)?;
+        let key = match (start.key, &declared.key) {
+            (Some(_), Some(_)) => return Err(IntakeError::KeyDeclared),
+            (Some(key), None) => key,
+            (None, None) => return Err(IntakeError::NoKey),
+            (None, Some(expr)) => {
+                let kind = serde_json::json!({ "kind": trigger.as_str() });
+                let nothing = Value::Null;
+                let scope = Scope::new()
+                    .with("input", &input)
+                    .with("headers", &nothing)
+                    .with("query", &nothing)
+                    .with("trigger", &kind)
+                    .with("env", &release.flow.env);
+                match tell(None, expr, &scope) {
+                    Ok(Some(key)) => key,
+                    Ok(None) => return Err(IntakeError::NoKey),
+                    Err(reason) => return Err(refuse(runtime, &release, reason).await),
+                }
+            }
+        };
+        self.must_fit(&release, KeySpace::Given, &key, &input)
+            .await?;
+        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let by = start.by.filter(|_| release.flow.asks_who_started());
+        self.accept(Inbound {
+            by,
+            release,
+            trigger,
+            mismatch,
+            space: KeySpace::Given,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            input,
+            text,
+            headers: Value::Null,
+            query: Value::Null,
+            caller: None,
+            resumes,
+            nominal: None,
+        })
+        .await
+    }
+
+    /// Writes down the repeats that were counted since the last time, for whoever lists them. Where
+    /// the database does not take them now, they are written down later.
+    pub async fn write_down_repeats(self: &Arc<Self>) {
+        let flushed = tokio::time::timeout(FLUSH_PATIENCE, self.writers.duplicates.flush()).await;
+        if !matches!(flushed, Ok(Ok(()))) {
+            tracing::debug!("repeats could not be written down yet");
+        }
+    }
+
+    /// Answers a start that came before with the run that answered it then, as that run stands
+    /// now. The repeat is counted. Nothing where the run is no longer on record.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn meet_again(
+        self: &Arc<Self>,
+        start: &Start,
+        run: RunId,
+        fingerprint: Fingerprint,
+    ) -> Result<Option<Accepted>, IntakeError> {
+        let runtime = self;
+        let namespace_id = start.namespace_id;
+        let found = runs::find(&runtime.cell, namespace_id, run).await;
+        let Some(view) = found.map_err(unavailable)? else {
+            return Ok(None);
+        };
+        runtime.metrics.duplicates.add_one();
+        let claim = ClaimId::derive(&start.namespace, &start.flow, &view.key);
+        runtime.writers.duplicates.add(Stopped {
+            subject: Subject::Claim(claim),
+            namespace_id,
+            run,
+            fingerprint,
+            kind: DuplicateVerdict::Repeat,
+            payload: None,
+            at: runtime.clock.now(),
+        });
+        let mut accepted = Accepted {
+            run,
+            key: view.key,
+            flow: view.flow,
+            replayed: true,
+            state: view.state,
+            result: view.result,
+            fault: view.fault,
+            accepted_at: view.accepted_at,
+        };
+        let release = runtime.live_flow(namespace_id, &start.flow).await?;
+        let declared = release.flow.trigger.start(start.trigger);
+        if view.state == State::Failed && declared.is_some_and(|declared| declared.resumes) {
+            let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);
+            let resumed = self.resume_for_repeat(run, fault, keep).await;
+            if resumed.map_err(unavailable)? {
+                accepted.state = State::Active;
+                (accepted.result, accepted.fault) = (None, None);
+            }
+        }
+        Ok(Some(accepted))
+    }
+}
+
+fn unavailable(error: ReadError) -> IntakeError {
+    IntakeError::Unavailable(error.to_string())
+}

@@ -1,0 +1,144 @@
+//! Callbacks: what comes to the address of a wait. The first one ends it; a repeat gets the recorded
+//! answer.
+
+use std::sync::Arc;
+
+use semel_model::wait::State;
+use semel_model::{Fingerprint, RunId, WaitId, json};
+use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
+use semel_store::waits::{Callback, Reply};
+use serde_json::Value;
+
+use crate::address::{Domain, read_token};
+use crate::runtime::Runtime;
+
+/// What a callback came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The run that goes on.
+    pub run: RunId,
+    /// The wait that it answered.
+    pub wait: WaitId,
+    /// Whether another was first.
+    pub replayed: bool,
+}
+
+/// Why a callback came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallbackError {
+    /// There is no such wait, it has run out, or its run has ended. Nobody is told which.
+    #[error("there is nothing waiting here")]
+    Unknown,
+    /// What it brings is not JSON.
+    #[error("the payload cannot be read: {0}")]
+    NotJson(String),
+    /// The database did not answer in time: sending again is safe.
+    #[error("the callback could not be written down: {0}")]
+    Unavailable(String),
+}
+
+impl CallbackError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "callback-not-found",
+            Self::NotJson(_) => "body-not-json",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+impl Runtime {
+    /// Takes in a call to a callback's address.
+    pub async fn call_back(
+        self: &Arc<Self>,
+        token: &str,
+        body: &[u8],
+    ) -> Result<Called, CallbackError> {
+        let named = read_token(&self.options.secret, Domain::Callback, token);
+        let (run, wait, begins_in) = match named.as_deref() {
+            Some([run, wait]) => (run, wait, None),
+            Some([run, wait, begins_in]) => (run, wait, Some(RunId::from_uuid(*begins_in))),
+            _ => return Err(CallbackError::Unknown),
+        };
+        let (payload, text) = read_payload(body)?;
+        let callback = Callback {
+            wait: WaitId::from_uuid(*wait),
+            run: RunId::from_uuid(*run),
+            begins_in,
+            payload: text,
+            act: None,
+        };
+        self.answer(None, callback, payload).await
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        namespace_id: Option<i32>,
+        callback: Callback,
+        payload: Value,
+    ) -> Result<Called, CallbackError> {
+        let runtime = self;
+        let (run, wait) = (callback.run, callback.wait);
+        let known = callback.begins_in.unwrap_or(run);
+        let reply = runtime.writers.waits.write(callback).await;
+        match reply.map_err(|error| CallbackError::Unavailable(error.to_string()))? {
+            Reply::First => {
+                runtime.metrics.callbacks.add_one();
+                runtime.signals.wake.notify_one();
+                Ok(Called {
+                    run,
+                    wait,
+                    replayed: false,
+                })
+            }
+            Reply::Recorded {
+                state: State::Answered,
+                ..
+            } => {
+                runtime.metrics.callback_repeats.add_one();
+                let namespace_id = match namespace_id {
+                    Some(namespace_id) => namespace_id,
+                    None => self.namespace_of(known).await,
+                };
+                runtime.writers.duplicates.add(Stopped {
+                    subject: Subject::Wait(wait),
+                    namespace_id,
+                    run,
+                    fingerprint: Fingerprint::of(&payload),
+                    kind: DuplicateVerdict::Repeat,
+                    payload: None,
+                    at: runtime.clock.now(),
+                });
+                Ok(Called {
+                    run,
+                    wait,
+                    replayed: true,
+                })
+            }
+            Reply::Recorded {
+                state: State::Open | State::Elapsed | State::Cancelled,
+                ..
+            }
+            | Reply::Unknown => Err(CallbackError::Unknown),
+        }
+    }
+
+    async fn namespace_of(self: &Arc<Self>, run: RunId) -> i32 {
+        semel_store::runs::find_namespace(&self.cell, run)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or(0)
+    }
+}
+
+fn read_payload(body: &[u8]) -> Result<(Value, String), CallbackError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok((Value::Null, "null".to_owned()));
+    }
+    let not_json = |reason: String| CallbackError::NotJson(reason);
+    let payload = json::parse_strict(body).map_err(|error| not_json(error.to_string()))?;
+    let text = std::str::from_utf8(body).map_err(|error| not_json(error.to_string()))?;
+    Ok((payload, text.to_owned()))
+}

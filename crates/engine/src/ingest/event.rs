@@ -1,0 +1,88 @@
+//! Events that a flow emitted, taken in by another: the inbox.
+//!
+//! The event's own identity is the key, in a space of its own, unless the trigger names another, so
+//! that an event that is spread twice meets its first run.
+
+use std::sync::Arc;
+
+use semel_flow::Scope;
+use semel_model::{Fingerprint, Key, KeySpace, SeededBug, TriggerKind};
+use semel_store::outbox::Event;
+use serde_json::Value;
+
+use super::delivery::{read_payload, tell};
+use super::{Inbound, Intake, IntakeError, refuse};
+use crate::catalogue::Release;
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Takes in an event, for a flow that takes it.
+    pub(crate) async fn receive_event(
+        self: &Arc<Self>,
+        release: Arc<Release>,
+        event: &Event,
+    ) -> Result<Intake, IntakeError> {
+        let Some(declared) = &release.flow.trigger.event else {
+            return Ok(Intake::Ignored);
+        };
+        let (input, text) = read_payload(event.data.clone().into_bytes())?;
+        let nothing = Value::Null;
+        let trigger = serde_json::json!({ "kind": TriggerKind::Event.as_str() });
+        let scope = Scope::new()
+            .with("input", &input)
+            .with("headers", &nothing)
+            .with("query", &nothing)
+            .with("trigger", &trigger)
+            .with("env", &release.flow.env);
+        let told = match (&declared.key, &declared.when) {
+            (Some(key), when) => tell(when.as_ref(), key, &scope),
+            (None, Some(when)) => match when.eval_bool(&scope) {
+                Ok(true) => own_key(event),
+                Ok(false) => Ok(None),
+                Err(error) => Err(format!("`when`: {error}")),
+            },
+            (None, None) => own_key(event),
+        };
+        let key = match told {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                self.metrics.ignored.add_one();
+                return Ok(Intake::Ignored);
+            }
+            Err(reason) => return Err(refuse(self, &release, reason).await),
+        };
+        let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let space = match declared.key {
+            Some(_) => KeySpace::Given,
+            None => KeySpace::Event,
+        };
+        self.must_fit(&release, space, &key, &input).await?;
+        self.accept(Inbound {
+            release,
+            trigger: TriggerKind::Event,
+            mismatch,
+            space,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            input,
+            text,
+            headers: Value::Null,
+            query: Value::Null,
+            caller: None,
+            resumes,
+            by: None,
+            nominal: None,
+        })
+        .await
+    }
+}
+
+/// The key that the event carries.
+fn own_key(event: &Event) -> Result<Option<Key>, String> {
+    let id = match SeededBug::EventUnderNewId.is_seeded() {
+        true => uuid::Uuid::from_u128(crate::runtime::jitter().to_bits().into()).to_string(),
+        false => event.id.to_string(),
+    };
+    let key = Key::new(id.into_bytes());
+    key.map(Some).map_err(|error| error.to_string())
+}

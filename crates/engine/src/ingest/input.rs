@@ -1,0 +1,63 @@
+//! Whether an input fits the flow's schema: asked on every way in, before anything is accepted.
+
+use std::sync::Arc;
+
+use semel_model::{ClaimId, Key, KeySpace};
+use semel_store::{claims, refused_deliveries};
+use serde_json::Value;
+
+use super::IntakeError;
+use crate::catalogue::Release;
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Refuses an input that does not fit the flow's schema, unless its key is known.
+    ///
+    /// A known key is a repeat, and a repeat gets the first answer, whatever a later release asks
+    /// of inputs. A new one has no claim, so that the key stays free for an input that fits.
+    pub(crate) async fn must_fit(
+        self: &Arc<Self>,
+        release: &Release,
+        space: KeySpace,
+        key: &Key,
+        input: &Value,
+    ) -> Result<(), IntakeError> {
+        let schema = release.flow.input_schema.as_ref();
+        let Some(problem) = schema.and_then(|schema| schema.misfit(input)) else {
+            return Ok(());
+        };
+        let runtime = self;
+        let claim = ClaimId::derive_in(space, &release.namespace, &release.flow.name, key);
+        let known = claims::find(&runtime.cell, claim).await;
+        if known
+            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
+            .is_some()
+        {
+            return Ok(());
+        }
+        let error = IntakeError::InputInvalid(problem.clone());
+        note_refusal(runtime, release, &error, &problem).await;
+        Err(error)
+    }
+}
+
+/// Counts a refusal, and writes it down unless too many of this flow were just now.
+pub(super) async fn note_refusal(
+    runtime: &Runtime,
+    release: &Release,
+    error: &IntakeError,
+    reason: &str,
+) {
+    runtime.metrics.refused.add_one();
+    let flow = release.flow.name.as_str();
+    let id = release.namespace_id;
+    if !runtime.local.refusals.admits(id, flow, runtime.clock.now()) {
+        return;
+    }
+    // A zero byte may come from the payload, and is no text for the database.
+    let reason = reason.replace('\0', "\u{fffd}");
+    let kept = refused_deliveries::append(&runtime.cell, id, flow, error.code(), &reason).await;
+    if let Err(error) = kept {
+        tracing::warn!(%error, flow, "a refusal could not be written down");
+    }
+}

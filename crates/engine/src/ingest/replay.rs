@@ -1,0 +1,100 @@
+//! Replays: a signed body that comes again under another key.
+//!
+//! Some sources sign the body and send its id beside it, unsigned. Whoever captured one delivery
+//! can send it again under as many ids as they like, so the body itself is remembered, before the
+//! delivery is accepted:
+//!
+//! ```text
+//!   remember ══▶ accept ══▶ answer        the first key of a body goes on
+//!   remember ──▶ hold   ══▶ answer        any other key is held for a person
+//! ```
+//!
+//! A crash between the two commits leaves a body that is remembered and has no run. When it comes
+//! again, which it does under the same key, it is its own first and goes on.
+
+use semel_model::run::State;
+use semel_model::{ClaimId, Key, RunId, SeededBug};
+use semel_store::duplicates::{DuplicateVerdict, Subject};
+use semel_store::seen_bodies::{self, Body};
+use semel_store::{ReadError, claims, runs};
+
+use super::{Accepted, Inbound, Intake, IntakeError, stopped};
+use crate::catalogue::Release;
+use crate::runtime::Runtime;
+
+/// How often a body is looked up that another delivery remembers in the same moment.
+const LOOKS_MAX: usize = 8;
+
+/// The other key under which a body came before, where there is one. A new body is remembered.
+pub(super) async fn earlier_key(
+    runtime: &Runtime,
+    release: &Release,
+    digest: &[u8; 32],
+    key: &Key,
+) -> Result<Option<ClaimId>, IntakeError> {
+    let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
+    let body = Body {
+        namespace_id: release.namespace_id,
+        flow: release.flow.name.as_str(),
+        digest,
+        claim,
+        keep: release.flow.keep,
+    };
+    for _ in 0..LOOKS_MAX {
+        let first = seen_bodies::remember(&runtime.cell, body).await;
+        if let Some(first) = first.map_err(unavailable)? {
+            let ignored = SeededBug::ReplayedBodyAccepted.is_seeded();
+            return Ok(Some(first).filter(|first| *first != claim && !ignored));
+        }
+    }
+    Err(IntakeError::Unavailable(
+        "the body is remembered and forgotten at once".to_owned(),
+    ))
+}
+
+/// Holds a delivery for a person. It is answered with the run of the first, and starts none.
+pub(super) async fn hold(
+    runtime: &Runtime,
+    inbound: &Inbound,
+    first: ClaimId,
+) -> Result<Intake, IntakeError> {
+    runtime.metrics.replays.add_one();
+    let accepted = find_first(runtime, inbound, first)
+        .await
+        .map_err(unavailable)?;
+    let subject = Subject::Replay(first);
+    let kind = DuplicateVerdict::Held;
+    runtime
+        .writers
+        .duplicates
+        .add(stopped(runtime, inbound, subject, accepted.run, kind));
+    // It is promised to be kept, so it is on disk before the answer.
+    let kept = runtime.writers.duplicates.flush().await;
+    kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+    Ok(Intake::Quarantined(accepted))
+}
+
+/// The run that the first delivery of a body has, or will have where it is on its way.
+async fn find_first(
+    runtime: &Runtime,
+    inbound: &Inbound,
+    first: ClaimId,
+) -> Result<Accepted, ReadError> {
+    let held = claims::find(&runtime.cell, first).await?;
+    let run = held.map_or_else(|| RunId::derive(first, 0), |held| held.run);
+    let standing = runs::list_standings(&runtime.cell, &[run]).await?.pop();
+    Ok(Accepted {
+        run,
+        key: inbound.key.clone(),
+        flow: inbound.release.flow.name.to_string(),
+        replayed: true,
+        state: standing.map_or(State::Active, |standing| standing.state),
+        result: None,
+        fault: None,
+        accepted_at: runtime.clock.now(),
+    })
+}
+
+fn unavailable(error: ReadError) -> IntakeError {
+    IntakeError::Unavailable(error.to_string())
+}

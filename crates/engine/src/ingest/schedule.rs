@@ -1,0 +1,50 @@
+//! Ticks of schedules, taken in like any other delivery.
+//!
+//! The key is the instant's, in a space of its own: no sender can bring it. What a release declares as input may change from one to the next, and
+//! is no reason to refuse an instant that has its run: another payload is a repeat here.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_model::{Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
+use serde_json::Value;
+
+use super::{Inbound, Intake, IntakeError};
+use crate::catalogue::Release;
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Takes in a tick of a release's schedule; `by` names whoever fires it by hand.
+    pub(crate) async fn receive_tick(
+        self: &Arc<Self>,
+        release: Arc<Release>,
+        nominal: Timestamp,
+        key: Key,
+        by: Option<&str>,
+    ) -> Result<Intake, IntakeError> {
+        let kind = TriggerKind::Schedule;
+        let Some(declared) = &release.flow.trigger.schedule else {
+            return Err(IntakeError::NoTrigger { kind });
+        };
+        let input = declared.input.clone();
+        self.must_fit(&release, KeySpace::Schedule, &key, &input)
+            .await?;
+        self.accept(Inbound {
+            release,
+            trigger: kind,
+            mismatch: Mismatch::Accept,
+            space: KeySpace::Schedule,
+            key,
+            fingerprint: Fingerprint::of(&input),
+            text: input.to_string(),
+            input,
+            headers: Value::Null,
+            query: Value::Null,
+            caller: None,
+            resumes: false,
+            by: by.map(str::to_owned),
+            nominal: Some(nominal),
+        })
+        .await
+    }
+}

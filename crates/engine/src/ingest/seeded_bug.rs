@@ -1,0 +1,33 @@
+//! Accepting in wrong ways, for the tests that show that such bugs are noticed.
+
+use std::sync::Arc;
+
+use semel_model::run::State;
+use semel_model::{ClaimId, DeliveryId, RunId, SeededBug, Verdict};
+use semel_store::claims::{Delivery, Met};
+
+use crate::runtime::Runtime;
+
+/// The claim of a delivery; a bug gives every delivery one of its own.
+pub(super) fn claim(claim: ClaimId) -> ClaimId {
+    match SeededBug::KeyNotUnique.is_seeded() {
+        true => ClaimId::from_uuid(*DeliveryId::generate().as_uuid()),
+        false => claim,
+    }
+}
+
+/// Answers for a delivery before it is written. Only ever reached by a seeded bug.
+pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> Met {
+    (delivery.holder, delivery.first_move) = (None, None);
+    let run = RunId::derive(delivery.claim, 0);
+    let writing = runtime.clone();
+    tokio::spawn(async move { writing.writers.accept.write(delivery).await });
+    Met {
+        verdict: Verdict::New,
+        run,
+        state: State::Active,
+        result: None,
+        fault: None,
+        accepted_at: runtime.clock.now(),
+    }
+}

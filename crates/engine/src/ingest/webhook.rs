@@ -1,0 +1,251 @@
+//! Hooks: from a request to a delivery whose source is known, and on to its claim.
+
+use std::sync::Arc;
+
+use semel_flow::Scope;
+use semel_flow::release::{Webhook, WebhookAuth};
+use semel_model::{KeySpace, SecretText, TriggerKind};
+use semel_store::refused_deliveries;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
+use super::signature::{self, Call, Flaw};
+use super::{Inbound, Intake, IntakeError, refuse, replay};
+use crate::catalogue::Release;
+use crate::runtime::Runtime;
+
+/// Headers that are never kept and that no expression can read.
+const UNSEEN_HEADERS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+];
+
+/// A request to a hook.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The namespace in its address.
+    pub namespace: String,
+    /// The last part of its address.
+    pub path: String,
+    /// Path and query as they came, which some sources sign.
+    pub target: String,
+    /// Its body, as it came.
+    pub body: Vec<u8>,
+    /// Its headers, with lower-case names.
+    pub headers: Vec<(String, String)>,
+    /// Its query parameters.
+    pub query: Vec<(String, String)>,
+}
+
+/// A request to a hook that comes from whom the hook trusts. Nothing else can be delivered.
+#[derive(Debug)]
+pub struct Authentic {
+    release: Arc<Release>,
+    arrival: Arrival,
+    is_form: bool,
+}
+
+impl Runtime {
+    /// Whether there is such a hook, so that nothing is read for one that there is not.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or the database does not answer whether there is.
+    pub async fn has_hook(
+        self: &Arc<Self>,
+        namespace: &str,
+        path: &str,
+    ) -> Result<(), IntakeError> {
+        self.live_hook(namespace, path).await.map(drop)
+    }
+
+    /// Finds the hook of a request, and judges whether it comes from whom the hook trusts.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such hook, or the request does not prove where it comes from. The latter
+    /// is one error whatever is wrong; what it was is counted, and now and then written down.
+    pub async fn authenticate(
+        self: &Arc<Self>,
+        arrival: Arrival,
+    ) -> Result<Authentic, IntakeError> {
+        let runtime = self;
+        let release = runtime.live_hook(&arrival.namespace, &arrival.path).await?;
+        let webhook = webhook_of(&release)?;
+        let (url, secrets) = match &webhook.auth {
+            WebhookAuth::None => (String::new(), Vec::new()),
+            WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => (
+                public_address(runtime, &arrival),
+                signing_secrets(runtime, release.namespace_id, secret).await,
+            ),
+        };
+        let call = Call {
+            headers: &arrival.headers,
+            url: &url,
+            query: &arrival.query,
+            body: &arrival.body,
+        };
+        let is_form = call.is_form();
+        match signature::judge(&webhook.auth, &secrets, &call, runtime.clock.now()) {
+            Ok(()) => Ok(Authentic {
+                release,
+                arrival,
+                is_form,
+            }),
+            Err(flaw) => {
+                note_flaw(runtime, &release, flaw);
+                Err(IntakeError::Unproven)
+            }
+        }
+    }
+
+    /// Takes in a request whose source is known.
+    ///
+    /// # Errors
+    ///
+    /// Where it has no key, brings another payload for a known one, or cannot be written down.
+    pub async fn deliver(self: &Arc<Self>, delivery: Authentic) -> Result<Intake, IntakeError> {
+        let runtime = self;
+        let Authentic {
+            release,
+            arrival,
+            is_form,
+        } = delivery;
+        let webhook = webhook_of(&release)?;
+        let digest: Option<[u8; 32]> = webhook
+            .holds_replays
+            .then(|| Sha256::digest(&arrival.body).into());
+        let (input, text) = match is_form {
+            true => read_form(&arrival.body)?,
+            false => read_payload(arrival.body)?,
+        };
+        let headers = match release.reads_headers {
+            true => to_object(arrival.headers, &unseen_headers(&webhook.auth)),
+            false => Value::Null,
+        };
+        let query = match release.reads_query {
+            true => to_object(arrival.query, &[]),
+            false => Value::Null,
+        };
+        let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
+        let scope = Scope::new()
+            .with("input", &input)
+            .with("headers", &headers)
+            .with("query", &query)
+            .with("trigger", &trigger)
+            .with("env", &release.flow.env);
+        let key = match tell(webhook.when.as_ref(), &webhook.key, &scope) {
+            Ok(Some(key)) => key,
+            Ok(None) => {
+                runtime.metrics.ignored.add_one();
+                return Ok(Intake::Ignored);
+            }
+            Err(reason) => return Err(refuse(runtime, &release, reason).await),
+        };
+        self.must_fit(&release, KeySpace::Given, &key, &input)
+            .await?;
+        let earlier = match &digest {
+            Some(digest) => replay::earlier_key(runtime, &release, digest, &key).await?,
+            None => None,
+        };
+        let inbound = Inbound {
+            fingerprint: fingerprint(&input, &webhook.clock_fields),
+            mismatch: webhook.mismatch,
+            resumes: webhook.resumes,
+            trigger: TriggerKind::Webhook,
+            release,
+            space: KeySpace::Given,
+            key,
+            input,
+            text,
+            headers,
+            query,
+            caller: None,
+            by: None,
+            nominal: None,
+        };
+        match earlier {
+            None => self.accept(inbound).await,
+            Some(first) => replay::hold(runtime, &inbound, first).await,
+        }
+    }
+
+    /// How many requests to each hook did not prove where they come from, by namespace and flow.
+    pub fn count_unproven(self: &Arc<Self>) -> Vec<(String, String, u64)> {
+        self.local.auth_failures.list()
+    }
+}
+
+fn webhook_of(release: &Release) -> Result<&Webhook, IntakeError> {
+    let webhook = release.flow.trigger.webhook.as_ref();
+    webhook.ok_or(IntakeError::UnknownHook)
+}
+
+/// The address that the source was given, as far as the installation knows.
+fn public_address(runtime: &Runtime, arrival: &Arrival) -> String {
+    let base = runtime.options.public_url.trim_end_matches('/');
+    format!("{base}{}", arrival.target)
+}
+
+/// The versions of a secret that deliveries may be signed with, the latest first.
+async fn signing_secrets(runtime: &Runtime, namespace_id: i32, name: &str) -> Vec<SecretText> {
+    let known = runtime
+        .vault
+        .secrets(namespace_id, name, runtime.clock.now());
+    // One that another server set a moment ago is looked for. Without any, nothing is accepted.
+    if known.is_empty()
+        && runtime
+            .local
+            .vault_lookups
+            .look(|| runtime.vault.refresh())
+            .await
+            .is_ok()
+    {
+        return runtime
+            .vault
+            .secrets(namespace_id, name, runtime.clock.now());
+    }
+    known
+}
+
+/// A token is a secret, wherever it stands.
+fn unseen_headers(auth: &WebhookAuth) -> Vec<&str> {
+    let mut unseen = UNSEEN_HEADERS.to_vec();
+    if let WebhookAuth::Token { header, .. } = auth {
+        unseen.push(header);
+    }
+    unseen
+}
+
+/// Counts a request that proves nothing, and writes it down where the last such line is old. Not
+/// while the sender waits: how long an answer takes must not tell what was wrong.
+fn note_flaw(runtime: &Arc<Runtime>, release: &Arc<Release>, flaw: Flaw) {
+    let namespace = release.namespace.as_str();
+    let flow = release.flow.name.as_str();
+    if !runtime
+        .local
+        .auth_failures
+        .note(namespace, flow, runtime.clock.now())
+    {
+        return;
+    }
+    tracing::warn!(
+        namespace,
+        flow,
+        reason = flaw.as_str(),
+        "a delivery does not prove where it comes from"
+    );
+    let (runtime, release) = (runtime.clone(), release.clone());
+    tokio::spawn(async move {
+        let flow = release.flow.name.as_str();
+        let code = IntakeError::Unproven.code();
+        let id = release.namespace_id;
+        let kept = refused_deliveries::append(&runtime.cell, id, flow, code, flaw.as_str()).await;
+        if let Err(error) = kept {
+            tracing::debug!(%error, flow, "a refusal could not be written down");
+        }
+    });
+}

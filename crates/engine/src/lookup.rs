@@ -1,0 +1,78 @@
+//! Finding releases and destinations that this process may not know yet.
+
+use std::sync::Arc;
+
+use semel_model::FlowName;
+use semel_steps::Destination;
+
+use crate::catalogue::Release;
+use crate::runtime::{LookError, Runtime};
+
+impl Runtime {
+    /// The live release behind a hook's address.
+    pub(crate) async fn find_hook(
+        &self,
+        namespace: &str,
+        path: &str,
+    ) -> Result<Option<Arc<Release>>, LookError> {
+        if let Some(release) = self.catalogue.find_hook(namespace, path) {
+            return Ok(Some(release));
+        }
+        self.look_for_releases().await?;
+        Ok(self.catalogue.find_hook(namespace, path))
+    }
+
+    /// The live release of a flow.
+    pub(crate) async fn find_flow(
+        &self,
+        namespace_id: i32,
+        flow: &FlowName,
+    ) -> Result<Option<Arc<Release>>, LookError> {
+        if let Some(release) = self.catalogue.find_flow(namespace_id, flow) {
+            return Ok(Some(release));
+        }
+        self.look_for_releases().await?;
+        Ok(self.catalogue.find_flow(namespace_id, flow))
+    }
+
+    /// Looks for connections of a release that are not known here, so that no step is refused over
+    /// one that another server has just kept.
+    pub(crate) async fn know_connections(&self, release: &Release) {
+        if !release.connected {
+            return;
+        }
+        let destinations = self.vault.destinations(release.namespace_id);
+        let mut names = release.connections.iter();
+        if names.all(|name| destinations.find(name).is_some()) {
+            return;
+        }
+        if let Err(error) = self.local.vault_lookups.look(|| self.vault.refresh()).await {
+            tracing::debug!(%error, "connections could not be looked for");
+        }
+    }
+
+    /// The destination of a namespace that is called so.
+    pub(crate) async fn find_destination(
+        &self,
+        namespace_id: i32,
+        name: &str,
+    ) -> Option<Arc<Destination>> {
+        if let Some(found) = self.vault.destinations(namespace_id).find(name) {
+            return Some(found.clone());
+        }
+        let looked = self.local.vault_lookups.look(|| self.vault.refresh()).await;
+        if let Err(error) = looked {
+            tracing::debug!(%error, connection = name, "a connection could not be looked for");
+        }
+        self.vault.destinations(namespace_id).find(name).cloned()
+    }
+
+    /// A miss is an answer only where the database agrees. Where it does not answer, senders come
+    /// again; told that there is nothing, they might not.
+    async fn look_for_releases(&self) -> Result<(), LookError> {
+        self.local
+            .release_lookups
+            .look(|| self.catalogue.refresh())
+            .await
+    }
+}

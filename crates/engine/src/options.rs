@@ -1,0 +1,67 @@
+//! What an operator may choose about a process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use semel_model::Span;
+use semel_steps::{NoResources, ResourceStore};
+
+use crate::memory::{self, Budget};
+use crate::secret::Secret;
+use crate::vault::MasterKeys;
+
+/// What an operator may choose about a process.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Host and process number, for people.
+    pub process: String,
+    /// How long runs stay with a process that is not heard of.
+    pub lease: Span,
+    /// How many runs the process holds at once.
+    pub capacity: usize,
+    /// How much memory the runs that it holds may take, about.
+    pub memory: Budget,
+    /// Where callbacks reach this installation.
+    pub public_url: String,
+    /// What callback addresses are derived from.
+    pub secret: Secret,
+    /// What secrets are sealed with in the end.
+    pub masters: MasterKeys,
+    /// Special addresses that flows may reach all the same, such as a private network.
+    pub allow_private: Vec<IpNet>,
+    /// Where this installation itself listens: no flow may reach it, whatever is opened.
+    pub own: Vec<SocketAddr>,
+    /// How long a destination may still act on a request after its exchange has ended, where its
+    /// connection does not say (`acts_within`). Until lease, timeout and this have passed, neither
+    /// a probe nor an operator may say that an effect did not happen.
+    pub settle_margin: Span,
+    /// How long ended runs are kept.
+    pub history: Span,
+    /// Where large outputs are kept.
+    pub resources: Arc<dyn ResourceStore>,
+    /// Where answers are kept that could not be recorded before the process stopped.
+    pub state_dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            process: format!("pid {}", std::process::id()),
+            lease: Span::from_secs(30),
+            capacity: 1024,
+            memory: Budget::quarter_of(memory::limit_bytes()),
+            public_url: "http://127.0.0.1:7171".to_owned(),
+            masters: MasterKeys::derive(&secret),
+            allow_private: Vec::new(),
+            own: Vec::new(),
+            secret,
+            settle_margin: Span::from_secs(60),
+            history: Span::from_secs(90 * 86_400),
+            resources: Arc::new(NoResources),
+            state_dir: None,
+        }
+    }
+}

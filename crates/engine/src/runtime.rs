@@ -1,0 +1,296 @@
+//! What commands and services share: the database and its writers, the clock, the configuration that
+//! is cached, the secrets, the executors' reach, and what this process remembers.
+//!
+//! Data only: nothing here takes a run or moves one. Everything above is written as functions over
+//! it, and nothing below knows it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use semel_model::{RunId, SessionId};
+use semel_steps::{Egress, Reach};
+use semel_store::approvals::{self, Deciding};
+use semel_store::claims::{self, Accept};
+use semel_store::clock::Clock;
+use semel_store::duplicates::Tally;
+use semel_store::journal::{self, Record};
+use semel_store::object_versions::{self, Noting};
+use semel_store::queue::{self, Cause, Taker};
+use semel_store::tasks::{self, Settling};
+use semel_store::waits::{self, Answering};
+use semel_store::writer::Writer;
+use semel_store::{Cell, ReadError};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalogue::{Catalogue, Release};
+use crate::landing::Landing;
+use crate::llm::Asking;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::vault::{Destinations, Vault};
+
+mod auth_failures;
+mod child_notify;
+mod completion;
+mod holdings;
+mod limiter;
+mod lookups;
+mod parent_states;
+mod recent;
+mod refusal_log;
+mod session;
+mod stalled_runs;
+
+pub(crate) use auth_failures::AuthFailures;
+pub(crate) use child_notify::ChildNotify;
+pub(crate) use completion::{Carried, Completions};
+pub(crate) use holdings::{Holding, Holdings};
+pub(crate) use limiter::ConcurrencyLimiter;
+pub(crate) use lookups::{LookError, Lookups};
+pub(crate) use parent_states::ParentStates;
+pub(crate) use recent::Recent;
+pub(crate) use refusal_log::RefusalLog;
+pub use session::WorkerSession;
+pub(crate) use stalled_runs::StalledRuns;
+
+/// How long a process sleeps at most before it looks for runs that are due.
+pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
+
+/// Why the engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database did not answer.
+    #[error(transparent)]
+    Database(#[from] ReadError),
+    /// The HTTP client could not be set up.
+    #[error(transparent)]
+    Http(#[from] semel_steps::SetupError),
+}
+
+/// What commands and services share.
+pub struct Runtime {
+    pub(crate) cell: Cell,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) vault: Vault,
+    /// What the executors of all sessions share.
+    pub(crate) reach: Reach,
+    pub(crate) metrics: Metrics,
+    pub(crate) writers: Writers,
+    pub(crate) limiter: ConcurrencyLimiter,
+    pub(crate) signals: Signals,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) work: Work,
+    pub(crate) local: Local,
+    session: RwLock<Arc<WorkerSession>>,
+}
+
+/// The writers that gather commits, one for each kind of write.
+pub(crate) struct Writers {
+    pub(crate) accept: Writer<Accept>,
+    pub(crate) record: Writer<Record>,
+    pub(crate) waits: Writer<Answering>,
+    pub(crate) tasks: Writer<Settling>,
+    pub(crate) approvals: Writer<Deciding>,
+    pub(crate) versions: Writer<Noting>,
+    pub(crate) duplicates: Tally,
+}
+
+/// What one part of the process tells another.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// A run may be due.
+    pub(crate) wake: Notify,
+    /// An event has many waits to answer.
+    pub(crate) broadcast: Notify,
+    /// A run of this process has emitted an event.
+    pub(crate) emitted: Notify,
+    /// This process changed what is scheduled.
+    pub(crate) scheduled: Notify,
+    /// A run of this process has opened a task.
+    pub(crate) task_opened: Notify,
+}
+
+/// How the process is told to stop.
+#[derive(Default)]
+pub(crate) struct Shutdown {
+    /// Nothing more is taken.
+    pub(crate) requested: CancellationToken,
+    /// What outlasts the database's absence ends: the process can wait no longer.
+    pub(crate) giving_up: CancellationToken,
+}
+
+/// The runs in this process's hands.
+pub(crate) struct Work {
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) turns: TaskTracker,
+    /// What the session holds by this process's doing.
+    pub(crate) holdings: Arc<Holdings>,
+    /// Runs that cannot be loaded, and the one in hand that may end the process.
+    pub(crate) stalled: StalledRuns,
+    /// Takes single runs for operators' commands, which wait in line here.
+    pub(crate) single: tokio::sync::Mutex<Taker>,
+    /// Held by the command that locks a schedule: one at a time, because the lock and the work
+    /// under it need a connection each.
+    pub(crate) manual_schedule: tokio::sync::Mutex<()>,
+}
+
+/// What this process remembers, and may forget.
+#[derive(Default)]
+pub(crate) struct Local {
+    pub(crate) completions: Arc<Completions>,
+    pub(crate) children: Arc<ChildNotify>,
+    pub(crate) parents: ParentStates,
+    pub(crate) questions: Asking,
+    pub(crate) recent: Recent,
+    pub(crate) auth_failures: AuthFailures,
+    pub(crate) refusals: RefusalLog,
+    /// Look-ups of releases that are not known here.
+    pub(crate) release_lookups: Lookups,
+    /// Look-ups of secrets and connections that are not known here.
+    pub(crate) vault_lookups: Lookups,
+}
+
+impl Runtime {
+    /// Begins a session, and reads what is cached.
+    pub(crate) async fn start(cell: Cell, options: Options) -> Result<Self, StartError> {
+        let reach = reach(&options);
+        let session = WorkerSession::begin(&cell, &options.process, options.lease, &reach).await?;
+        Ok(Self {
+            clock: Clock::start(&cell).await?,
+            catalogue: Catalogue::load(&cell).await?,
+            vault: Vault::open(&cell, options.masters.clone()).await?,
+            reach,
+            metrics: Metrics::default(),
+            writers: Writers::start(&cell),
+            limiter: ConcurrencyLimiter::start(&cell),
+            signals: Signals::default(),
+            shutdown: Shutdown::default(),
+            work: Work {
+                room: Arc::new(Semaphore::new(options.capacity)),
+                turns: TaskTracker::new(),
+                holdings: Arc::default(),
+                stalled: StalledRuns::default(),
+                single: tokio::sync::Mutex::new(Taker::new(&cell)),
+                manual_schedule: tokio::sync::Mutex::default(),
+            },
+            local: Local::default(),
+            session: RwLock::new(Arc::new(session)),
+            options,
+            cell,
+        })
+    }
+
+    /// The database that the engine works on.
+    pub fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    /// What the engine did since the process started.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What the engine was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether the process may take and move runs now.
+    pub fn has_live_session(&self) -> bool {
+        self.session().is_live()
+    }
+
+    /// The session of this process.
+    pub(crate) fn session(&self) -> Arc<WorkerSession> {
+        let session = self.session.read();
+        session.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces a session that was lost.
+    pub(crate) fn set_session(&self, session: Arc<WorkerSession>) {
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = session;
+    }
+
+    /// Where the connections of a release lead.
+    pub(crate) fn destinations(&self, release: &Release) -> Arc<Destinations> {
+        match release.connected {
+            true => self.vault.destinations(release.namespace_id),
+            false => Arc::default(),
+        }
+    }
+
+    /// How long after its intent a request may still land.
+    pub(crate) fn landing(&self) -> Landing {
+        Landing {
+            lease: self.options.lease,
+            acts_within: self.options.settle_margin,
+        }
+    }
+
+    /// Wakes the poller where a run is due before it would look by itself.
+    pub(crate) fn expect_due(&self, due_at: Timestamp) {
+        if due_at < self.clock.now() + POLL_EVERY {
+            self.signals.wake.notify_one();
+        }
+    }
+
+    /// Returns a run that this process holds but does not move. It is tried until the database
+    /// answers; whether the run was still held is all the same, since the lease is named.
+    pub(crate) fn return_to_queue(
+        self: &Arc<Self>,
+        (run, epoch): (RunId, i64),
+        session: SessionId,
+        cause: Cause,
+    ) {
+        let runtime = self.clone();
+        self.work.turns.spawn(async move {
+            let mut pause = Duration::from_millis(50);
+            while runtime.session().id == session {
+                match queue::return_runs(&runtime.cell, session, &[(run, epoch)], cause).await {
+                    Ok(_) => return runtime.signals.wake.notify_one(),
+                    Err(error) => {
+                        tracing::debug!(%error, run.id = %run, "could not return the run yet")
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        });
+    }
+}
+
+impl Writers {
+    fn start(cell: &Cell) -> Self {
+        Self {
+            accept: claims::start_accepting(cell),
+            record: journal::start_recording(cell),
+            waits: waits::start_answering(cell),
+            tasks: tasks::start_settling(cell),
+            approvals: approvals::start_deciding(cell),
+            versions: object_versions::start_noting(cell),
+            duplicates: Tally::start(cell),
+        }
+    }
+}
+
+/// What the executors of all sessions share.
+fn reach(options: &Options) -> Reach {
+    let egress = Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
+    Reach {
+        resources: options.resources.clone(),
+        ..Reach::new(egress).with_capacity(options.capacity)
+    }
+}
+
+/// A fraction from 0 to 1, for jitter. Cheap, because every decision is offered one: the standard
+/// library's hasher keys itself anew each time without asking the system.
+pub(crate) fn jitter() -> f64 {
+    let random = RandomState::new().hash_one(());
+    random as f64 / u64::MAX as f64
+}

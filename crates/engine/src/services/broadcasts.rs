@@ -1,0 +1,231 @@
+//! Listeners: runs that wait for an event, and the event that they wait for.
+//!
+//! An event answers a wait like a callback does: the wait is left once, by whoever is first. A few
+//! waits are answered as the event is spread. Where there are more, the event becomes a broadcast,
+//! and its waits are answered a page at a time by a task of their own: nothing else that is emitted
+//! waits behind them.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use semel_flow::release::Wait;
+use semel_flow::{Action, Scope};
+use semel_model::{RunId, Span, WaitId};
+use semel_store::broadcasts::{self, Broadcast, Cursor};
+use semel_store::event_waits::{self, Listener, Topic};
+use semel_store::outbox::Event;
+use semel_store::waits::Callback;
+use semel_store::{journal, runs};
+use serde_json::Value;
+
+use crate::decide::{DecideContext, scope};
+use crate::external_result::ExternalResult;
+use crate::ingest::callback::CallbackError;
+use crate::runtime::Runtime;
+use crate::turn::parent_state::{self, Unread};
+
+/// The most waits that are answered while an event is spread.
+const AT_ONCE_MAX: usize = 16;
+
+/// How many waits of a broadcast are answered in one go.
+const PAGE: usize = 200;
+
+/// How many of them are answered together: each reads the run that it is of.
+const TOGETHER: usize = 4;
+
+/// How many broadcasts take turns.
+const BROADCASTS_MAX: i64 = 4;
+
+/// How long a server may take over one page before another does.
+const PAGE_LEASE: Span = Span::from_const_secs(30);
+
+impl Runtime {
+    /// Answers the waits that are for this event, or puts on record that they are to be. An error
+    /// is for another try.
+    pub(crate) async fn answer_listeners(self: &Arc<Self>, event: &Event) -> Result<(), String> {
+        let cell = &self.cell;
+        let mut found = Vec::new();
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        for topic in self.topics(event, &data).await? {
+            let limit = (AT_ONCE_MAX + 1) as i64;
+            let page = event_waits::find(cell, event.namespace_id, &topic, None, limit).await;
+            found.extend(page.map_err(|error| error.to_string())?);
+        }
+        if found.len() <= AT_ONCE_MAX {
+            return self.answer_page(event, &data, &found).await;
+        }
+        let begun = broadcasts::begin(cell, event).await;
+        self.signals.broadcast.notify_one();
+        begun.map_err(|error| error.to_string())
+    }
+
+    /// Answers a page of each broadcast that is due, again and again until none is.
+    pub(crate) async fn broadcast(self: &Arc<Self>) -> Result<(), String> {
+        loop {
+            let due = broadcasts::take(&self.cell, BROADCASTS_MAX, PAGE_LEASE).await;
+            let due = due.map_err(|error| error.to_string())?;
+            if due.is_empty() || self.shutdown.requested.is_cancelled() {
+                return Ok(());
+            }
+            let pages = due.iter().map(|broadcast| self.answer_next_page(broadcast));
+            for answered in join_all(pages).await {
+                // Tried again when its lease is over.
+                answered?;
+            }
+        }
+    }
+
+    async fn answer_next_page(self: &Arc<Self>, broadcast: &Broadcast) -> Result<(), String> {
+        let (cell, event) = (&self.cell, &broadcast.event);
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        for topic in self.topics(event, &data).await? {
+            let after = match &broadcast.cursor {
+                Some(cursor) if topic.path < cursor.path => continue,
+                Some(cursor) if topic.path == cursor.path => Some(cursor.after),
+                Some(_) | None => None,
+            };
+            let page =
+                event_waits::find(cell, event.namespace_id, &topic, after, PAGE as i64).await;
+            let page = page.map_err(|error| error.to_string())?;
+            let Some(last) = page.last().copied() else {
+                continue;
+            };
+            let is_older = |one: &Listener| one.opened_at.is_none_or(|at| at <= broadcast.begun_at);
+            let older: Vec<Listener> = page.into_iter().filter(is_older).collect();
+            self.answer_page(event, &data, &older).await?;
+            let cursor = Cursor {
+                path: topic.path,
+                after: last.wait,
+            };
+            let advanced = broadcasts::advance(cell, event.id, &cursor).await;
+            return advanced.map_err(|error| error.to_string());
+        }
+        let ended = broadcasts::end(cell, event.id).await;
+        ended.map_err(|error| error.to_string())
+    }
+
+    /// What waits for this event go by, sorted by the part of the event.
+    async fn topics(self: &Arc<Self>, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
+        let cell = &self.cell;
+        let paths = event_waits::paths(cell, event.namespace_id, &event.event).await;
+        let paths = paths.map_err(|error| error.to_string())?;
+        let mut topics: Vec<Topic> = paths
+            .into_iter()
+            .filter_map(|path| {
+                let value = value_at(data, &path)?;
+                let event = event.event.clone();
+                Some(Topic { event, path, value })
+            })
+            .collect();
+        topics.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(topics)
+    }
+
+    /// Answers those of some waits that mean this event.
+    async fn answer_page(
+        self: &Arc<Self>,
+        event: &Event,
+        data: &Value,
+        page: &[Listener],
+    ) -> Result<(), String> {
+        let mut ended = Vec::new();
+        for few in page.chunks(TOGETHER) {
+            let answers = few.iter().map(|one| self.answer_one(event, data, one));
+            for answered in join_all(answers).await {
+                ended.extend(answered?);
+            }
+        }
+        if ended.is_empty() {
+            return Ok(());
+        }
+        self.close(&ended).await
+    }
+
+    /// Answers a wait where it means this event; gives it where it has ended.
+    async fn answer_one(
+        self: &Arc<Self>,
+        event: &Event,
+        data: &Value,
+        one: &Listener,
+    ) -> Result<Option<WaitId>, String> {
+        if !self.is_meant(event.namespace_id, one.run, data).await? {
+            return Ok(None);
+        }
+        let callback = Callback::of(one.run, one.wait, event.data.clone());
+        let answered = self.answer(Some(event.namespace_id), callback, data.clone());
+        match answered.await {
+            Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(Some(one.wait)),
+            Err(CallbackError::Unavailable(error)) => Err(error),
+        }
+    }
+
+    async fn close(self: &Arc<Self>, ended: &[WaitId]) -> Result<(), String> {
+        let closed = event_waits::close(&self.cell, ended).await;
+        closed.map_err(|error| error.to_string())
+    }
+
+    /// Whether the step that a run waits at means this event.
+    async fn is_meant(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        data: &Value,
+    ) -> Result<bool, String> {
+        let runtime = self;
+        let found = runs::find_release(&runtime.cell, namespace_id, run).await;
+        let Some((release_id, partition_date)) = found.map_err(|error| error.to_string())? else {
+            return Ok(false);
+        };
+        let release = runtime.catalogue.get(release_id).await;
+        let Some(release) = release.map_err(|error| error.to_string())? else {
+            return Ok(false);
+        };
+        let lines = journal::read(&runtime.cell, partition_date, run).await;
+        let lines = lines.map_err(|error| error.to_string())?;
+        let state = match parent_state::fold(runtime, &release.flow, run, &lines).await {
+            Ok(state) => state,
+            Err(Unread::Unavailable(reason)) => return Err(reason),
+            // It is stopped where it is taken; the event has other takers.
+            Err(Unread::Newer(_) | Unread::Damaged(_) | Unread::Inconsistent(_)) => {
+                return Ok(false);
+            }
+        };
+        let step = state.step(&release.flow).map(|step| &step.action);
+        let Some(Action::Wait(Wait::Event { matching, .. })) = step else {
+            return Ok(false);
+        };
+        let Some(matching) = matching else {
+            return Ok(true);
+        };
+        let destinations = runtime.destinations(&release);
+        let nothing = Value::Null;
+        let context = DecideContext {
+            flow: &release.flow,
+            destinations: &destinations,
+            run: &nothing,
+            waits: &nothing,
+            landing: runtime.landing(),
+            now: runtime.clock.now(),
+            jitter: 0.0,
+            cancel: false,
+            answers: &[],
+            evidence: &[],
+            outside: &ExternalResult::Nothing,
+        };
+        let scope: Scope<'_> = scope(&state, &context).with("event", data);
+        // A condition that cannot be worked out on this event is not met by it.
+        Ok(matching.eval_bool(&scope).unwrap_or(false))
+    }
+}
+
+/// What stands at a place of an event, as JSON text; the empty place says nothing.
+fn value_at(data: &Value, path: &str) -> Option<String> {
+    if path.is_empty() {
+        return Some(String::new());
+    }
+    let mut place = data;
+    for name in path.split('.') {
+        place = place.get(name)?;
+    }
+    Some(place.to_string())
+}

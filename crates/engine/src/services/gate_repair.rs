@@ -1,0 +1,42 @@
+//! Clears exits from gates, and makes good what a process left undone that died between two commits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_store::{ReadError, gate_exits, gates, queue};
+
+use crate::runtime::Runtime;
+use crate::turn::leave::leave;
+
+/// How often exits are cleared, and looked for where another process left them behind.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Clears departures, and makes good what another process left undone, for as long as the process
+/// lives.
+pub(crate) async fn keep_telling(runtime: Arc<Runtime>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let told = runtime.limiter.take_told();
+        if !told.is_empty()
+            && let Err(error) = gate_exits::remove(&runtime.cell, &told).await
+        {
+            tracing::debug!(%error, "departures could not be cleared yet");
+            runtime.limiter.note_told(told);
+        }
+        if let Err(error) = make_good(&runtime).await {
+            tracing::debug!(%error, "could not look for departures");
+        }
+    }
+}
+
+async fn make_good(runtime: &Runtime) -> Result<(), ReadError> {
+    for departure in gate_exits::take_overdue(&runtime.cell).await? {
+        leave(runtime, departure, "").await;
+    }
+    let overdue = gates::list_overdue(&runtime.cell).await?;
+    if !overdue.is_empty() {
+        queue::summon(&runtime.cell, &overdue).await?;
+        runtime.signals.wake.notify_one();
+    }
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! Schedules: the clock as one more way in.
+//!
+//! Each instant that a live release's rhythm names is decided once: it has a run, or it is on
+//! record why not. The way of an instant:
+//!
+//! ```text
+//! take, by due time ──▶ plan ──▶ accept, under FLOW@INSTANT ══▶ ticks, decided_to, due_at ══▶
+//! ```
+//!
+//! `══▶` is a commit; there are two, in different slots. Between them a process may die: then the
+//! schedule is decided again, and its instants meet the runs that they have. What makes that so is
+//! the key; the lock on the schedule's row only spares the others the work.
+//!
+//! While nothing is due, any number of schedules costs one look at an index.
+
+pub(crate) mod live;
+pub(crate) mod plan;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use semel_flow::schedule::zone_edition;
+use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
+use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
+use semel_store::{ReadError, runs};
+
+use crate::catalogue::Release;
+use crate::ingest::{Intake, IntakeError};
+use crate::runtime::Runtime;
+use live::Live;
+use plan::{Call, Plan, Room, Stretch};
+
+/// How often a server looks for schedules that others changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a server rests where what is due is in the hands of others, or cannot be taken in.
+pub(crate) const REST: Duration = Duration::from_millis(100);
+
+/// How many schedules are taken in one go.
+const TAKE_MAX: i64 = 64;
+
+/// What one go decides, so that its transaction stays short.
+pub(crate) const ROOM: Room = Room {
+    fires: 256,
+    skips: 10_000,
+};
+
+/// How many of them are accepted together.
+const ACCEPT_TOGETHER: usize = 64;
+
+/// How many instants are looked for together among the runs.
+const LOOK_TOGETHER: usize = 1_000;
+
+/// Decides schedules that are due, for as long as the process lives.
+pub(crate) async fn keep_ticking(runtime: Arc<Runtime>) {
+    let mut live = Live::default();
+    loop {
+        let pause = match runtime.tick(&mut live).await {
+            Ok(pause) => pause,
+            Err(error) => {
+                tracing::debug!(%error, "schedules could not be looked at");
+                LOOK_EVERY
+            }
+        };
+        tokio::select! {
+            () = runtime.shutdown.requested.cancelled() => return,
+            () = runtime.signals.scheduled.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+impl Runtime {
+    /// Decides what is due, and says how long nothing will be.
+    async fn tick(self: &Arc<Self>, live: &mut Live) -> Result<Duration, ReadError> {
+        live.follow(self).await?;
+        let (now, due) = schedules::look(&self.cell).await?;
+        match due {
+            Some(due) if due <= now => match self.decide_due(live).await? {
+                0 => Ok(REST),
+                _ => Ok(Duration::ZERO),
+            },
+            Some(due) => Ok(due.duration_since(now).unsigned_abs().min(LOOK_EVERY)),
+            None => Ok(LOOK_EVERY),
+        }
+    }
+
+    /// Takes schedules that are due and decides them; says how many.
+    async fn decide_due(self: &Arc<Self>, live: &Live) -> Result<usize, ReadError> {
+        let mut taking = schedules::start_taking(&self.cell).await?;
+        let batch = taking.take(TAKE_MAX).await?;
+        // What is live may have changed since the last look. Following that writes to schedules,
+        // some of which are locked here.
+        self.catalogue.refresh().await?;
+        if self.catalogue.version() != live.version {
+            return Ok(0);
+        }
+        let mut planned = vec![];
+        let mut room = ROOM;
+        for schedule in &batch.schedules {
+            let Some(basis) = live.basis(self, schedule).await? else {
+                continue;
+            };
+            if room.fires == 0 || room.skips == 0 {
+                break;
+            }
+            let plan = Plan::make(&basis, room);
+            room = plan.room;
+            planned.push((schedule, self.with_runs(plan).await?));
+        }
+        let decided = self.carry_out(planned).await?;
+        let made = decided.len();
+        if made > 0 && !batch.decide(&decided, grounds(live), None).await? {
+            tracing::error!("a schedule moved while it was locked");
+            return Ok(0);
+        }
+        self.count(&decided);
+        Ok(made)
+    }
+
+    /// An instant that is to be skipped now may have its run already: whoever gave it one died before
+    /// that was on record, and meanwhile it was overtaken. It stays fired.
+    pub(crate) async fn with_runs(self: &Arc<Self>, plan: Plan) -> Result<Plan, ReadError> {
+        let mut calls = Vec::with_capacity(plan.calls.len());
+        for (release, call) in plan.calls {
+            let Call::Skip(stretch) = call else {
+                calls.push((release, call));
+                continue;
+            };
+            let all = instants_of(&release, &stretch);
+            let mut fired = HashSet::new();
+            for instants in all.chunks(LOOK_TOGETHER) {
+                let flow = &release.flow.name;
+                let expected = |nominal| expected_run(&release.namespace, flow, nominal);
+                let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
+                let known = runs::list_standings(&self.cell, &runs).await?;
+                let known: HashSet<RunId> = known.iter().map(|standing| standing.run).collect();
+                let pairs = instants.iter().zip(&runs);
+                fired.extend(
+                    pairs
+                        .filter(|(_, run)| known.contains(run))
+                        .map(|(it, _)| *it),
+                );
+            }
+            let split = match fired.is_empty() {
+                true => vec![Call::Skip(stretch)],
+                false => stretch.split(&all, &fired),
+            };
+            calls.extend(split.into_iter().map(|call| (release.clone(), call)));
+        }
+        Ok(Plan { calls, ..plan })
+    }
+
+    /// Has the runs accepted that are planned. A schedule of which one could not be taken in now is
+    /// left out, and due again.
+    pub(crate) async fn carry_out(
+        self: &Arc<Self>,
+        planned: Vec<(&schedules::Schedule, Plan)>,
+    ) -> Result<Vec<Decision>, ReadError> {
+        let mut fires = vec![];
+        for (at, (_, plan)) in planned.iter().enumerate() {
+            for (release, call) in &plan.calls {
+                if let Call::Fire(nominal) = call {
+                    fires.push((at, release.clone(), *nominal));
+                }
+            }
+        }
+        let mut outcomes: Vec<Vec<Option<Verdict>>> = planned.iter().map(|_| vec![]).collect();
+        for together in fires.chunks(ACCEPT_TOGETHER) {
+            let wanted: Vec<_> = together
+                .iter()
+                .map(|(_, release, nominal)| (release.clone(), *nominal))
+                .collect();
+            let verdicts = self.fire_together(&wanted).await?;
+            for ((at, ..), verdict) in together.iter().zip(verdicts) {
+                outcomes[*at].push(verdict);
+            }
+        }
+        let made = planned.into_iter().zip(outcomes);
+        Ok(made
+            .filter_map(|((schedule, plan), outcomes)| {
+                decision(
+                    schedule,
+                    &plan,
+                    outcomes.into_iter().collect::<Option<_>>()?,
+                )
+            })
+            .collect())
+    }
+
+    /// Gives each instant its run. Nothing for one that could not be taken in now.
+    ///
+    /// An instant may have one already: it was fired by hand, or whoever decided it before died
+    /// over it. Then its key may even be forgotten, so the run is looked for first.
+    async fn fire_together(
+        self: &Arc<Self>,
+        wanted: &[(Arc<Release>, Timestamp)],
+    ) -> Result<Vec<Option<Verdict>>, ReadError> {
+        let mut expected = Vec::with_capacity(wanted.len());
+        for (release, nominal) in wanted {
+            expected.push(expected_run(
+                &release.namespace,
+                &release.flow.name,
+                *nominal,
+            ));
+        }
+        let known = runs::list_standings(&self.cell, &expected).await?;
+        let mut together = Vec::with_capacity(wanted.len());
+        for ((release, nominal), run) in wanted.iter().zip(expected) {
+            let known = known.iter().any(|standing| standing.run == run);
+            together.push(async move {
+                match known {
+                    true => Some(Verdict::Fired { run, by: None }),
+                    false => self.fire_one(release.clone(), *nominal).await,
+                }
+            });
+        }
+        Ok(join_all(together).await)
+    }
+
+    async fn fire_one(
+        self: &Arc<Self>,
+        release: Arc<Release>,
+        nominal: Timestamp,
+    ) -> Option<Verdict> {
+        let instant = match semel_model::SeededBug::TickKeyedByNow.is_seeded() {
+            true => self.clock.now(),
+            false => nominal,
+        };
+        let key = tick_key(&release.flow.name, instant);
+        let taken = self.receive_tick(release, nominal, key, None).await;
+        match taken {
+            Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
+                semel_steps::fault::point("tick.accepted", &accepted.key.text()).await;
+                Some(Verdict::Fired {
+                    run: accepted.run,
+                    by: None,
+                })
+            }
+            // A schedule has no order, so that no tick of it is stale.
+            Ok(Intake::Ignored | Intake::Stale(_)) => Some(refused()),
+            Err(IntakeError::Unavailable(error)) => {
+                tracing::debug!(error, %nominal, "a tick could not be taken in yet");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, %nominal, "a tick was refused");
+                Some(refused())
+            }
+        }
+    }
+
+    fn count(self: &Arc<Self>, decided: &[Decision]) {
+        let metrics = &self.metrics;
+        for tick in decided.iter().flat_map(|one| &one.ticks) {
+            match tick.verdict {
+                Verdict::Fired { .. } => metrics.ticks_fired.add_one(),
+                Verdict::Skipped { .. } => metrics.ticks_skipped.add(tick.instants.unsigned_abs()),
+            }
+        }
+    }
+}
+
+/// The instants that are skipped together.
+fn instants_of(release: &Release, stretch: &Stretch) -> Vec<Timestamp> {
+    let before = stretch.first - Duration::from_nanos(1);
+    let declared = release.flow.trigger.schedule.as_ref();
+    let instants = declared.map(|schedule| schedule.rhythm.after(before));
+    let instants = instants.into_iter().flatten();
+    instants
+        .take_while(|instant| *instant <= stretch.last)
+        .collect()
+}
+
+pub(crate) fn grounds(live: &Live) -> Grounds {
+    Grounds {
+        version: live.version,
+        zones: zone_edition(),
+    }
+}
+
+fn refused() -> Verdict {
+    Verdict::Skipped {
+        reason: "refused".to_owned(),
+    }
+}
+
+/// What is written down of a plan that was carried out.
+fn decision(
+    schedule: &schedules::Schedule,
+    plan: &Plan,
+    outcomes: Vec<Verdict>,
+) -> Option<Decision> {
+    let mut outcomes = outcomes.into_iter();
+    let ticks = plan.calls.iter().map(|(_, call)| match call {
+        Call::Fire(nominal) => Some(Tick {
+            nominal: *nominal,
+            last: *nominal,
+            instants: 1,
+            verdict: outcomes.next()?,
+        }),
+        Call::Skip(stretch) => Some(Tick {
+            nominal: stretch.first,
+            last: stretch.last,
+            instants: stretch.instants,
+            verdict: Verdict::Skipped {
+                reason: stretch.reason.to_owned(),
+            },
+        }),
+    });
+    let ticks = ticks.collect::<Option<_>>()?;
+    let decided_to = plan.decided_to.max(schedule.decided_to);
+    let next = || {
+        let release = plan.release.as_ref()?;
+        let declared = release.flow.trigger.schedule.as_ref()?;
+        declared.rhythm.next_after(decided_to)
+    };
+    Some(Decision {
+        id: schedule.id,
+        before: schedule.decided_to,
+        decided_to,
+        due_at: next().filter(|next| schedule.paused_at.is_none_or(|since| *next <= since)),
+        release_id: plan.release.as_ref().map(|release| release.id),
+        now: schedule.now,
+        stays_paused: schedule.paused_at.is_some(),
+        ticks,
+    })
+}
+
+/// The key of an instant: the same whoever decides it, and whatever release is live.
+pub(crate) fn tick_key(flow: &FlowName, nominal: Timestamp) -> Key {
+    let text = format!("{flow}@{nominal}");
+    match Key::new(text.into_bytes()) {
+        Ok(key) => key,
+        Err(error) => unreachable!("a flow's name and an instant make a key: {error}"),
+    }
+}
+
+/// The run that the instant has if it has one.
+pub(crate) fn expected_run(
+    namespace: &NamespaceName,
+    flow: &FlowName,
+    nominal: Timestamp,
+) -> RunId {
+    let key = tick_key(flow, nominal);
+    let claim = ClaimId::derive_in(KeySpace::Schedule, namespace, flow, &key);
+    RunId::derive(claim, 0)
+}

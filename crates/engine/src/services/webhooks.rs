@@ -1,0 +1,253 @@
+//! Deliveries of events to subscribed webhooks, each tried until it is taken or given up.
+//!
+//! Attempts are tasks of their own, a few for each subscription: whoever answers late is waited for
+//! by the attempts at its own deliveries and by nothing else. Where there is less room than there
+//! are subscriptions, the one that was served least recently is next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
+use semel_steps::Parcel;
+use semel_store::ReadError;
+use semel_store::webhook_deliveries::{self, Due, Room, Settled};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::outbox::LOOK_EVERY;
+use crate::runtime::{Runtime, jitter};
+use crate::settle::span_between;
+
+/// How many deliveries a process has under way together.
+const DELIVERIES_MAX: usize = 128;
+
+/// How many of them may go to one subscription.
+const DELIVERIES_EACH_MAX: i64 = 4;
+
+/// How long a server may take over one delivery before another tries it.
+const DELIVERY_LEASE: Span = Span::from_const_secs(120);
+
+/// How long one attempt at a delivery may take.
+const DELIVERY_TIMEOUT: Span = Span::from_const_secs(30);
+
+/// How a delivery that was not taken is tried again: for three days, as the sources that people
+/// know do. The time ends it, and not the count.
+const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
+    attempts: 100,
+    first: Span::from_const_secs(5),
+    most: Span::from_const_secs(8 * 3_600),
+    within: Span::from_const_secs(3 * 86_400),
+};
+
+/// How many subscriptions are remembered for when they were served.
+const LINES_MAX: usize = 10_000;
+
+/// The namespace and the name of a subscription.
+type Line = (i32, String);
+
+/// How much is under way to each subscription, and when each was served.
+#[derive(Default)]
+struct Lines {
+    by_name: BTreeMap<Line, Standing>,
+    takes: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    busy: i64,
+    served: i64,
+}
+
+impl Lines {
+    /// Notes that deliveries are taken once more.
+    fn take(&mut self) {
+        self.takes += 1;
+    }
+
+    fn begin(&mut self, line: Line) {
+        let standing = self.by_name.entry(line).or_default();
+        standing.busy += 1;
+        standing.served = self.takes;
+    }
+
+    fn end(&mut self, line: Option<Line>) {
+        // A task that broke off does not say whose it was: the lines are counted anew as they empty.
+        let Some(line) = line else {
+            return self.by_name.values_mut().for_each(|it| it.busy = 0);
+        };
+        if let Some(standing) = self.by_name.get_mut(&line) {
+            standing.busy = (standing.busy - 1).max(0);
+        }
+        if self.by_name.len() > LINES_MAX {
+            // Forgotten lines count as never served, which is no harm to the others.
+            self.by_name.retain(|_, standing| standing.busy > 0);
+        }
+    }
+
+    fn list(&self) -> Vec<webhook_deliveries::Line> {
+        let lines = self.by_name.iter();
+        lines
+            .map(
+                |((namespace_id, subscription), standing)| webhook_deliveries::Line {
+                    namespace_id: *namespace_id,
+                    subscription: subscription.clone(),
+                    busy: standing.busy,
+                    served: standing.served,
+                },
+            )
+            .collect()
+    }
+}
+
+/// Makes deliveries for as long as the process lives.
+pub(super) async fn deliver_on(runtime: &Arc<Runtime>, due: &Notify) {
+    let mut lines = Lines::default();
+    let mut under_way = JoinSet::<Line>::new();
+    loop {
+        tokio::select! {
+            () = runtime.shutdown.requested.cancelled() => break,
+            () = due.notified() => {}
+            Some(over) = under_way.join_next() => lines.end(over.ok()),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if let Err(error) = begin_due(runtime, &mut lines, &mut under_way).await {
+            tracing::debug!(%error, "deliveries could not be made yet");
+        }
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+/// Begins as many deliveries as there is room for.
+async fn begin_due(
+    runtime: &Arc<Runtime>,
+    lines: &mut Lines,
+    under_way: &mut JoinSet<Line>,
+) -> Result<(), ReadError> {
+    let left = DELIVERIES_MAX.saturating_sub(under_way.len());
+    if left == 0 {
+        return Ok(());
+    }
+    let room = Room {
+        total: i64::try_from(left).unwrap_or(i64::MAX),
+        each: DELIVERIES_EACH_MAX,
+        lines: lines.list(),
+    };
+    lines.take();
+    for delivery in webhook_deliveries::take_due(&runtime.cell, &room, DELIVERY_LEASE).await? {
+        let line = (delivery.namespace_id, delivery.subscription.clone());
+        lines.begin(line.clone());
+        let runtime = runtime.clone();
+        under_way.spawn(async move {
+            deliver(&runtime, &delivery).await;
+            line
+        });
+    }
+    Ok(())
+}
+
+async fn deliver(runtime: &Runtime, delivery: &Due) {
+    let settled = attempt(runtime, delivery).await;
+    match &settled {
+        Settled::Delivered => runtime.metrics.deliveries_made.add_one(),
+        Settled::GivenUp(note) => {
+            runtime.metrics.deliveries_given_up.add_one();
+            let subscription = &delivery.subscription;
+            tracing::warn!(event.id = %delivery.event, subscription, note, "a delivery was given up");
+        }
+        Settled::Again { .. } => {}
+    }
+    if let Err(error) = webhook_deliveries::settle(&runtime.cell, delivery, &settled).await {
+        // Tried again when its lease is over, under the same id.
+        tracing::debug!(%error, "what became of a delivery could not be written down");
+    }
+}
+
+/// Makes one attempt at a delivery, under the event's own id.
+async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
+    let connection = &delivery.connection;
+    let found = runtime
+        .find_destination(delivery.namespace_id, connection)
+        .await;
+    let Some(to) = found.as_ref() else {
+        let note = format!("there is no connection `{}`", delivery.connection);
+        return again(delivery, runtime.clock.now(), note, None);
+    };
+    let parcel = Parcel {
+        body: &delivery.body,
+        content_type: "application/cloudevents+json",
+        timeout: DELIVERY_TIMEOUT,
+    };
+    let session = runtime.session();
+    let outcome = Box::pin(session.executors.deliver(parcel, to, delivery.event)).await;
+    match outcome {
+        Outcome::Done(_) => Settled::Delivered,
+        // For good: the receiver says that it is gone, or there is no webhook.
+        Outcome::Failed(fault) if matches!(fault.kind, FaultKind::Http(410) | FaultKind::Unfit) => {
+            Settled::GivenUp(fault.message)
+        }
+        Outcome::Failed(fault) => {
+            let asked = fault.retry_after;
+            again(delivery, runtime.clock.now(), fault.message, asked)
+        }
+        // The same id again: the receiver dedupes by it.
+        Outcome::InDoubt(doubt) => again(delivery, runtime.clock.now(), doubt.message, None),
+    }
+}
+
+fn again(delivery: &Due, now: Timestamp, note: String, asked: Option<Span>) -> Settled {
+    let attempt = u32::try_from(delivery.attempt).unwrap_or(u32::MAX);
+    let passed = span_between(delivery.since, now);
+    match DELIVERY_RETRY.delay(attempt, passed, jitter(), asked) {
+        Some(delay) => Settled::Again {
+            at: now + delay.to_duration(),
+            note,
+        },
+        None => Settled::GivenUp(note),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::EffectId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn due(attempt: i32, since: Timestamp) -> Due {
+        Due {
+            event: EffectId::from_uuid(Uuid::nil()),
+            namespace_id: 1,
+            subscription: "erp".to_owned(),
+            connection: "hook".to_owned(),
+            body: "{}".to_owned(),
+            attempt,
+            since,
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_tried_for_three_days_and_then_given_up() {
+        let since = Timestamp::UNIX_EPOCH;
+        let late = since + Span::from_secs(3 * 86_400).to_duration();
+
+        let soon = again(&due(1, since), since, "500".to_owned(), None);
+        let after = again(&due(20, since), late, "500".to_owned(), None);
+
+        assert!(matches!(soon, Settled::Again { .. }), "{soon:?}");
+        assert!(matches!(after, Settled::GivenUp(_)), "{after:?}");
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_time_gets_it() {
+        let now = Timestamp::UNIX_EPOCH;
+        let asked = Span::from_secs(600);
+
+        let settled = again(&due(1, now), now, "429".to_owned(), Some(asked));
+
+        let Settled::Again { at, .. } = settled else {
+            panic!("{settled:?}")
+        };
+        assert!(at >= now + asked.to_duration());
+    }
+}

@@ -1,0 +1,119 @@
+//! The opening: what a run does first, worked out before the run exists.
+//!
+//! Where the process that accepts a delivery also starts its run, the intent of the first effect
+//! goes down in the commit that accepts. An opening is only ever an intent: whatever else a run may
+//! begin with is left to its first turn.
+
+use semel_model::Key;
+use semel_model::event::Event;
+use semel_model::request::Call;
+use semel_store::claims::FirstMove;
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Begun;
+use super::views::{Views, views};
+use crate::catalogue::Release;
+use crate::decide::{Act, DecideContext, Decision, decide};
+use crate::external_result::ExternalResult;
+use crate::runtime::{Runtime, jitter};
+use crate::state::RunState;
+
+/// A run whose first intent is to be accepted with it.
+pub(crate) struct Opening {
+    pub(super) state: RunState,
+    pub(super) call: Call,
+    pub(super) views: Views,
+}
+
+impl Opening {
+    /// Works out what a run does first, and where its turn begins. `state` is what its first
+    /// event gives, `first` that event. Nothing where the run begins with anything but an effect.
+    pub(crate) fn foresee(
+        runtime: &Runtime,
+        release: &Release,
+        key: &Key,
+        mut state: RunState,
+        first: &RawValue,
+    ) -> Option<(Begun, FirstMove)> {
+        let views = views(runtime, release, &state, key);
+        let destinations = runtime.destinations(release);
+        let context = DecideContext {
+            flow: &release.flow,
+            destinations: &destinations,
+            run: &views.run,
+            waits: &views.waits,
+            landing: runtime.landing(),
+            now: runtime.clock.now(),
+            jitter: jitter(),
+            cancel: false,
+            answers: &[],
+            evidence: &[],
+            outside: &ExternalResult::Nothing,
+        };
+        // What does not fit is found, and said, by the run's first turn.
+        let Decision {
+            events,
+            mut changes,
+            act,
+        } = decide(&mut state, &context).ok()?;
+        let Act::Perform(call) = act else {
+            return None;
+        };
+        if !changes.is_one_effect() {
+            return None;
+        }
+        let effect = changes.effects.pop();
+        let events = first_row(first, &events).ok()?;
+        let opening = Self { state, call, views };
+        let begun = Begun::With(Box::new(opening));
+        Some((begun, FirstMove { events, effect }))
+    }
+}
+
+/// A run's first row: the event that made it, and what it does first.
+pub(crate) fn first_row(first: &RawValue, rest: &[Event]) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Row { first, rest })
+}
+
+struct Row<'a> {
+    first: &'a RawValue,
+    rest: &'a [Event],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_seq(Some(1 + self.rest.len()))?;
+        row.serialize_element(self.first)?;
+        for event in self.rest {
+            row.serialize_element(event)?;
+        }
+        row.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_first_row_holds_what_came_and_what_is_done_first() {
+        let first: &RawValue = serde_json::from_str(r#"{"input":[1, [2]]}"#).unwrap();
+        let skipped = Event::Skipped {
+            step: "a]".to_owned(),
+        };
+        let read = |rest: &[Event]| {
+            let row = first_row(first, rest).unwrap();
+            serde_json::from_str::<Value>(&row).unwrap()
+        };
+
+        assert_eq!(read(&[]), json!([{ "input": [1, [2]] }]));
+        assert_eq!(
+            read(&[skipped]),
+            json!([{ "input": [1, [2]] }, { "event": "skipped", "step": "a]" }])
+        );
+    }
+}

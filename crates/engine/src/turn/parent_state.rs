@@ -1,0 +1,115 @@
+//! Lineage: what a run knew when one of its parts began.
+//!
+//! A part's journal begins with where it comes from, not with a copy of everything that is known
+//! there: a hundred thousand items of one list read the same journal, once per process.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::civil::Date;
+use semel_flow::Flow;
+use semel_model::RunId;
+use semel_model::event::Event;
+use semel_store::ReadError;
+use semel_store::journal::{self, Line};
+use serde_json::error::Category;
+
+use crate::event;
+use crate::runtime::Runtime;
+use crate::state::{FoldError, RunState};
+
+/// Why what is true of a run cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// The database gave no answer.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It was written by a newer version of Semel: another server may be able to read it.
+    #[error("{0}, which this version of Semel does not know")]
+    Newer(String),
+    /// It cannot be read.
+    #[error("{0}")]
+    Damaged(String),
+    /// Its events do not follow on each other.
+    #[error(transparent)]
+    Inconsistent(#[from] FoldError),
+}
+
+impl From<ReadError> for Unread {
+    fn from(error: ReadError) -> Self {
+        match error.refusal() {
+            Some(words) => Self::Damaged(words),
+            None => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// Reads the events of a row. What is JSON and none of our events was written by another version.
+fn read(line: &Line) -> Result<Vec<Event>, Unread> {
+    line.read().map_err(|error| {
+        let what = format!("row {} of its journal: {error}", line.seq);
+        match error.classify() {
+            Category::Data => Unread::Newer(what),
+            Category::Syntax | Category::Eof | Category::Io => Unread::Damaged(what),
+        }
+    })
+}
+
+/// What is true of a run, from its journal.
+pub(crate) fn fold<'a>(
+    runtime: &'a Runtime,
+    flow: &'a Flow,
+    run: RunId,
+    lines: &'a [Line],
+) -> BoxFuture<'a, Result<RunState, Unread>> {
+    Box::pin(async move {
+        let mut state = RunState::new(run);
+        for line in lines {
+            for event in read(line)? {
+                let fitted = match begins_in(&state, &event) {
+                    Some((parent, partition_date, seq)) => {
+                        let parent = knew(runtime, flow, parent, partition_date, seq).await?;
+                        event::begin_child(run, &parent, event, flow).map(|child| state = child)
+                    }
+                    None => event::apply_owned(&mut state, event, flow, line.at),
+                };
+                fitted.map_err(|misfit| misfit.at(line.seq))?;
+            }
+        }
+        Ok(state)
+    })
+}
+
+/// The run that a child run begins in, its partition and the row up to which it knows it, where this
+/// event is such a beginning.
+fn begins_in(state: &RunState, event: &Event) -> Option<(RunId, Date, i32)> {
+    if let Event::Begun {
+        parent,
+        partition_date,
+        seq,
+        ..
+    } = event
+        && !state.begun
+    {
+        return Some((*parent, *partition_date, *seq));
+    }
+    None
+}
+
+/// What a run knew at a row of its journal.
+async fn knew(
+    runtime: &Runtime,
+    flow: &Flow,
+    run: RunId,
+    partition_date: Date,
+    seq: i32,
+) -> Result<Arc<RunState>, Unread> {
+    if let Some(state) = runtime.local.parents.find(run, seq) {
+        return Ok(state);
+    }
+    let mut lines = journal::read(&runtime.cell, partition_date, run).await?;
+    lines.retain(|line| line.seq <= seq);
+    let state = Arc::new(fold(runtime, flow, run, &lines).await?);
+    runtime.local.parents.keep(run, seq, &state);
+    Ok(state)
+}

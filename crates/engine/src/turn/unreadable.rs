@@ -1,0 +1,145 @@
+//! Runs that cannot be loaded: put off, counted, and quarantined without reading them.
+//!
+//! What a newer version wrote is left to another server: it is put off by some seconds each time
+//! and never counted. What cannot be read at all is put off for longer each time, and quarantined
+//! at its fifth take. A journal whose events do not fit each other is quarantined at once. Each is
+//! logged once per run and process, and counted at every take.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use semel_model::{Fault, RunId, SessionId};
+use semel_store::queue::{self, Cause, Taken};
+use semel_store::runs::Stage;
+use semel_store::{ReadError, wake_source};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::runtime::WorkerSession;
+use crate::runtime::{Runtime, jitter};
+use crate::turn::parent_state::Unread;
+use crate::turn::{TAKES_MAX, Turn, inconsistent};
+
+/// How long a run is left to other servers that a newer version wrote, in seconds.
+const NEWER_SECS: f64 = 5.0;
+
+/// How long a run rests after its first take that could not read it, in seconds; doubled each time.
+const DAMAGED_SECS: f64 = 0.2;
+
+/// A run that was taken and could not be loaded.
+pub(crate) struct Unloaded {
+    run: RunId,
+    epoch: i64,
+    session: SessionId,
+    takes: i16,
+    quarantined: bool,
+    why: Unread,
+}
+
+impl Unloaded {
+    /// Why, in words.
+    pub(crate) fn reason(&self) -> String {
+        self.why.to_string()
+    }
+}
+
+impl Runtime {
+    /// Loads a run that was taken. A journal that cannot be followed must not end its taker.
+    pub(crate) async fn load(
+        self: &Arc<Self>,
+        taken: Taken,
+        session: Arc<WorkerSession>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Turn, Unloaded> {
+        let unloaded = Unloaded {
+            run: taken.run,
+            epoch: taken.epoch,
+            session: session.id,
+            takes: taken.takes,
+            quarantined: taken.quarantined,
+            why: Unread::Damaged("its journal cannot be followed".to_owned()),
+        };
+        let loading = Turn::load(self.clone(), taken, session, permit);
+        match AssertUnwindSafe(loading).catch_unwind().await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(why)) => Err(Unloaded { why, ..unloaded }),
+            Err(_) => Err(unloaded),
+        }
+    }
+
+    /// Gives a run back that could not be loaded, so that nobody spins on it.
+    pub(crate) async fn put_off(self: &Arc<Self>, unloaded: Unloaded) {
+        let Unloaded {
+            run,
+            epoch,
+            session,
+            takes,
+            quarantined,
+            why,
+        } = unloaded;
+        let cell = &self.cell;
+        let given_back = match &why {
+            Unread::Unavailable(reason) => {
+                tracing::info!(run.id = %run, reason, "a run could not be loaded yet");
+                return self.return_to_queue((run, epoch), session, Cause::Trouble);
+            }
+            _ if quarantined => {
+                let parked = (None, Stage::Parked);
+                let nothing = wake_source::WakeSource::Nothing;
+                queue::sleep_on(cell, run, epoch, session, parked, true, nothing).await
+            }
+            Unread::Newer(_) => {
+                self.say(run, &why);
+                let secs = NEWER_SECS * (1.0 + jitter());
+                queue::defer(cell, run, epoch, session, (secs, false)).await
+            }
+            Unread::Damaged(reason) if takes < TAKES_MAX => {
+                self.say(run, &why);
+                tracing::debug!(run.id = %run, takes, reason, "a run is put off");
+                let secs = DAMAGED_SECS * f64::from(1_i32 << takes.clamp(0, 10));
+                queue::defer(cell, run, epoch, session, (secs, true)).await
+            }
+            // Reading it again would find the same.
+            Unread::Inconsistent(error) => {
+                self.metrics.journals_inconsistent.add_one();
+                self.say(run, &why);
+                self.quarantine(run, epoch, session, &inconsistent(error))
+                    .await
+            }
+            Unread::Damaged(reason) => {
+                let fault = Fault::permanent("run-unreadable", reason.clone());
+                self.quarantine(run, epoch, session, &fault).await
+            }
+        };
+        match given_back {
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(run.id = %run, %error, "a run could not be put off");
+                self.return_to_queue((run, epoch), session, Cause::Trouble);
+            }
+        }
+    }
+
+    async fn quarantine(
+        &self,
+        run: RunId,
+        epoch: i64,
+        session: SessionId,
+        fault: &Fault,
+    ) -> Result<bool, ReadError> {
+        let text = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
+        let parked = queue::quarantine(&self.cell, run, epoch, session, &text).await?;
+        if parked {
+            self.metrics.runs_parked.add_one();
+            tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined: {}", fault.message);
+        }
+        Ok(parked)
+    }
+
+    fn say(&self, run: RunId, why: &Unread) {
+        self.metrics.runs_unreadable.add_one();
+        if self.work.stalled.is_news(run) {
+            tracing::warn!(run.id = %run, "a run cannot be read: {why}");
+        }
+    }
+}
