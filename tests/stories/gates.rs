@@ -51,7 +51,7 @@ async fn a_run_that_waits_says_behind_whom_and_goes_on_when_its_turn_comes() -> 
     let waits = desk.data("semel wait list").await?;
     let wait = waits["items"][0]["wait"].as_str().context("a wait")?;
     desk.say(&format!("semel wait complete {wait}")).await?;
-    let after = desk.until_said(&show, "let in by").await?;
+    let after = desk.until_said(&show, "admitted by").await?;
 
     let held = format!("at `overlap`, behind {first}");
     assert!(waiting.contains(&held), "{waiting}");

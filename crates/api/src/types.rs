@@ -35,8 +35,8 @@ pub use part::{Part, PartFilter, PartState, Progress};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
-    AtGate, Cancel, Cancelled, DropKey, Dropped, JournalLine, KeyInfo, Resume, Resumed, Run,
-    RunDetail, RunFilter, StartRun, Started,
+    AtGate, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo, Resume,
+    Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
 pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,

@@ -6,9 +6,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    AtGate, Cancel, Cancelled, JournalLine, Page, Resume, Resumed, Run, RunDetail, RunFilter,
-    Standing,
+    AtGate, Cancel, Cancelled, JournalEvent, JournalLine, Page, Resume, Resumed, Run, RunDetail,
+    RunFilter, Standing,
 };
+use semel_engine::event::describe;
 use semel_engine::{CancelError, ResumeError, Wish};
 use semel_model::gate::{Kind, Place};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
@@ -347,6 +348,15 @@ fn view_line(line: &journal::Line) -> JournalLine {
     JournalLine {
         seq: line.seq,
         at: line.at,
-        events: line.values(),
+        events: line.values().into_iter().map(view_event).collect(),
     }
+}
+
+/// An event with its sentence. One that a newer server wrote is told by its name.
+fn view_event(event: Value) -> JournalEvent {
+    let summary = match Event::deserialize(&event) {
+        Ok(known) => describe(&known),
+        Err(_) => event["event"].as_str().unwrap_or("unknown").to_owned(),
+    };
+    JournalEvent { summary, event }
 }

@@ -134,8 +134,19 @@ pub struct JournalLine {
     pub seq: i32,
     /// When.
     pub at: Timestamp,
-    /// The events, each with its name under `event`.
-    pub events: Vec<Value>,
+    /// The events.
+    pub events: Vec<JournalEvent>,
+}
+
+/// One event of a run's journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalEvent {
+    /// What happened, in one sentence for people.
+    #[serde(default)]
+    pub summary: String,
+    /// What happened, for programs: the event's name under `event`, and what belongs to it.
+    #[serde(flatten)]
+    pub event: Value,
 }
 
 /// Which runs to list.

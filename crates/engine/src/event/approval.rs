@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
+use super::words;
 use crate::address::approval_address;
 use crate::state::{Approving, Current, RunState, Unfit};
 
@@ -253,4 +254,38 @@ fn merged(mut one: Value, other: Value) -> Value {
         one.extend(other);
     }
     one
+}
+
+pub(super) fn describe_opened(
+    step: &str,
+    (wait, until, asked): (WaitId, Option<Timestamp>, &Asked),
+) -> String {
+    let (people, until) = (asked.from.join(", "), words::until(until));
+    format!("{step}: approval requested from {people} ({wait}{until})")
+}
+
+pub(super) fn describe_told(step: &str, what: Told) -> String {
+    match what {
+        Told::Reminded { number, .. } => format!("{step}: reminder {number} sent"),
+        Told::Escalated => format!("{step}: escalated (half of the time is over)"),
+    }
+}
+
+pub(super) fn describe_decided(step: &str, decision: &Decision) -> String {
+    let verb = match decision.approved {
+        true => "approved",
+        false => "rejected",
+    };
+    let comment = decision.comment.as_deref();
+    let comment = comment.map_or_else(String::new, |comment| format!(": {comment}"));
+    format!("{step}: {verb} by {}{comment}", decision.by)
+}
+
+pub(super) fn describe_elapsed(step: &str, policy: OnTimeout) -> String {
+    let then = match policy {
+        OnTimeout::Reject => "this counts as a rejection",
+        OnTimeout::Fail => "the run fails",
+        OnTimeout::Continue => "the run continues",
+    };
+    format!("{step}: no decision in time; {then}")
 }

@@ -7,7 +7,7 @@ use semel_store::journal::WaitChange;
 use serde_json::{Value, json};
 
 use super::changes::{Before, RowChanges};
-use super::effect;
+use super::{effect, words};
 use crate::state::{Around, Current, Fan, Misfit, Part, RunState, Unfit, fits};
 
 /// The state of a child run at its beginning, which knows what its parent knew.
@@ -175,4 +175,49 @@ pub(super) fn project_started(
         }];
     }
     changes
+}
+
+pub(super) fn describe_begun(step: &str, (parent, index, item): (RunId, u32, &Value)) -> String {
+    match item.is_null() {
+        true => format!("started as branch {index} of {step} in {parent}"),
+        false => format!(
+            "started as item {index} of {step} in {parent}: {}",
+            words::value(item)
+        ),
+    }
+}
+
+pub(super) fn describe_opened(step: &str) -> String {
+    format!("{step}: creating child runs")
+}
+
+pub(super) fn describe_loaded(step: &str, count: u32, repeats: u32) -> String {
+    match repeats {
+        0 => format!("{step}: {count} child runs"),
+        repeats => format!("{step}: {count} child runs, {repeats} items with a repeated key"),
+    }
+}
+
+pub(super) fn describe_stopped(step: &str, cancels: bool, fault: Option<&Fault>) -> String {
+    let why = match (fault, cancels) {
+        (Some(fault), _) => fault.message.as_str(),
+        (None, true) => "one succeeded, and the others are cancelled",
+        (None, false) => "one failed",
+    };
+    format!("{step}: no more child runs start: {why}")
+}
+
+pub(super) fn describe_ended(step: &str, result: &Value, fault: Option<&Fault>) -> String {
+    match fault {
+        Some(fault) => format!("{step}: failed {}", words::fault(fault)),
+        None if result.is_null() => format!("{step}: all child runs ended"),
+        None => format!("{step}: all child runs ended: {}", words::value(result)),
+    }
+}
+
+pub(super) fn describe_started(step: &str, run: RunId, wait: Option<WaitId>) -> String {
+    match wait {
+        Some(_) => format!("{step}: called {run}; waiting for its end"),
+        None => format!("{step}: called {run}"),
+    }
 }

@@ -1,17 +1,20 @@
 //! Effects: intended, settled, in doubt, probed, licensed.
 
+mod ledger;
+
+pub(crate) use ledger::expect_done;
+pub(super) use ledger::{
+    project_done, project_doubted, project_failed, project_intended, project_probed,
+};
+
 use jiff::Timestamp;
-use semel_flow::{Action, Flow, Step};
-use semel_model::effect::{Entry, Licence, State};
+use semel_flow::{Flow, Step};
+use semel_model::effect::{Entry, Licence, Witness};
 use semel_model::event::{Event, Plan, Seen};
-use semel_model::request::Call;
-use semel_model::storable::without_zero;
-use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard};
-use semel_store::journal::EffectChange;
-use semel_store::tasks::TaskChange;
+use semel_model::{Doubt, EffectId, Fault, Guard};
 use serde_json::Value;
 
-use super::changes::{Before, EffectSnapshot, RowChanges};
+use super::words;
 use crate::state::{Current, PendingEffect, RunState, Unfit, fits};
 
 /// The effect that a run stands at, at this step.
@@ -216,157 +219,77 @@ fn in_doubt<'s>(
     Ok(pending)
 }
 
-pub(super) fn project_intended(
-    before: &Before,
-    event: &Event,
-    after: &RunState,
-    flow: &Flow,
-) -> RowChanges {
-    let Event::Intended {
-        step,
-        effect,
-        attempt,
-        call,
-        ..
-    } = event
-    else {
-        return RowChanges::default();
-    };
-    let mut changes = RowChanges::default();
-    if let Some(now) = EffectSnapshot::of(after, flow).filter(|now| now.has_row) {
-        changes.effects = vec![row(before, now, flow, step)];
+pub(super) fn describe_intended(step: &str, attempt: u32, licence: Option<Licence>) -> String {
+    let why = licence.map_or("", licensed);
+    format!("{step}: attempt {attempt} started{why}")
+}
+
+/// Why an effect in doubt may be performed again.
+const fn licensed(licence: Licence) -> &'static str {
+    match licence {
+        Licence::Key => " (repeat: the destination honours the key)",
+        Licence::Natural => " (repeat: a second time changes nothing)",
+        Licence::Repeat => " (repeat: the author accepts duplicates)",
+        Licence::Absent => " (repeat: a probe found nothing)",
+        Licence::Uncommitted => " (repeat: nothing was committed)",
+        Licence::Marker => " (repeat: the destination keeps a marker)",
+        Licence::Person => " (repeat: an operator confirmed that it did not happen)",
     }
-    if is_task(flow, step) {
-        changes.tasks = vec![match call.as_deref() {
-            Some(Call::Task(request)) => TaskChange::Open {
-                task: *effect,
-                step: step.clone(),
-                request: Box::new(request.clone()),
-            },
-            Some(_) | None => TaskChange::Reopen {
-                task: *effect,
-                attempt: *attempt,
-            },
-        }];
-    }
-    changes
 }
 
-pub(super) fn project_done(
-    before: &Before,
-    flow: &Flow,
+pub(super) fn describe_done(
     step: &str,
-    external_id: Option<String>,
-) -> RowChanges {
-    let Some(known) = before.effect else {
-        return RowChanges::default();
+    by: Witness,
+    external_id: Option<&str>,
+    status: Option<u16>,
+) -> String {
+    let status = status.map_or_else(String::new, |status| format!(" with {status}"));
+    let id = external_id.map_or_else(String::new, |id| format!(" as {id}"));
+    let by = match by {
+        Witness::Answer => "response received",
+        Witness::Commit => "committed",
+        Witness::Probe => "found by a probe",
+        Witness::Evidence => "late response received",
+        Witness::Person => "confirmed by an operator",
     };
-    RowChanges::of_effect(EffectChange {
-        external_id,
-        ..row(before, known.with(State::Done), flow, step)
-    })
+    format!("{step}: done{status}{id} ({by})")
 }
 
-pub(super) fn project_failed(
-    before: &Before,
-    after: &RunState,
-    flow: &Flow,
-    step: &str,
-    fault: &Fault,
-) -> RowChanges {
-    let Some(now) = EffectSnapshot::of(after, flow) else {
-        return RowChanges::default();
-    };
-    let mut changes = noted(before, now, flow, step, &fault.message);
-    changes.tasks = withdraw(before, flow, step, fault.kind);
-    changes
+pub(super) fn describe_failed(step: &str, fault: &Fault, retry_at: Option<Timestamp>) -> String {
+    let (fault, retry) = (words::fault(fault), words::retry(retry_at));
+    format!("{step}: did not happen {fault}{retry}")
 }
 
-pub(super) fn project_doubted(
-    before: &Before,
-    flow: &Flow,
-    step: &str,
-    (doubt, plan): (&Doubt, &Plan),
-) -> RowChanges {
-    let Some(known) = before.effect else {
-        return RowChanges::default();
-    };
-    let how = match plan {
-        Plan::Repeat { .. } => "to be repeated".to_owned(),
+pub(super) fn describe_doubted(step: &str, doubt: &Doubt, plan: &Plan) -> String {
+    let (code, message) = (&doubt.code, &doubt.message);
+    let plan = match plan {
+        Plan::Repeat { at, .. } => format!("repeat at {at}"),
         Plan::Probe {
+            at,
             absent_from: Some(from),
-            ..
-        } => format!("to be probed; absent is believed from {from}"),
-        Plan::Probe {
-            absent_from: None, ..
-        } => "to be probed".to_owned(),
-        Plan::Review => "for a person".to_owned(),
+        } if from > at => format!("probe at {at}; absent counts from {from}"),
+        Plan::Probe { at, .. } => format!("probe at {at}"),
+        Plan::Review => "an operator settles it".to_owned(),
     };
-    let note = format!("{} ({how})", doubt.message);
-    let mut changes = noted(before, known.with(State::InDoubt), flow, step, &note);
-    changes.tasks = withdraw(before, flow, step, doubt.kind);
-    changes
+    format!("{step}: in doubt ({code}): {message}; {plan}")
 }
 
-pub(super) fn project_probed(before: &Before, flow: &Flow, step: &str, seen: &Seen) -> RowChanges {
-    match (before.effect, seen) {
-        (
-            Some(known),
-            Seen::Unclear {
-                fault,
-                retry_at: None,
-            },
-        ) => {
-            let note = format!("the probe failed: {} (for a person)", fault.message);
-            noted(before, known, flow, step, &note)
-        }
-        (_, Seen::Absent | Seen::AbsentSoFar { .. } | Seen::Unclear { .. }) => {
-            RowChanges::default()
+pub(super) fn describe_probed(step: &str, seen: &Seen) -> String {
+    match seen {
+        Seen::Absent => format!("{step}: probe found nothing"),
+        Seen::AbsentSoFar {
+            absent_from,
+            next_at,
+        } => format!(
+            "{step}: probe found nothing; absent counts from {absent_from}, next probe at {next_at}"
+        ),
+        Seen::Unclear { fault, retry_at } => {
+            let (fault, retry) = (words::fault(fault), words::retry(*retry_at));
+            format!("{step}: probe failed {fault}{retry}")
         }
     }
 }
 
-/// What the ledger says where the write itself will make the event that settles the effect: the
-/// store puts right what it made otherwise.
-pub(crate) fn expect_done(state: &RunState, flow: &Flow, step: &str) -> RowChanges {
-    project_done(&Before::of(state, flow), flow, step, None)
-}
-
-fn noted(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str, note: &str) -> RowChanges {
-    RowChanges::of_effect(EffectChange {
-        note: Some(without_zero(note).into_owned()),
-        ..row(before, now, flow, step)
-    })
-}
-
-/// What the ledger says of an effect from now on.
-fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectChange {
-    let has_row = |known: EffectSnapshot| known.effect == now.effect && known.has_row;
-    EffectChange {
-        effect: now.effect,
-        step: step.to_owned(),
-        kind: flow.find_step(step).map_or("http", Step::kind),
-        guard: now.guard,
-        state: now.state,
-        attempt: now.attempt,
-        first: !before.effect.is_some_and(has_row),
-        external_id: None,
-        note: None,
-    }
-}
-
-/// Takes a task back that no worker has.
-fn withdraw(before: &Before, flow: &Flow, step: &str, kind: FaultKind) -> Vec<TaskChange> {
-    let pending = before.effect.filter(|known| known.state == State::Pending);
-    match pending {
-        Some(known) if kind == FaultKind::Untaken && is_task(flow, step) => {
-            vec![TaskChange::Withdraw { task: known.effect }]
-        }
-        Some(_) | None => Vec::new(),
-    }
-}
-
-fn is_task(flow: &Flow, step: &str) -> bool {
-    let action = flow.find_step(step).map(|step| &step.action);
-    matches!(action, Some(Action::Task(_)))
+pub(super) fn describe_licensed(step: &str, reason: &str) -> String {
+    format!("{step}: an operator confirmed that it did not happen: {reason}")
 }

@@ -1,8 +1,11 @@
 //! Gates: the run waits at one, joins another run there, or is let in.
 
+use jiff::Timestamp;
+use semel_model::RunId;
 use semel_model::event::Event;
 use semel_model::gate::Kind;
 
+use super::words;
 use crate::state::{RunState, Unfit, fits};
 
 pub(super) fn apply_held(state: &mut RunState, event: &Event) -> Result<(), Unfit> {
@@ -17,4 +20,17 @@ pub(super) fn apply_admitted(state: &mut RunState, gate: Kind) -> Result<(), Unf
     state.admitted.push(gate);
     state.held = None;
     Ok(())
+}
+
+pub(super) fn describe_held(gate: Kind, behind: Option<RunId>, until: Option<Timestamp>) -> String {
+    let behind = behind.map_or_else(String::new, |run| format!(", behind {run}"));
+    format!("waiting at `{gate}`{behind}{}", words::until(until))
+}
+
+pub(super) fn describe_joined(run: RunId) -> String {
+    format!("joined {run}; ends as it does")
+}
+
+pub(super) fn describe_admitted(gate: Kind) -> String {
+    format!("admitted by `{gate}`")
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
+use super::words;
 use crate::call::{CANCEL, END, Ended, called};
 use crate::state::{Current, RunState, Unfit, fits};
 
@@ -327,4 +328,47 @@ fn as_call(step: &Step) -> Option<(&Step, &CallStep)> {
         return Some((step, call));
     }
     None
+}
+
+pub(super) fn describe_accepted(
+    trigger: TriggerKind,
+    nominal: Option<Timestamp>,
+    input: &Value,
+) -> String {
+    let input = words::value(input);
+    match nominal {
+        Some(nominal) => format!("accepted by schedule for {nominal}: {input}"),
+        None => format!("accepted by {trigger}: {input}"),
+    }
+}
+
+pub(super) fn describe_undoing(fault: &Fault) -> String {
+    format!("failed {}; undoing what was done", words::fault(fault))
+}
+
+pub(super) fn describe_parked(reason: Reason, fault: &Fault) -> String {
+    let why = match reason {
+        Reason::InDoubt => "in doubt",
+        Reason::NeedsReview => "needs review",
+        Reason::Quarantined => "quarantined",
+    };
+    format!("stopped, {why} {}", words::fault(fault))
+}
+
+pub(super) fn describe_resumed(by: Option<&str>, reason: &str) -> String {
+    format!("resumed by {}: {reason}", by.unwrap_or("Semel"))
+}
+
+pub(super) fn describe_amended(step: &str, result: &Value) -> String {
+    let result = words::value(result);
+    format!("{step}: result corrected by an operator to {result}")
+}
+
+pub(super) fn describe_ended(state: EndState, result: &Value, fault: Option<&Fault>) -> String {
+    let why = fault.map_or_else(String::new, |fault| format!(": {}", fault.message));
+    match state {
+        EndState::Succeeded => format!("succeeded with {}", words::value(result)),
+        EndState::Failed => format!("failed{why}"),
+        EndState::Cancelled => format!("cancelled{why}"),
+    }
 }

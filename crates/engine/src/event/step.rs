@@ -5,6 +5,7 @@ use semel_flow::{Action, Flow};
 use semel_model::Fault;
 use serde_json::Value;
 
+use super::words;
 use crate::state::{Current, Reading, RunState, Unfit, fits};
 
 pub(super) fn apply_switched(
@@ -90,4 +91,49 @@ pub(super) fn apply_broken(
     }
     state.current = Current::Broken(fault.clone());
     Ok(())
+}
+
+pub(super) fn describe_switched(step: &str, case: Option<u32>) -> String {
+    match case {
+        Some(case) => format!("{step}: case {} matched", case + 1),
+        None => format!("{step}: no case matched"),
+    }
+}
+
+pub(super) fn describe_skipped(step: &str) -> String {
+    format!("{step}: skipped (its condition is false)")
+}
+
+pub(super) fn describe_computed(step: &str, result: &Value, usage: &Value) -> String {
+    format!("{step}: result {}{}", words::value(result), used(usage))
+}
+
+/// What a language model read and wrote, and what that cost.
+fn used(usage: &Value) -> String {
+    let (tokens, cost) = (&usage["tokens"], &usage["cost"]);
+    let mut parts = Vec::new();
+    if let (Some(input), Some(output)) = (tokens["input"].as_u64(), tokens["output"].as_u64()) {
+        parts.push(format!("{input} tokens in, {output} out"));
+    }
+    if let Some(cost) = cost.as_f64() {
+        parts.push(format!("cost {cost:.6}"));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", parts.join(", ")),
+    }
+}
+
+pub(super) fn describe_read_failed(
+    step: &str,
+    fault: &Fault,
+    retry_at: Option<Timestamp>,
+) -> String {
+    let (fault, retry) = (words::fault(fault), words::retry(retry_at));
+    format!("{step}: read failed {fault}{retry}")
+}
+
+pub(super) fn describe_broken(step: Option<&str>, fault: &Fault) -> String {
+    let place = step.unwrap_or("result");
+    format!("{place}: failed {}", words::fault(fault))
 }

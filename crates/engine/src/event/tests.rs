@@ -2,6 +2,7 @@
 //! had, and its ledger has one row per effect, in the state that the run believes in.
 
 mod journals;
+mod sentences;
 mod simulation;
 
 use std::collections::BTreeSet;

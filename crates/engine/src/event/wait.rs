@@ -10,6 +10,7 @@ use semel_store::journal::WaitChange;
 use serde_json::Value;
 
 use super::changes::RowChanges;
+use super::words;
 use crate::state::{Current, RunState, Unfit, fits};
 
 pub(super) fn apply_opened(
@@ -96,4 +97,16 @@ fn topic(wait: &Wait, about: Option<&Value>) -> Option<Topic> {
         path,
         value,
     })
+}
+
+pub(super) fn describe_opened(step: &str, wait: WaitId, until: Option<Timestamp>) -> String {
+    format!("{step}: waiting ({wait}{})", words::until(until))
+}
+
+pub(super) fn describe_ended(step: &str, how: &WaitEnd) -> String {
+    match how {
+        WaitEnd::Elapsed => format!("{step}: wait is over"),
+        WaitEnd::TimedOut => format!("{step}: wait timed out"),
+        WaitEnd::Answered { payload } => format!("{step}: received {}", words::value(payload)),
+    }
 }

@@ -153,7 +153,7 @@ async fn a_run_is_shown_with_all_that_happened() -> Result<()> {
     let key = world.client.get_key(&flow, "k").await?;
 
     assert_eq!(shown.run.result, Some(json!(8)));
-    assert_eq!(shown.journal[0].events[0]["event"], "accepted");
+    assert_eq!(shown.journal[0].events[0].event["event"], "accepted");
     assert_eq!(
         (key.run, key.state),
         (shown.run.id, Some(Standing::Succeeded))

@@ -1,8 +1,7 @@
 //! `semel doubt settle`: a person's word on an effect in doubt.
 
-use semel_api::types::{Settle, Verdict};
+use semel_api::types::{JournalEvent, Settle, Verdict};
 use semel_model::EffectId;
-use serde_json::Value;
 
 use crate::answer::{Answer, Problem};
 use crate::commands::{Repeat, read_json};
@@ -65,7 +64,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     // Each doubt is another question: a later attempt's, or one that came back with a resumed run.
     let journal = client.get_run(found.run).await?.journal;
     let events = journal.iter().flat_map(|line| &line.events);
-    let of_it = |event: &&Value| event["event"] == "doubted" && event["step"] == *found.step;
+    let of_it = |event: &&JournalEvent| {
+        event.event["event"] == "doubted" && event.event["step"] == *found.step
+    };
     let doubts = events.filter(of_it).count().to_string();
     let asked = serde_json::to_string(&settle).unwrap_or_default();
     let words = ["doubt settle", &effect.to_string(), &doubts, &asked];

@@ -42,8 +42,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
 fn first_input(found: &RunDetail) -> Value {
     let mut events = found.journal.iter().flat_map(|line| &line.events);
     events
-        .find(|event| event["event"] == "accepted")
-        .map(|event| event["input"].clone())
+        .find(|event| event.event["event"] == "accepted")
+        .map(|event| event.event["input"].clone())
         .unwrap_or_default()
 }
 

@@ -1,0 +1,173 @@
+//! What events make of the ledger's rows and of tasks.
+
+use semel_flow::{Action, Flow, Step};
+use semel_model::effect::State;
+use semel_model::event::{Event, Plan, Seen};
+use semel_model::request::Call;
+use semel_model::storable::without_zero;
+use semel_model::{Doubt, Fault, FaultKind};
+use semel_store::journal::EffectChange;
+use semel_store::tasks::TaskChange;
+
+use crate::event::changes::{Before, EffectSnapshot, RowChanges};
+use crate::state::RunState;
+
+pub(in crate::event) fn project_intended(
+    before: &Before,
+    event: &Event,
+    after: &RunState,
+    flow: &Flow,
+) -> RowChanges {
+    let Event::Intended {
+        step,
+        effect,
+        attempt,
+        call,
+        ..
+    } = event
+    else {
+        return RowChanges::default();
+    };
+    let mut changes = RowChanges::default();
+    if let Some(now) = EffectSnapshot::of(after, flow).filter(|now| now.has_row) {
+        changes.effects = vec![row(before, now, flow, step)];
+    }
+    if is_task(flow, step) {
+        changes.tasks = vec![match call.as_deref() {
+            Some(Call::Task(request)) => TaskChange::Open {
+                task: *effect,
+                step: step.clone(),
+                request: Box::new(request.clone()),
+            },
+            Some(_) | None => TaskChange::Reopen {
+                task: *effect,
+                attempt: *attempt,
+            },
+        }];
+    }
+    changes
+}
+
+pub(in crate::event) fn project_done(
+    before: &Before,
+    flow: &Flow,
+    step: &str,
+    external_id: Option<String>,
+) -> RowChanges {
+    let Some(known) = before.effect else {
+        return RowChanges::default();
+    };
+    RowChanges::of_effect(EffectChange {
+        external_id,
+        ..row(before, known.with(State::Done), flow, step)
+    })
+}
+
+pub(in crate::event) fn project_failed(
+    before: &Before,
+    after: &RunState,
+    flow: &Flow,
+    step: &str,
+    fault: &Fault,
+) -> RowChanges {
+    let Some(now) = EffectSnapshot::of(after, flow) else {
+        return RowChanges::default();
+    };
+    let mut changes = noted(before, now, flow, step, &fault.message);
+    changes.tasks = withdraw(before, flow, step, fault.kind);
+    changes
+}
+
+pub(in crate::event) fn project_doubted(
+    before: &Before,
+    flow: &Flow,
+    step: &str,
+    (doubt, plan): (&Doubt, &Plan),
+) -> RowChanges {
+    let Some(known) = before.effect else {
+        return RowChanges::default();
+    };
+    let how = match plan {
+        Plan::Repeat { .. } => "to be repeated".to_owned(),
+        Plan::Probe {
+            absent_from: Some(from),
+            ..
+        } => format!("to be probed; absent is believed from {from}"),
+        Plan::Probe {
+            absent_from: None, ..
+        } => "to be probed".to_owned(),
+        Plan::Review => "for a person".to_owned(),
+    };
+    let note = format!("{} ({how})", doubt.message);
+    let mut changes = noted(before, known.with(State::InDoubt), flow, step, &note);
+    changes.tasks = withdraw(before, flow, step, doubt.kind);
+    changes
+}
+
+pub(in crate::event) fn project_probed(
+    before: &Before,
+    flow: &Flow,
+    step: &str,
+    seen: &Seen,
+) -> RowChanges {
+    match (before.effect, seen) {
+        (
+            Some(known),
+            Seen::Unclear {
+                fault,
+                retry_at: None,
+            },
+        ) => {
+            let note = format!("the probe failed: {} (for a person)", fault.message);
+            noted(before, known, flow, step, &note)
+        }
+        (_, Seen::Absent | Seen::AbsentSoFar { .. } | Seen::Unclear { .. }) => {
+            RowChanges::default()
+        }
+    }
+}
+
+/// What the ledger says where the write itself will make the event that settles the effect: the
+/// store puts right what it made otherwise.
+pub(crate) fn expect_done(state: &RunState, flow: &Flow, step: &str) -> RowChanges {
+    project_done(&Before::of(state, flow), flow, step, None)
+}
+
+fn noted(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str, note: &str) -> RowChanges {
+    RowChanges::of_effect(EffectChange {
+        note: Some(without_zero(note).into_owned()),
+        ..row(before, now, flow, step)
+    })
+}
+
+/// What the ledger says of an effect from now on.
+fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectChange {
+    let has_row = |known: EffectSnapshot| known.effect == now.effect && known.has_row;
+    EffectChange {
+        effect: now.effect,
+        step: step.to_owned(),
+        kind: flow.find_step(step).map_or("http", Step::kind),
+        guard: now.guard,
+        state: now.state,
+        attempt: now.attempt,
+        first: !before.effect.is_some_and(has_row),
+        external_id: None,
+        note: None,
+    }
+}
+
+/// Takes a task back that no worker has.
+fn withdraw(before: &Before, flow: &Flow, step: &str, kind: FaultKind) -> Vec<TaskChange> {
+    let pending = before.effect.filter(|known| known.state == State::Pending);
+    match pending {
+        Some(known) if kind == FaultKind::Untaken && is_task(flow, step) => {
+            vec![TaskChange::Withdraw { task: known.effect }]
+        }
+        Some(_) | None => Vec::new(),
+    }
+}
+
+fn is_task(flow: &Flow, step: &str) -> bool {
+    let action = flow.find_step(step).map(|step| &step.action);
+    matches!(action, Some(Action::Task(_)))
+}
