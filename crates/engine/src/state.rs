@@ -9,7 +9,7 @@ mod effect;
 mod part;
 mod reading;
 
-pub use approving::{Approving, REJECTED};
+pub use approving::Approving;
 pub use effect::PendingEffect;
 pub use part::{Around, Fan, Part};
 pub use reading::Reading;

@@ -53,10 +53,6 @@ pub enum FaultKind {
     Ours,
     /// The destination answered with this HTTP status.
     Http(u16),
-    /// The destination's database refused the statement, or its effect was rolled back.
-    Sql,
-    /// A worker answered.
-    Worker,
     /// No worker had taken the task.
     Untaken,
     /// The destination looked for the command's marker, and there is none.
@@ -65,6 +61,12 @@ pub enum FaultKind {
     StillRunning,
     /// The connection is of a kind that the call cannot use.
     Unfit,
+    /// The work is done, and its answer cannot be stored.
+    Unstorable,
+    /// People rejected an approval, or did not decide in time, which counts as a rejection.
+    Rejected,
+    /// An operator gave the effect up while it was in doubt: it may have happened.
+    GivenUp,
 }
 
 impl FaultKind {
@@ -216,13 +218,32 @@ impl Fault {
             FaultKind::Other
             | FaultKind::HeldBack
             | FaultKind::Ours
-            | FaultKind::Sql
-            | FaultKind::Worker
             | FaultKind::Untaken
             | FaultKind::MarkerAbsent
             | FaultKind::StillRunning
-            | FaultKind::Unfit => None,
+            | FaultKind::Unfit
+            | FaultKind::Unstorable
+            | FaultKind::Rejected
+            | FaultKind::GivenUp => None,
         }
+    }
+
+    /// The same fault as a run's record keeps it: of its kind, what is decided by the record.
+    #[must_use]
+    pub fn for_record(&self) -> Self {
+        let kind = match self.kind {
+            FaultKind::Rejected | FaultKind::GivenUp => self.kind,
+            FaultKind::Other
+            | FaultKind::HeldBack
+            | FaultKind::Ours
+            | FaultKind::Http(_)
+            | FaultKind::Untaken
+            | FaultKind::MarkerAbsent
+            | FaultKind::StillRunning
+            | FaultKind::Unfit
+            | FaultKind::Unstorable => FaultKind::Other,
+        };
+        self.clone().of(kind)
     }
 }
 
@@ -236,6 +257,12 @@ impl Doubt {
             retry_after: None,
             settled_by: SettledBy::Guard,
         }
+    }
+
+    /// The same doubt, of a kind that decisions go by.
+    #[must_use]
+    pub fn of(self, kind: FaultKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// A doubt of this kind that only an operator settles.

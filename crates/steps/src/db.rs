@@ -223,7 +223,7 @@ fn expect_rows(request: &DbRequest, result: &Value) -> Result<(), Fault> {
             let message = format!(
                 "the statement met {met} rows and was to meet {expected}: it was rolled back"
             );
-            Err(Fault::permanent("rows-unexpected", message).of(FaultKind::Sql))
+            Err(Fault::permanent("rows-unexpected", message))
         }
         Some(_) | None => Ok(()),
     }

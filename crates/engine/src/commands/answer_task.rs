@@ -15,6 +15,7 @@ use semel_steps::fault;
 use semel_store::ReadError;
 use semel_store::late_responses::{self, Late};
 use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -280,6 +281,7 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
         TaskAnswer::Unstorable { message } => {
             let message = format!("it is done, and its answer cannot be stored: {message}");
             let doubt = Doubt::for_operator(ANSWER_REFUSED, bounded(&message));
+            let doubt = doubt.of(FaultKind::Unstorable);
             (State::Lost, json!({ "doubt": doubt }))
         }
     })
@@ -287,7 +289,8 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
 
 /// Whether the answer on record says that the work is done and its result cannot be stored.
 fn is_unstorable(recorded: Option<&Value>) -> bool {
-    recorded.is_some_and(|answer| answer["doubt"]["code"] == ANSWER_REFUSED)
+    let doubt = recorded.and_then(|answer| Doubt::deserialize(answer.get("doubt")?).ok());
+    doubt.is_some_and(|doubt| doubt.kind == FaultKind::Unstorable)
 }
 
 fn read_code(code: &str) -> Result<&str, TaskError> {

@@ -10,17 +10,15 @@ use semel_flow::Action;
 use semel_flow::release::OnError;
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_model::{RunId, Span};
+use semel_model::{FaultKind, RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::child_runs;
 use semel_store::journal::Lease;
 use semel_store::runs::{self, Reopening};
-use serde_json::Value;
+use serde::Deserialize;
 
-use crate::commands::settle::GIVEN_UP;
 use crate::runtime::Runtime;
-use crate::state::REJECTED;
 use crate::turn::Stop;
 use crate::turn::take::TakeError;
 
@@ -284,16 +282,56 @@ fn unreadable(reason: &str) -> ResumeError {
 
 /// Whether a run failed because an operator gave up an effect in doubt, which may have happened.
 fn is_given_up(fault: Option<&str>) -> bool {
-    has_code(fault, GIVEN_UP)
+    kind_of(fault) == FaultKind::GivenUp
 }
 
 /// Whether a run failed because people said no, or did not say yes in time.
 fn is_rejection(fault: Option<&str>) -> bool {
-    has_code(fault, REJECTED)
+    kind_of(fault) == FaultKind::Rejected
 }
 
-fn has_code(fault: Option<&str>, code: &str) -> bool {
-    // The code alone: what else a fault says may be of a later day.
-    let fault = fault.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    fault.is_some_and(|fault| fault["code"] == code)
+/// What decisions go by, of a fault in the record.
+fn kind_of(fault: Option<&str>) -> FaultKind {
+    /// The kind alone: what else a fault says may be of a later version.
+    #[derive(Default, Deserialize)]
+    struct Recorded {
+        #[serde(default)]
+        kind: FaultKind,
+    }
+    let recorded = fault.and_then(|text| serde_json::from_str::<Recorded>(text).ok());
+    recorded.unwrap_or_default().kind
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::Fault;
+
+    use super::*;
+
+    fn recorded(fault: &Fault) -> String {
+        serde_json::to_string(&fault.for_record()).unwrap()
+    }
+
+    #[test]
+    fn an_author_s_own_code_makes_no_rejection_and_gives_nothing_up() {
+        for code in ["approval-rejected", "failed-by-person"] {
+            let fault = recorded(&Fault::permanent(code, "the author's word"));
+
+            assert!(!is_rejection(Some(&fault)) && !is_given_up(Some(&fault)));
+        }
+    }
+
+    #[test]
+    fn the_record_tells_a_rejection_and_what_was_given_up() {
+        let of = |kind| recorded(&Fault::permanent("any", "word").of(kind));
+
+        assert!(is_rejection(Some(&of(FaultKind::Rejected))));
+        assert!(is_given_up(Some(&of(FaultKind::GivenUp))));
+        assert!(!of(FaultKind::Http(404)).contains("kind"));
+        assert_eq!(
+            kind_of(Some(r#"{"kind":"of a later day"}"#)),
+            FaultKind::Other
+        );
+        assert_eq!(kind_of(None), FaultKind::Other);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use semel_model::effect::{Entry, State};
 use semel_model::event::Event;
-use semel_model::{EffectId, Fault, SeededBug, Span};
+use semel_model::{EffectId, Fault, FaultKind, SeededBug, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
 use semel_store::journal::Lease;
@@ -44,9 +44,6 @@ pub enum Settlement {
         reason: String,
     },
 }
-
-/// The code of an effect in doubt that an operator gave up.
-pub(crate) const GIVEN_UP: &str = "failed-by-person";
 
 /// Why a doubt is not settled.
 #[derive(Debug, thiserror::Error)]
@@ -223,7 +220,7 @@ impl Runtime {
             }
             Settlement::Fail { reason } => Event::Failed {
                 step,
-                fault: Fault::permanent(GIVEN_UP, reason.clone()),
+                fault: Fault::permanent("failed-by-person", reason.clone()).of(FaultKind::GivenUp),
                 retry_at: None,
             },
         })

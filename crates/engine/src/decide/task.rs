@@ -82,9 +82,10 @@ fn part(seen: &Seen, name: &str) -> Option<Value> {
 fn fault_of(seen: Option<&Seen>) -> Fault {
     let said = seen.and_then(|seen| part(seen, "fault"));
     let said = said.and_then(|fault| serde_json::from_value(fault).ok());
-    let fault =
+    let fault: Fault =
         said.unwrap_or_else(|| Fault::permanent("task-failed", "the worker did not say why"));
-    fault.of(FaultKind::Worker)
+    // A worker's own word decides nothing.
+    fault.of(FaultKind::Other)
 }
 
 fn doubt_of(seen: Option<&Seen>) -> Doubt {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use semel_flow::Flow;
 use semel_model::approval::{Asked, Decision, OnReject, OnTimeout, Told};
-use semel_model::{EffectId, Fault, RunId, WaitId};
+use semel_model::{EffectId, Fault, FaultKind, RunId, WaitId};
 use semel_store::approvals::ApprovalChange;
 use semel_store::outbox::Emitted;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ fn decided(decision: &Decision, on_reject: OnReject) -> Result<Value, Fault> {
         Some(comment) => format!("rejected by {by}: {comment}"),
         None => format!("rejected by {by}"),
     };
-    Err(Fault::permanent("approval-rejected", message))
+    Err(Fault::permanent("approval-rejected", message).of(FaultKind::Rejected))
 }
 
 /// What holds where there was no decision in time.
@@ -119,7 +119,8 @@ fn elapsed(policy: OnTimeout, on_reject: OnReject) -> Result<Value, Fault> {
         OnTimeout::Reject => Err(Fault::permanent(
             "approval-rejected",
             "nobody decided in time, which counts as a rejection",
-        )),
+        )
+        .of(FaultKind::Rejected)),
         OnTimeout::Fail => Err(Fault::permanent(
             "approval-timed-out",
             "nobody decided in time",

@@ -6,7 +6,7 @@ use semel_flow::{Action, Flow, Step};
 use semel_model::effect::Entry;
 use semel_model::event::{Caller, Event};
 use semel_model::run::{EndState, Reason, State};
-use semel_model::{EffectId, Fault, FaultKind, RunId, SeededBug, TriggerKind};
+use semel_model::{EffectId, Fault, RunId, SeededBug, TriggerKind};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{RecordChange, WaitChange};
 use semel_store::outbox::Emitted;
@@ -246,10 +246,9 @@ fn end_state(state: EndState) -> State {
     }
 }
 
-/// A fault as the record shows it: what decisions go by is for the journal alone.
+/// A fault as the record keeps it.
 fn to_record(fault: &Fault) -> String {
-    let shown = fault.clone().of(FaultKind::Other);
-    serde_json::to_value(shown)
+    serde_json::to_value(fault.for_record())
         .unwrap_or(Value::Null)
         .to_string()
 }

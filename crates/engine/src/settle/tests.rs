@@ -94,9 +94,7 @@ fn after_a_doubt_the_answer_of_a_destination_that_knows_is_final() {
         let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused(status));
         assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
     }
-    let broken = Fault::permanent("sql-23505", "there is one already")
-        .of(FaultKind::Sql)
-        .after_marker();
+    let broken = Fault::permanent("sql-23505", "there is one already").after_marker();
     let again = second(Guard::Transaction, Licence::Marker);
     let event = judged(&db(), &again, broken);
     assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
@@ -109,8 +107,7 @@ fn after_a_doubt_whoever_refuses_without_having_looked_says_nothing_about_it() {
         assert!(is_left_to_a_person(event.as_ref()), "{status}: {event:?}");
     }
     for code in ["28P01", "28000", "3D000", "0A000", "25006", "23505"] {
-        let fault =
-            Fault::permanent(format!("sql-{code}"), "refused before the marker").of(FaultKind::Sql);
+        let fault = Fault::permanent(format!("sql-{code}"), "refused before the marker");
         let again = second(Guard::Transaction, Licence::Marker);
         let event = judged(&db(), &again, fault);
         assert!(is_left_to_a_person(event.as_ref()), "{code}: {event:?}");

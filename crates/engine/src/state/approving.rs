@@ -4,9 +4,6 @@ use jiff::Timestamp;
 use semel_model::WaitId;
 use semel_model::approval::Asked;
 
-/// The fault of a run whose approval was rejected, or counts as rejected.
-pub const REJECTED: &str = "approval-rejected";
-
 /// An approval that is not decided yet.
 #[derive(Clone, Debug)]
 pub struct Approving {

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use semel_model::{Fault, FaultKind};
+use semel_model::Fault;
 use tokio_postgres::Error;
 use tokio_postgres::error::Severity;
 
@@ -26,11 +26,10 @@ pub(super) fn fault(error: Error) -> Fault {
     let Some(code) = error.code().map(|code| code.code().to_owned()) else {
         return Fault::passing("no-connection", describe(&error));
     };
-    let fault = match passes(&code) {
+    match passes(&code) {
         true => Fault::passing(format!("sql-{code}"), describe(&error)),
         false => Fault::permanent(format!("sql-{code}"), describe(&error)),
-    };
-    fault.of(FaultKind::Sql)
+    }
 }
 
 fn passes(code: &str) -> bool {
