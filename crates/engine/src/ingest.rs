@@ -159,14 +159,15 @@ impl Runtime {
             .as_ref()
             .and_then(|_| runtime.options.memory.try_take(weight));
         let permit = permit.filter(|_| portion.is_some());
-        let first = first_event(&inbound)?;
-        let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
-        let events = first_row(&first, &[]).map_err(unfit)?;
+        let input = std::mem::take(&mut inbound.input);
+        let unread = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
+        let first = first_event(&inbound).map_err(unread)?;
+        let events = first_row(&first, &[]).map_err(unread)?;
         let seems_known = runtime.local.recent.has(claim);
         let mut begun = None;
         let mut first_move = None;
         if permit.is_some() && !seems_known {
-            let state = first_state(RunId::derive(claim, 0), &mut inbound);
+            let state = first_state(RunId::derive(claim, 0), &inbound, input);
             if release.may_open {
                 let key = &inbound.key;
                 let foreseen = Opening::foresee(runtime, &release, key, state, &first);
@@ -174,6 +175,8 @@ impl Runtime {
             } else {
                 begun = Some(Begun::At(Box::new(state)));
             }
+        } else {
+            inbound.input = input;
         }
         let delivery = Delivery {
             claim,

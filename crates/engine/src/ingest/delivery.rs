@@ -6,7 +6,7 @@ use semel_model::event::Caller;
 use semel_model::{Fingerprint, Key, RunId, TriggerKind, json};
 use semel_store::claims::Met;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -115,25 +115,23 @@ pub(super) fn tell(
 }
 
 /// The first event of a run. The payload goes in as it came.
-pub(super) fn first_event(inbound: &Inbound) -> Result<Box<RawValue>, IntakeError> {
-    let unfit = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
+pub(super) fn first_event(inbound: &Inbound) -> Result<Arrived<'_>, serde_json::Error> {
     let release = &inbound.release;
-    let first = Arrived {
+    Ok(Arrived {
         event: "accepted",
         trigger: inbound.trigger,
-        input: serde_json::from_str(&inbound.text).map_err(unfit)?,
+        input: serde_json::from_str(&inbound.text)?,
         headers: Some(&inbound.headers).filter(|it| release.reads_headers && !it.is_null()),
         query: Some(&inbound.query).filter(|it| release.reads_query && !it.is_null()),
         caller: inbound.caller,
         by: inbound.by.as_deref(),
         nominal: inbound.nominal,
-    };
-    to_raw_value(&first).map_err(unfit)
+    })
 }
 
 /// [`semel_model::Event::Accepted`], whose payload is text and is not written anew.
 #[derive(Serialize)]
-struct Arrived<'a> {
+pub(super) struct Arrived<'a> {
     event: &'static str,
     trigger: TriggerKind,
     input: &'a RawValue,
@@ -150,11 +148,11 @@ struct Arrived<'a> {
 }
 
 /// What folding the journal's first row would give. The payload moves into it.
-pub(super) fn first_state(run: RunId, inbound: &mut Inbound) -> RunState {
+pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> RunState {
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
     let accepted = Acceptance {
         trigger: inbound.trigger,
-        input: std::mem::take(&mut inbound.input),
+        input,
         headers: kept(inbound.release.reads_headers, &inbound.headers),
         query: kept(inbound.release.reads_query, &inbound.query),
         caller: inbound.caller,
@@ -169,7 +167,8 @@ pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun
     if inbound.input.is_null() {
         (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
     }
-    let state = first_state(met.run, inbound);
+    let input = std::mem::take(&mut inbound.input);
+    let state = first_state(met.run, inbound, input);
     Ok(Begun::At(Box::new(state)))
 }
 
@@ -210,20 +209,17 @@ mod tests {
                 nominal: arrived.nominal,
             };
 
-            let text = to_raw_value(&arrived).unwrap();
+            let text = serde_json::to_string(&arrived).unwrap();
 
-            assert_eq!(serde_json::from_str::<Event>(text.get()).unwrap(), told);
-            let (own, serdes) = (
-                text.get().len(),
-                serde_json::to_string(&told).unwrap().len(),
-            );
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), told);
+            let (own, serdes) = (text.len(), serde_json::to_string(&told).unwrap().len());
             let spelt = serde_json::to_string(&serde_json::from_str::<Value>(input).unwrap());
             assert_eq!(
                 own - input.len(),
                 serdes - spelt.unwrap().len(),
                 "and spelt like it"
             );
-            assert!(text.get().contains(input), "with the payload as it came");
+            assert!(text.contains(input), "with the payload as it came");
         }
     }
 

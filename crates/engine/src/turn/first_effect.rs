@@ -10,7 +10,6 @@ use semel_model::request::Call;
 use semel_store::claims::FirstMove;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::Begun;
 use super::views::{Views, views};
@@ -35,7 +34,7 @@ impl Opening {
         release: &Release,
         key: &Key,
         mut state: RunState,
-        first: &RawValue,
+        first: &impl Serialize,
     ) -> Option<(Begun, FirstMove)> {
         let views = views(runtime, release, &state, key);
         let destinations = runtime.destinations(release);
@@ -72,17 +71,21 @@ impl Opening {
     }
 }
 
-/// A run's first row: the event that made it, and what it does first.
-pub(crate) fn first_row(first: &RawValue, rest: &[Event]) -> Result<String, serde_json::Error> {
+/// A run's first row: the event that made it, and what it does first. The event is borrowed, and its
+/// payload written as it came.
+pub(crate) fn first_row(
+    first: &impl Serialize,
+    rest: &[Event],
+) -> Result<String, serde_json::Error> {
     serde_json::to_string(&Row { first, rest })
 }
 
-struct Row<'a> {
-    first: &'a RawValue,
+struct Row<'a, First> {
+    first: &'a First,
     rest: &'a [Event],
 }
 
-impl Serialize for Row<'_> {
+impl<First: Serialize> Serialize for Row<'_, First> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut row = serializer.serialize_seq(Some(1 + self.rest.len()))?;
         row.serialize_element(self.first)?;
@@ -95,6 +98,7 @@ impl Serialize for Row<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
     use serde_json::{Value, json};
 
     use super::*;
@@ -106,7 +110,7 @@ mod tests {
             step: "a]".to_owned(),
         };
         let read = |rest: &[Event]| {
-            let row = first_row(first, rest).unwrap();
+            let row = first_row(&first, rest).unwrap();
             serde_json::from_str::<Value>(&row).unwrap()
         };
 
