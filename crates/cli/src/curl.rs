@@ -3,7 +3,7 @@
 //! The example payload has a value at every path of `input` that the flow reads, so that the run
 //! it starts finds what it looks for.
 
-use semel_flow::release::{Ask, StepGuard, WebhookAuth};
+use semel_flow::release::{StepGuard, WebhookAuth};
 use semel_flow::{Expr, Flow, Path};
 use serde_json::{Map, Value, json};
 
@@ -94,10 +94,8 @@ fn exprs(flow: &Flow) -> Vec<&Expr> {
     for step in &flow.steps {
         exprs.extend(&step.condition);
         exprs.extend(step.exprs());
-        if let StepGuard::Probe(probe) = &step.guard
-            && let Ask::Http { request, .. } = &probe.ask
-        {
-            exprs.extend(request.exprs());
+        if let StepGuard::Probe(probe) = &step.guard {
+            exprs.extend(probe.exprs());
         }
     }
     exprs.extend(&flow.result);

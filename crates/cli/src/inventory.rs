@@ -2,7 +2,7 @@
 //! and what is left to a person.
 
 use semel_flow::Inventory;
-use semel_flow::inventory::Proof;
+use semel_flow::triggers::Proof;
 
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::printable;
@@ -41,7 +41,7 @@ fn starts(inventory: &Inventory, style: Style) -> String {
             Proof::Signature | Proof::Token | Proof::SignIn | Proof::Inside => Tone::Plain,
         };
         table.add_row([
-            cell(start.trigger),
+            cell(start.trigger.as_str()),
             cell(&start.key),
             toned_cell(tone, start.proof.as_str()),
         ]);
@@ -69,7 +69,7 @@ fn table(inventory: &Inventory, style: Style) -> String {
         let undo = undoes.then(|| cell(effect.undo.as_deref().unwrap_or("nothing")));
         let row = [
             cell(&effect.step),
-            cell(effect.action),
+            cell(effect.action.as_str()),
             cell(effect.kind.as_str()),
             cell(key),
             cell(effect.guard.as_str()),
@@ -101,7 +101,7 @@ fn allowed(inventory: &Inventory, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use semel_flow::{Facts, examine};
+    use semel_flow::{CheckContext, examine};
 
     use super::*;
 
@@ -124,7 +124,7 @@ steps:
 
     #[test]
     fn every_effect_says_what_a_crash_does_to_it_and_what_was_allowed_is_shown() {
-        let examined = examine("orders.flow.yaml", SOURCE, &Facts::default());
+        let examined = examine("orders.flow.yaml", SOURCE, &CheckContext::default());
 
         let told = tell(&examined.inventory, Style::PLAIN);
 

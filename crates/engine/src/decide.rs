@@ -193,8 +193,8 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
     }
     let id = step.id.to_string();
     Ok(match &step.action {
-        Action::Function(expr) => {
-            let result = expr.eval(&scope)?;
+        Action::Function(function) => {
+            let result = function.0.eval(&scope)?;
             Next::Event(Event::Computed {
                 step: id,
                 result,
@@ -224,8 +224,8 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
                 fault: Fault::permanent(fail.code.clone(), message),
             })
         }
-        Action::Return(expr) => {
-            let result = expr.eval(&scope)?;
+        Action::Return(end) => {
+            let result = end.0.eval(&scope)?;
             Next::Event(succeeded(result))
         }
         Action::Approval(ask) => approval::open(state, context, step, ask, &scope)?,

@@ -8,27 +8,27 @@ mod allow;
 mod connections;
 mod fit;
 mod names;
+mod outcomes;
 mod rules;
 mod steps;
 mod taint;
 mod triggers;
 
-pub(crate) use steps::{env_of, folded};
-
 use std::collections::HashSet;
 use std::ops::Range;
 
 use semel_model::FlowName;
-use serde::Serialize;
 
+use crate::context::CheckContext;
 use crate::diagnostic::{Code, Diagnostic, Report, Severity};
-use crate::effect::{Effect, Facts};
+use crate::effect::Effect;
 use crate::expr::with_deep_stack;
-use crate::inventory::{self, Inventory};
+use crate::inventory::{self, Allowed, Inventory};
 use crate::lower;
+use crate::outline::{Outline, StepIndex};
 use crate::read;
 use crate::release::Flow;
-use crate::tree::{Outline, StepIndex, Tree};
+use crate::tree::Tree;
 
 /// What a check found.
 #[derive(Clone, Debug)]
@@ -78,31 +78,17 @@ impl Examined {
     }
 }
 
-/// A rule that an author disagreed with, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Allowed {
-    /// The rule.
-    pub code: Code,
-    /// The step, where the author disagreed for one step only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// The author's reason.
-    pub because: String,
-    /// What the rule had to say, with its place.
-    pub said: Diagnostic,
-}
-
 /// Checks the text of a flow before it is pushed or published: what this build cannot run is an
 /// error. `file` is what diagnostics call it.
 #[must_use]
 pub fn check(file: &str, source: &str) -> Checked {
-    check_with(file, source, &Facts::default())
+    check_with(file, source, &CheckContext::default())
 }
 
 /// Like [`check`], with what is known about the connections that the flow names.
 #[must_use]
-pub fn check_with(file: &str, source: &str, facts: &Facts) -> Checked {
-    let mut examined = examine(file, source, facts);
+pub fn check_with(file: &str, source: &str, context: &CheckContext) -> Checked {
+    let mut examined = examine(file, source, context);
     examined.diagnostics.append(&mut examined.pending);
     sort(&mut examined.diagnostics);
     let sound = sound(&examined.diagnostics);
@@ -129,11 +115,11 @@ pub fn load(source: &str) -> Option<Flow> {
 
 /// Says everything that is known about the text of a flow.
 #[must_use]
-pub fn examine(file: &str, source: &str, facts: &Facts) -> Examined {
-    with_deep_stack(|| examine_here(file, source, facts))
+pub fn examine(file: &str, source: &str, context: &CheckContext) -> Examined {
+    with_deep_stack(|| examine_here(file, source, context))
 }
 
-fn examine_here(file: &str, source: &str, facts: &Facts) -> Examined {
+fn examine_here(file: &str, source: &str, context: &CheckContext) -> Examined {
     let mut report = Report::new(file, source);
     let mut examined = Examined {
         name: None,
@@ -146,13 +132,13 @@ fn examine_here(file: &str, source: &str, facts: &Facts) -> Examined {
     if let Some(record) = read::file(&mut report) {
         examined.name = record.text("flow").and_then(|name| name.parse().ok());
         let outline = Outline::new(&record);
-        let allowed = judge(&outline, facts, &mut report);
+        let allowed = judge(&outline, context, &mut report);
         if sound(&report.diagnostics) {
             examined.pending = lower::pending(&outline, &report);
             if examined.pending.is_empty() {
                 examined.flow = lower::flow(&outline, &mut report);
             }
-            examined.inventory = inventory::of(&outline, facts, allowed);
+            examined.inventory = inventory::of(&outline, context, allowed);
             examined.tree = Some(Tree::new(record));
         }
     }
@@ -163,10 +149,10 @@ fn examine_here(file: &str, source: &str, facts: &Facts) -> Examined {
 }
 
 /// Applies every check behind the reader, and takes out what the author disagreed with.
-fn judge(outline: &Outline<'_>, facts: &Facts, report: &mut Report<'_>) -> Vec<Allowed> {
+fn judge(outline: &Outline<'_>, context: &CheckContext, report: &mut Report<'_>) -> Vec<Allowed> {
     let mut check = Check {
         outline,
-        facts,
+        context,
         report,
         broken: HashSet::new(),
     };
@@ -183,7 +169,7 @@ fn judge(outline: &Outline<'_>, facts: &Facts, report: &mut Report<'_>) -> Vec<A
 /// The state of one check.
 struct Check<'c, 't, 's> {
     outline: &'c Outline<'t>,
-    facts: &'c Facts,
+    context: &'c CheckContext,
     report: &'c mut Report<'s>,
     /// The steps that something is wrong with already: rules would only echo it.
     broken: HashSet<StepIndex>,
@@ -197,7 +183,7 @@ impl Check<'_, '_, '_> {
     /// The effect of a step that nothing is wrong with.
     fn effect(&self, index: StepIndex) -> Option<Effect> {
         let step = &self.outline.steps[index];
-        Effect::of(step, self.facts).filter(|_| !self.broken.contains(&index))
+        Effect::of(step, self.context).filter(|_| !self.broken.contains(&index))
     }
 
     /// The steps with an error inside of them, each by the innermost.

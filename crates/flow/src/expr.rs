@@ -7,8 +7,8 @@
 
 mod arithmetic;
 mod builtin;
+mod error;
 mod eval;
-mod fault;
 mod fuel;
 mod lookup;
 mod lower;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use fault::{EvalError, Fault};
+pub use error::{EvalError, EvalErrorKind};
 pub(crate) use parse::{is_name, with_deep_stack};
 pub(crate) use scan::hole_end;
 pub use scope::Scope;
@@ -124,7 +124,7 @@ impl Expr {
         let read = value.as_str().and_then(|text| text.parse().ok());
         read.ok_or_else(|| {
             let reason = format!("{value} is no point in time: write 2027-01-31T09:00:00Z");
-            fault::Fault::Invalid(reason).at(0)
+            error::EvalErrorKind::Invalid(reason).at(0)
         })
     }
 

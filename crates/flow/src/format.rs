@@ -12,7 +12,8 @@ use emit::Emitter;
 
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::expr::with_deep_stack;
-use crate::grammar::{FLOW, Takes};
+use crate::grammar::FieldType;
+use crate::language::FLOW;
 use crate::yaml::{self, Kind, Node};
 
 /// The longest line that a list or a map in brackets may make.
@@ -38,7 +39,7 @@ fn format_here(file: &str, source: &str) -> Result<String, Vec<Diagnostic>> {
     };
     let comments = Comments::gather(source, &tree);
     let mut emitter = Emitter::new(source, comments);
-    emitter.file(&tree, Takes::Map(&FLOW));
+    emitter.file(&tree, FieldType::Map(&FLOW));
     let formatted = emitter.finish();
     let again = yaml::parse(&formatted);
     let same = again.1.is_empty() && again.0.is_some_and(|again| alike(&tree, &again));

@@ -1,30 +1,20 @@
-//! The grammar as data: which fields there are, what each takes, what it is for.
+//! The vocabulary of the grammar: what a table of fields is made of.
 //!
-//! The reader, the JSON Schema, the formatter and the canonical form all go by these tables, so
-//! that none of them can know a field that the others do not. What a table cannot say (which
-//! guard fits which step) is said by the checks behind the reader.
+//! The tables themselves stand with what they describe: a kind of step in `steps`, a trigger in
+//! `triggers`, the rest in `language`.
 
-mod action;
-mod control;
-mod flow;
-mod http;
-pub(crate) mod schema;
-mod step;
-mod trigger;
+mod place;
 
-pub(crate) use flow::FLOW;
-pub(crate) use step::{ACTIONS, STEP};
+pub(crate) use place::Place;
 
-use crate::read::names::Place;
-
-const SECOND: u64 = 1_000;
-const MINUTE: u64 = 60 * SECOND;
-const DAY: u64 = 86_400 * SECOND;
+pub(crate) const SECOND: u64 = 1_000;
+pub(crate) const MINUTE: u64 = 60 * SECOND;
+pub(crate) const DAY: u64 = 86_400 * SECOND;
 /// The longest time that anything in a flow lasts.
-const YEAR: u64 = 366 * DAY;
+pub(crate) const YEAR: u64 = 366 * DAY;
 
 /// A map with fields.
-pub(crate) struct Shape {
+pub(crate) struct MapSchema {
     /// What it is, for messages: "a step", "`http`".
     pub(crate) what: &'static str,
     /// The name of its definition in the JSON Schema.
@@ -42,7 +32,7 @@ pub(crate) struct Shape {
 /// Fields that exclude each other, one of which is needed.
 pub(crate) struct OneOf {
     pub(crate) fields: &'static [&'static str],
-    /// What to say where none stands, and the mend.
+    /// What to say where none stands, and the mend, in which `{fields}` stands for their names.
     pub(crate) none: (&'static str, &'static str),
     /// What to say where several stand, and the mend.
     pub(crate) many: (&'static str, &'static str),
@@ -52,18 +42,20 @@ pub(crate) struct OneOf {
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
-    pub(crate) takes: Takes,
+    pub(crate) takes: FieldType,
     pub(crate) about: &'static str,
     pub(crate) needed: bool,
     /// What holds where the field is absent, as it would be written.
     pub(crate) default: Option<&'static str>,
     /// A value for a mend.
     pub(crate) example: &'static str,
+    /// Whether expressions in it can name the item that the map is about.
+    pub(crate) names_item: bool,
 }
 
 /// What a field takes.
 #[derive(Clone, Copy)]
-pub(crate) enum Takes {
+pub(crate) enum FieldType {
     /// Text as written.
     Text,
     /// The name of a flow: letters, digits and `-`.
@@ -90,20 +82,27 @@ pub(crate) enum Takes {
     Value,
     /// Any value, as it is.
     Constant,
-    Map(&'static Shape),
+    Map(&'static MapSchema),
     /// A list of maps.
-    Maps(&'static Shape),
+    Maps(&'static MapSchema),
     /// A map from names to values of one kind.
-    Named(&'static Takes),
-    List(&'static Takes),
+    Named(&'static FieldType),
+    List(&'static FieldType),
     /// By the form in which it is written: text, list or map.
-    Either(&'static [Takes]),
+    Either(&'static [FieldType]),
     /// A list of steps.
     Steps,
 }
 
+impl FieldType {
+    /// Whether it is a list of steps.
+    pub(crate) const fn is_steps(self) -> bool {
+        matches!(self, Self::Steps)
+    }
+}
+
 /// A field that may be absent.
-const fn field(name: &'static str, takes: Takes, about: &'static str) -> Field {
+pub(crate) const fn field(name: &'static str, takes: FieldType, about: &'static str) -> Field {
     Field {
         name,
         takes,
@@ -111,12 +110,13 @@ const fn field(name: &'static str, takes: Takes, about: &'static str) -> Field {
         needed: false,
         default: None,
         example: "…",
+        names_item: false,
     }
 }
 
 impl Field {
     /// The field must stand; a mend shows it with this value.
-    const fn needed(self, example: &'static str) -> Self {
+    pub(crate) const fn needed(self, example: &'static str) -> Self {
         Self {
             needed: true,
             example,
@@ -124,16 +124,24 @@ impl Field {
         }
     }
 
-    const fn default(self, default: &'static str) -> Self {
+    pub(crate) const fn default(self, default: &'static str) -> Self {
         Self {
             default: Some(default),
             ..self
         }
     }
+
+    /// Expressions in the field can name the item.
+    pub(crate) const fn names_item(self) -> Self {
+        Self {
+            names_item: true,
+            ..self
+        }
+    }
 }
 
-impl Shape {
-    const fn new(
+impl MapSchema {
+    pub(crate) const fn new(
         (what, name): (&'static str, &'static str),
         about: &'static str,
         fields: &'static [Field],
@@ -148,11 +156,11 @@ impl Shape {
         }
     }
 
-    const fn any_of(self, any_of: &'static [&'static [&'static str]]) -> Self {
+    pub(crate) const fn any_of(self, any_of: &'static [&'static [&'static str]]) -> Self {
         Self { any_of, ..self }
     }
 
-    const fn one_of(self, one_of: &'static OneOf) -> Self {
+    pub(crate) const fn one_of(self, one_of: &'static OneOf) -> Self {
         Self {
             one_of: Some(one_of),
             ..self
@@ -162,6 +170,11 @@ impl Shape {
     /// The field of that name.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The field that holds a list of steps, where there is one.
+    pub(crate) fn list_of_steps(&self) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.takes.is_steps())
     }
 
     /// The names of its fields.

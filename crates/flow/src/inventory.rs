@@ -1,77 +1,61 @@
 //! The inventory: each effect of a flow, its key, its guard, and what a crash does to it.
 
-use semel_model::{Guard, Span};
+use semel_model::{Guard, TriggerKind};
 use serde::Serialize;
 
-use crate::check::Allowed;
-use crate::effect::{self, Does, Facts};
-use crate::provider::{self, Provider};
-use crate::tree::{Outline, Record, StepIndex};
-
-/// How long most destinations remember a key.
-const WINDOW: Span = Span::from_const_secs(24 * 3_600);
+use crate::context::CheckContext;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::effect::{Effect, key_window};
+use crate::outline::{Outline, StepIndex};
+use crate::steps::{ActionKind, EffectKind, Holds};
+use crate::tree::Record;
+use crate::triggers::{self, Proof};
 
 /// What a flow does to the outside world.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Inventory {
     /// The ways in which runs start.
-    pub starts: Vec<Start>,
+    pub starts: Vec<InventoryStart>,
     /// The effects, in the order of the steps.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<InventoryEffect>,
     /// The rules that the author disagreed with.
     pub allowed: Vec<Allowed>,
 }
 
+/// A rule that an author disagreed with, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Allowed {
+    /// The rule.
+    pub code: Code,
+    /// The step, where the author disagreed for one step only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The author's reason.
+    pub because: String,
+    /// What the rule had to say, with its place.
+    pub said: Diagnostic,
+}
+
 /// One way in which runs start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Start {
-    /// `webhook`, `schedule`, …
-    pub trigger: &'static str,
+pub struct InventoryStart {
+    /// What starts them.
+    pub trigger: TriggerKind,
     /// What two deliveries of one intent have in common.
     pub key: String,
     /// How a delivery proves where it comes from.
     pub proof: Proof,
 }
 
-/// How a delivery proves where it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Proof {
-    /// Not at all: whoever knows the address may deliver.
-    Nothing,
-    /// By a signature over what is sent.
-    Signature,
-    /// By a shared secret that is sent along.
-    Token,
-    /// By a caller who signed in.
-    SignIn,
-    /// It comes from inside: a time that came, or an event that a flow of the namespace emitted.
-    Inside,
-}
-
-impl Proof {
-    /// The words for people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing: open to whoever knows the address",
-            Self::Signature => "a signature",
-            Self::Token => "a token",
-            Self::SignIn => "sign-in",
-            Self::Inside => "coming from inside",
-        }
-    }
-}
-
 /// One effect of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Effect {
+pub struct InventoryEffect {
     /// The step.
     pub step: String,
-    /// What the step does: `http`, `db`, …
-    pub action: &'static str,
+    /// The kind of step.
+    pub action: ActionKind,
     /// What kind of change it is.
-    pub kind: Does,
+    pub kind: EffectKind,
     /// Its key: `derived` from run, step and item, or the author's expression.
     pub key: String,
     /// How far the key holds.
@@ -90,8 +74,12 @@ pub struct Effect {
     pub undo: Option<String>,
 }
 
-pub(crate) fn of(outline: &Outline<'_>, facts: &Facts, allowed: Vec<Allowed>) -> Inventory {
-    let effects = (0..outline.steps.len()).filter_map(|index| effect(outline, facts, index));
+pub(crate) fn of(
+    outline: &Outline<'_>,
+    context: &CheckContext,
+    allowed: Vec<Allowed>,
+) -> Inventory {
+    let effects = (0..outline.steps.len()).filter_map(|index| effect(outline, context, index));
     Inventory {
         starts: starts(outline.flow),
         effects: effects.collect(),
@@ -99,65 +87,44 @@ pub(crate) fn of(outline: &Outline<'_>, facts: &Facts, allowed: Vec<Allowed>) ->
     }
 }
 
-fn starts(flow: &Record) -> Vec<Start> {
-    let Some(trigger) = flow.map("trigger") else {
-        return vec![];
-    };
-    let starts = trigger.fields.iter().filter_map(|entry| {
-        let start = trigger.map(entry.name)?;
-        let own = start.expr("key").map(|key| key.expr.to_string());
-        let provided = start.text("provider").and_then(provider::find);
-        let implied = match entry.name {
-            "schedule" => "the nominal time",
-            "event" => "the event's delivery key",
-            _ => "named by the caller",
-        };
-        let implied = provided.map_or(implied, |provider| provider.key);
-        Some(Start {
-            trigger: entry.name,
-            key: own.unwrap_or_else(|| implied.to_owned()),
-            proof: proof(entry.name, start, provided),
-        })
+fn starts(flow: &Record) -> Vec<InventoryStart> {
+    let declared = flow.map("trigger").into_iter().flat_map(triggers::declared);
+    let starts = declared.map(|(spec, start)| InventoryStart {
+        trigger: spec.kind,
+        key: match start.expr("key") {
+            Some(key) => key.expr.to_string(),
+            None => (spec.implied_key)(start).to_owned(),
+        },
+        proof: (spec.proof)(start),
     });
     starts.collect()
 }
 
-fn proof(trigger: &str, start: &Record, provided: Option<&Provider>) -> Proof {
-    match trigger {
-        "webhook" => {}
-        "schedule" | "event" => return Proof::Inside,
-        _ => return Proof::SignIn,
-    }
-    let signs = provided.is_some_and(|provider| provider.signature.is_some());
-    match start.map("auth") {
-        Some(auth) if auth.has("token") => Proof::Token,
-        Some(_) => Proof::Signature,
-        None if signs && !start.has("auth") => Proof::Signature,
-        None => Proof::Nothing,
-    }
-}
-
-fn effect(outline: &Outline<'_>, facts: &Facts, index: StepIndex) -> Option<Effect> {
+fn effect(
+    outline: &Outline<'_>,
+    context: &CheckContext,
+    index: StepIndex,
+) -> Option<InventoryEffect> {
     let step = &outline.steps[index];
-    let found = effect::Effect::of(step, facts)?;
+    let found = Effect::of(step, context)?;
     let key = step.record.expr("key");
     let looped = outline
         .around(index)
-        .any(|(holder, _)| outline.steps[holder].action == Some("foreach"));
+        .any(|(holder, _)| outline.steps[holder].holds() == Some(Holds::Items));
     let derived = if looped {
         "derived, by item"
     } else {
         "derived"
     };
     let scope = key.and_then(|_| step.record.word("scope"));
-    Some(Effect {
+    Some(InventoryEffect {
         step: step.id.to_owned(),
-        action: step.action?,
-        kind: found.does,
+        action: step.kind?.kind,
+        kind: found.kind,
         key: key.map_or_else(|| derived.to_owned(), |key| key.expr.to_string()),
         scope: scope.unwrap_or("step").to_owned(),
         guard: found.guard,
-        after_crash: after_crash(outline, facts, index, found.guard),
+        after_crash: after_crash(outline, context, index, found.guard),
         retry_safe: match found.guard {
             Guard::Transaction | Guard::Key | Guard::Natural | Guard::Probe => true,
             Guard::Review | Guard::Repeat => false,
@@ -167,14 +134,19 @@ fn effect(outline: &Outline<'_>, facts: &Facts, index: StepIndex) -> Option<Effe
     })
 }
 
-fn after_crash(outline: &Outline<'_>, facts: &Facts, index: StepIndex, guard: Guard) -> String {
+fn after_crash(
+    outline: &Outline<'_>,
+    context: &CheckContext,
+    index: StepIndex,
+    guard: Guard,
+) -> String {
     let record = outline.steps[index].record;
     match guard {
         Guard::Transaction => {
             "the marker tells: it committed with the effect, or not at all".into()
         }
         Guard::Key => {
-            let window = key_window(outline, facts, index);
+            let window = key_window(outline, context, index);
             format!("sent again with the same key for {window}, then a person settles it")
         }
         Guard::Natural => "repeated: a second time changes nothing".into(),
@@ -185,13 +157,6 @@ fn after_crash(outline: &Outline<'_>, facts: &Facts, index: StepIndex, guard: Gu
             format!("repeated, and may happen twice: {because}")
         }
     }
-}
-
-/// How long the destination of a step remembers its key.
-pub(crate) fn key_window(outline: &Outline<'_>, facts: &Facts, index: StepIndex) -> Span {
-    let known = effect::connection(outline.body(index), facts).and_then(|known| known.honours_keys);
-    let said = outline.steps[index].record.span_of("window");
-    said.or(known).unwrap_or(WINDOW)
 }
 
 const fn left_to_person(guard: Guard) -> Option<&'static str> {

@@ -1,14 +1,28 @@
 //! From an author's text to a checked release, or a diagnostic that points. Pure.
 //!
-//! Read in this order: the grammar says which fields there are, an [`expr`] is worked out over
-//! a scope, a [`template`] is a value with expressions in it, a [`tree`] is a file as it was read,
-//! [`mod@check`] judges it, and a [`release`] is what a flow means once it is checked. A [`schedule`]
-//! tells the instants that a release names.
+//! Read in this order: an [`expr`] is worked out over a scope, a [`template`] is a value with
+//! expressions in it, a [`tree`] is a file as it was read. Each kind of step is a file in [`steps`]
+//! and each trigger one in [`triggers`]; with the rest of the language they make the grammar that
+//! files are read by. [`mod@check`] judges a file, and a [`release`] is what a flow means once it is
+//! checked. A [`schedule`] tells the instants that a release names.
+//!
+//! Modules use only those before them:
+//!
+//! ```text
+//! nearest diagnostic yaml digest expr template schedule provider shapes input_schema grammar context
+//! tree ▶ types ▶ steps ▶ triggers ▶ language ▶ read, format
+//! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check
+//! ```
 
+mod context;
+mod digest;
 mod effect;
 mod grammar;
+mod input_schema;
+mod language;
 mod lower;
 mod nearest;
+mod outline;
 mod read;
 mod types;
 mod yaml;
@@ -22,22 +36,21 @@ pub mod provider;
 pub mod release;
 pub mod schedule;
 pub mod shapes;
+pub mod steps;
 pub mod template;
 pub mod tree;
+pub mod triggers;
 
-/// The JSON Schema of a flow file, for editors (draft 2020-12).
-#[must_use]
-pub fn schema() -> serde_json::Value {
-    grammar::schema::schema()
-}
-
-pub use check::{Allowed, Checked, Examined, check, check_with, examine, load};
+pub use check::{Checked, Examined, check, check_with, examine, load};
+pub use context::{CheckContext, KnownConnection};
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use effect::{Connection, Does, Facts};
-pub use expr::{EvalError, Expr, ExprError, Fault, Path, Scope};
+pub use digest::ReleaseDigest;
+pub use expr::{EvalError, EvalErrorKind, Expr, ExprError, Path, Scope};
 pub use format::format;
-pub use inventory::Inventory;
-pub use release::{Action, Digest, Flow, Step};
-pub use schedule::{Missed, Rhythm};
+pub use inventory::{Allowed, Inventory};
+pub use language::{schema, value_shapes};
+pub use release::{Action, Flow, Step};
+pub use schedule::{Missed, Recurrence};
+pub use steps::{ActionKind, EffectKind};
 pub use template::{Template, TextTemplate};
 pub use tree::Tree;

@@ -1,21 +1,19 @@
 //! From a tree to a release: what this build can run, and the rest by name.
 
-mod control;
 mod gate;
-mod http;
-mod outside;
 mod pending;
+mod row;
 mod step;
-mod trigger;
 
 pub(crate) use pending::pending;
 
 use semel_model::{FlowName, RetryPolicy, Span};
 
-use crate::check::env_of;
 use crate::diagnostic::{Code, Report};
+use crate::outline::Outline;
 use crate::release::Flow;
-use crate::tree::{Outline, Record};
+use crate::tree::{Record, env_of};
+use crate::triggers;
 use crate::types::input_schema;
 
 /// The release of a tree without mistakes and without anything pending.
@@ -44,12 +42,12 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
     Some(Flow {
         input_schema,
         about: flow.text("about").map(str::to_owned),
-        trigger: trigger::triggers(flow.map("trigger")?, &name)?,
+        trigger: triggers::lower(flow.map("trigger")?, &name)?,
         keep: flow.span_of("keep")?,
         overlap: gate::overlap(flow),
         limit: gate::limit(flow),
         retry,
-        steps: control::steps(outline, retry, &env)?,
+        steps: row::steps(outline, retry, &env)?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),
         undoes: flow.word("on_failure") == Some("undo"),
         env,

@@ -12,7 +12,10 @@ mod open;
 mod ops;
 mod signature;
 
-pub use signature::{Algorithm, Encoding, Part, Scheme, Secret, Sent, SentAt, Signature, Unit};
+pub use signature::{
+    Algorithm, Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    SecretEncoding, Unit,
+};
 
 use semel_model::Span;
 
@@ -28,13 +31,13 @@ pub struct Provider {
     /// Where the key stands.
     pub key_source: Source,
     /// How a delivery is signed; nothing where the source does not sign by itself.
-    pub signature: Option<Signature>,
+    pub signature: Option<PresetSignature>,
     /// The headers that the signature covers, in lower case.
     pub covers_headers: &'static [&'static str],
     /// How long the source may deliver the same again, on its own or when a person asks it to.
     pub redelivery: Option<Span>,
     /// What orders two deliveries about one object; nothing where no field does so for all events.
-    pub order: Option<Order>,
+    pub order: Option<PresetOrder>,
     /// Paths in the payload that may differ between two deliveries of one event. `*` is each item
     /// of a list.
     pub clock_fields: &'static [&'static str],
@@ -51,7 +54,7 @@ pub enum Source {
 
 /// Two expressions that tell which of two deliveries is the newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PresetOrder {
     /// What the delivery is about.
     pub object: &'static str,
     /// What grows each time the object changes.

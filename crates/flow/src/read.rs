@@ -4,7 +4,6 @@
 //! same, so that an author sees every mistake at once.
 
 mod expression;
-pub(crate) mod names;
 mod record;
 mod scalar;
 mod template;
@@ -12,7 +11,7 @@ mod template;
 use std::ops::Range;
 
 use crate::diagnostic::{Code, Report};
-use crate::grammar::FLOW;
+use crate::language::FLOW;
 use crate::tree::Record;
 use crate::yaml::{self, Node};
 

@@ -1,49 +1,35 @@
 //! What a checked flow is: everything that a run needs to know, and nothing about how it was
 //! spelled.
 //!
-//! Two files that mean the same have one canonical form and so one [`Digest`].
+//! Two files that mean the same have one canonical form and so one [`ReleaseDigest`].
 
-mod approval;
-mod control;
-mod db;
-mod digest;
+mod follow;
 mod gate;
 mod guard;
-mod http;
-mod input;
-mod keep;
-mod kv;
-mod llm;
-mod notify;
 mod readers;
-mod signature;
-mod ssh;
 mod step;
-mod task;
-mod topic;
-mod trigger;
 
-pub use approval::ApprovalStep;
-pub use control::{CallStep, Case, FailStep, Follow, Foreach, Join, OnError, Parallel, Switch};
-pub use db::DbStep;
-pub use digest::{Digest, DigestError};
-pub use gate::{Limit, Order, Overlap, object_of};
+pub use crate::digest::{DigestError, ReleaseDigest};
+pub use crate::input_schema::InputSchema;
+pub use crate::steps::{
+    Action, ActionKind, ApprovalStep, CallStep, Case, DbStep, EmitStep, EventTopic, FailStep,
+    FindConnection, Foreach, FunctionStep, HttpStep, Join, KvStep, KvVerb, LlmStep, Method,
+    NotifyStep, OnError, Parallel, PartTemplate, PersistStep, RenderError, RequestBody, ReturnStep,
+    SshStep, Switch, TaskStep, WaitStep,
+};
+pub use crate::triggers::{
+    EventTrigger, Order, ScheduleTrigger, Scheme, Sent, SentAt, Signature, SignedPart,
+    StartTrigger, Triggers, Webhook, WebhookAuth, object_of,
+};
+pub use follow::Follow;
+pub use gate::{Limit, Overlap};
 pub use guard::{Ask, Probe, StepGuard};
-pub use http::{Body, Method, PartTemplate, Request};
-pub use input::InputSchema;
-pub use keep::{EmitStep, PersistStep};
-pub use kv::{KvStep, KvVerb};
-pub use llm::LlmStep;
-pub use notify::NotifyStep;
 pub use readers::Reads;
-pub use signature::{Part, Scheme, Sent, SentAt, Signature};
-pub use ssh::SshStep;
-pub use step::{Action, FindConnection, RenderError, Step, Wait};
-pub use task::TaskStep;
-pub use topic::Topic;
-pub use trigger::{EventTrigger, Schedule, Start, Triggers, Webhook, WebhookAuth};
+pub use step::Step;
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use guard::KEY_WINDOW;
+
+use std::collections::BTreeSet;
 
 use semel_model::{FlowName, RetryPolicy, Span};
 use serde::Serialize;
@@ -134,8 +120,8 @@ impl Flow {
 
     /// What this flow is, in 32 bytes: equal for equal meaning, whatever the spelling.
     #[must_use]
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.to_canonical_json())
+    pub fn digest(&self) -> ReleaseDigest {
+        ReleaseDigest::of(&self.to_canonical_json())
     }
 
     /// The connections that its steps go over.
@@ -177,9 +163,6 @@ impl Flow {
     pub fn callbacks(&self) -> impl Iterator<Item = &Step> {
         self.steps
             .iter()
-            .filter(|step| matches!(step.action, Action::Wait(Wait::Callback { .. })))
+            .filter(|step| matches!(step.action, Action::Wait(WaitStep::Callback { .. })))
     }
 }
-
-/// Names and texts with holes, sorted by name.
-pub type TextMap<T> = BTreeMap<String, T>;

@@ -1,4 +1,4 @@
-//! Schedules: from a rhythm to the instants that it names. Pure: no clock, and no time zones but
+//! Schedules: from a recurrence to the instants that it names. Pure: no clock, and no time zones but
 //! those that this binary carries, so that every server of one version tells the same instants.
 //!
 //! `every` counts from 1970-01-01T00:00:00Z, so that its instants do not hang on when a release went
@@ -11,7 +11,7 @@
 //! ```
 
 mod cron;
-mod seams;
+mod dst;
 
 pub use cron::{Cron, CronProblem, Flaw};
 
@@ -19,19 +19,19 @@ use jiff::Timestamp;
 use semel_model::Span;
 use serde::Serialize;
 
-use seams::CronInstants;
+use dst::CronInstants;
 
 /// When a schedule is due.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rhythm {
+pub enum Recurrence {
     /// By the calendar and the clock on the wall.
     Cron(Box<Cron>),
     /// Each so often.
     Every(Span),
 }
 
-impl Rhythm {
+impl Recurrence {
     /// The instants after one, in order.
     #[must_use]
     pub fn after(&self, at: Timestamp) -> Instants<'_> {
@@ -47,14 +47,14 @@ impl Rhythm {
         self.after(at).next()
     }
 
-    /// Whether an instant is one of the rhythm's.
+    /// Whether an instant is one of the recurrence's.
     #[must_use]
     pub fn names(&self, at: Timestamp) -> bool {
         let before = at.checked_sub(jiff::Span::new().nanoseconds(1));
         before.is_ok_and(|before| self.next_after(before) == Some(at))
     }
 
-    /// What the clock on the wall shows at an instant, in the rhythm's zone.
+    /// What the clock on the wall shows at an instant, in the recurrence's zone.
     #[must_use]
     pub fn on_the_wall(&self, at: Timestamp) -> String {
         let zone = match self {
@@ -66,7 +66,7 @@ impl Rhythm {
             .to_string()
     }
 
-    /// The time zone that the rhythm is read in.
+    /// The time zone that the recurrence is read in.
     #[must_use]
     pub fn zone(&self) -> &str {
         match self {
@@ -76,7 +76,7 @@ impl Rhythm {
     }
 }
 
-impl std::fmt::Display for Rhythm {
+impl std::fmt::Display for Recurrence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cron(cron) => f.write_str(cron.pattern()),
@@ -85,7 +85,7 @@ impl std::fmt::Display for Rhythm {
     }
 }
 
-/// The instants of a rhythm, in order.
+/// The instants of a recurrence, in order.
 pub struct Instants<'a>(Inside<'a>);
 
 enum Inside<'a> {

@@ -1,18 +1,11 @@
 //! Shapes of values: what `response`, `probe` and the results of steps have in them.
 //!
-//! One table, which the checker takes its types from and `semel explain` and `docs/shapes.md` are
-//! written from. What a destination, a worker or a caller decides (the JSON of an answer) is `any`.
-
-mod table;
-
-pub use table::{
-    ALL, APPROVAL, CALL, DB, DB_RESULT, EMIT, FOREACH, HTTP, KV_LOCK, KV_SET, KV_UNLOCK, LLM,
-    NOTIFY, RESOURCE, RUN, SSH, SSH_DETACHED, STEP, TRIGGER, WAIT,
-};
+//! The checker takes its types from them, and `semel explain` and `docs/shapes.md` are written from
+//! them. Those of a kind of step stand with the kind. What a destination, a worker or a caller decides (the JSON of an answer) is `any`.
 
 /// What a value is, as far as the language knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Anything.
     Any,
     /// Text.
@@ -33,7 +26,7 @@ pub enum Kind {
     ListOf(&'static ValueShape),
 }
 
-impl Kind {
+impl ValueKind {
     /// The kind as people read it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -56,7 +49,7 @@ pub struct ValueField {
     /// Its name.
     pub name: &'static str,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Whether it may be null.
     pub nullable: bool,
     /// Whether it may be absent.
@@ -75,3 +68,37 @@ pub struct ValueShape {
     /// Its fields.
     pub fields: &'static [ValueField],
 }
+
+/// A field that is always there.
+pub(crate) const fn value(name: &'static str, kind: ValueKind, about: &'static str) -> ValueField {
+    ValueField {
+        name,
+        kind,
+        nullable: false,
+        optional: false,
+        about,
+    }
+}
+
+impl ValueField {
+    pub(crate) const fn or_null(mut self) -> Self {
+        self.nullable = true;
+        self
+    }
+
+    pub(crate) const fn maybe(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+}
+
+/// A reference to bytes that are kept elsewhere.
+pub(crate) static RESOURCE: ValueShape = ValueShape {
+    name: "resource",
+    about: "result of a `persist` step, and of any step whose result is over 64 KiB",
+    fields: &[
+        value("resource", ValueKind::Text, "`res://` and the digest."),
+        value("bytes", ValueKind::Int, "How many bytes."),
+        value("type", ValueKind::Text, "Of which media type."),
+    ],
+};

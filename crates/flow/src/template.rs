@@ -13,7 +13,12 @@ pub use text::TextTemplate;
 pub(crate) use text::percent_encoded;
 pub use tree::Template;
 
+use std::collections::BTreeMap;
+
 use crate::expr::{Expr, ExprError, ExprErrorKind, hole_end};
+
+/// Names and texts with holes, sorted by name.
+pub type TextMap<T> = BTreeMap<String, T>;
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";

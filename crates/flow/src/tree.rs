@@ -1,15 +1,14 @@
 //! The whole of a file as it was read: every field of the grammar, with its place.
 //!
-//! A tree knows more than a [`release`](crate::release): it holds what this build cannot run yet,
+//! A tree knows more than a release: it holds what this build cannot run yet,
 //! what only `check` needs, and where each part stands. Rules work on it; a release is made from it.
 
 mod canonical;
-mod outline;
 mod view;
 
 pub use canonical::Tree;
 pub(crate) use canonical::json as json_of;
-pub(crate) use outline::{Outline, StepIndex, StepInfo};
+pub(crate) use view::env_of;
 
 use std::ops::Range;
 
@@ -17,14 +16,14 @@ use semel_model::Span;
 use serde_json::Value as Json;
 
 use crate::expr::{Expr, Path};
-use crate::grammar::Shape;
+use crate::grammar::MapSchema;
 use crate::template::{Template, TextTemplate};
 use crate::yaml::Node;
 
 /// A map of the grammar, as far as it could be read.
 #[derive(Clone)]
 pub(crate) struct Record {
-    pub(crate) shape: &'static Shape,
+    pub(crate) schema: &'static MapSchema,
     /// The place that stands for the whole map.
     pub(crate) span: Range<usize>,
     /// In the order of the table.

@@ -1,13 +1,12 @@
 //! Types: what is known about values before a run, from a schema, an example or a literal.
 
 mod infer;
-mod kinds;
-mod outcomes;
 mod schema;
+mod shape;
 
 pub(crate) use infer::infer;
-pub(crate) use outcomes::Outcomes;
-pub(crate) use schema::{input_schema, input_type};
+pub(crate) use schema::{input_schema, input_type, of_schema};
+pub(crate) use shape::of_shape;
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use semel_flow::{Expr, Fault, Scope};
+use semel_flow::{EvalErrorKind, Expr, Scope};
 use serde_json::{Value, json};
 
 /// The bar is 50 ms; a debug build on a busy machine is given more.
@@ -17,12 +17,12 @@ fn large() -> Value {
     json!({"list": list, "text": text, "map": fields, "near": "a".repeat(60_000)})
 }
 
-fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
+fn eval(source: &str, input: &Value) -> Result<Value, EvalErrorKind> {
     let expr =
         Expr::compile(source, &["input"]).unwrap_or_else(|error| panic!("{source}: {error}"));
     let scope = Scope::new().with("input", input);
     let start = Instant::now();
-    let result = expr.eval(&scope).map_err(|error| error.fault);
+    let result = expr.eval(&scope).map_err(|error| error.kind);
     let taken = start.elapsed();
     assert!(
         taken < PATIENCE,
@@ -36,7 +36,7 @@ fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
 fn is_stopped(source: &str, input: &Value) {
     let result = eval(source, input);
     assert!(
-        matches!(result, Err(Fault::Limit(_))),
+        matches!(result, Err(EvalErrorKind::Limit(_))),
         "{source}: {result:?}"
     );
 }

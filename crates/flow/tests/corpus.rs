@@ -12,7 +12,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use semel_flow::{Code, Connection, Examined, Facts, Flow, Severity, check, examine, load};
+use semel_flow::{
+    CheckContext, Code, Examined, Flow, KnownConnection, Severity, check, examine, load,
+};
 
 const EXPECT: &str = "# expect: ";
 const CONNECTIONS: &str = "# connections: ";
@@ -47,8 +49,8 @@ fn examined(file: &Path) -> (String, Examined) {
 
 /// What a file says about its connections: `{"books": "24h", "crm": null}`, or their kinds, which
 /// makes those that are not among them unknown: `{"books": "http"}`.
-fn facts(source: &str) -> Facts {
-    let mut facts = Facts::default();
+fn facts(source: &str) -> CheckContext {
+    let mut facts = CheckContext::default();
     let said = source
         .lines()
         .find_map(|line| line.strip_prefix(CONNECTIONS));
@@ -60,7 +62,7 @@ fn facts(source: &str) -> Facts {
         let kind = KINDS.into_iter().find(|kind| word == Some(*kind));
         let window = word.filter(|_| kind.is_none());
         let honours_keys = window.map(|span| span.parse().expect("a span"));
-        let connection = Connection { honours_keys, kind };
+        let connection = KnownConnection { honours_keys, kind };
         facts.connections.insert(name.clone(), connection);
         if kind.is_some() {
             facts.unknown = Some(Severity::Error);

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use semel_flow::{Facts, examine, format};
+use semel_flow::{CheckContext, examine, format};
 
 fn sources() -> Vec<(String, String)> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
@@ -32,7 +32,7 @@ fn formatting_twice_is_formatting_once_and_changes_no_digest() {
         let twice = format(&file, &once).expect("what is formatted can be formatted");
         assert_eq!(once, twice, "{file}");
         let digest = |source: &str| {
-            let tree = examine("a", source, &Facts::default()).tree;
+            let tree = examine("a", source, &CheckContext::default()).tree;
             tree.map(|tree| tree.digest())
         };
         assert_eq!(digest(&source), digest(&once), "{file}\n{once}");

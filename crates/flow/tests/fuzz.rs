@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use semel_flow::{Expr, Facts, Scope, examine, format};
+use semel_flow::{CheckContext, Expr, Scope, examine, format};
 use serde_json::json;
 
 /// The bar is a second; a debug build on a busy machine is given more.
@@ -185,7 +185,7 @@ fn mutated(chance: &mut Chance, sources: &[String]) -> String {
 }
 
 fn judge_file(source: &str) {
-    let examined = examine("fuzz.yaml", source, &Facts::default());
+    let examined = examine("fuzz.yaml", source, &CheckContext::default());
     let lines = source.split('\n').count();
     for one in &examined.diagnostics {
         assert!((1..=lines).contains(&one.line), "{one:?}");

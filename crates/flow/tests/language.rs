@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use semel_flow::{Facts, examine, schema};
+use semel_flow::{CheckContext, examine, schema};
 use serde_json::Value;
 
 const MARK: &str = "<!-- reference -->\n";
@@ -69,7 +69,7 @@ fn every_example_of_the_page_passes() {
         let examined = examine(
             &format!("language.md:{line}"),
             &whole(word, text),
-            &Facts::default(),
+            &CheckContext::default(),
         );
         // Examples show one thing at a time: how they are ordered and whom they ask is left aside.
         for one in &examined.diagnostics {

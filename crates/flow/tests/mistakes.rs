@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use semel_flow::{Facts, examine};
+use semel_flow::{CheckContext, examine};
 
 /// Ten steps with one mistake each: the text behind `- id: NAME`, the code, and where it stands,
 /// by the line below the id and the column.
@@ -45,7 +45,7 @@ fn fifty_mistakes_come_in_one_pass() {
         }
     }
 
-    let examined = examine("many.yaml", &source, &Facts::default());
+    let examined = examine("many.yaml", &source, &CheckContext::default());
 
     // A step whose action is unknown is also told that it does nothing.
     let said: Vec<(&str, usize, usize)> = examined
@@ -89,11 +89,11 @@ fn long_flow(count: usize) -> String {
 #[test]
 fn five_hundred_steps_are_checked_while_a_person_blinks() {
     let source = long_flow(500);
-    let warm = examine("long.yaml", &source, &Facts::default());
+    let warm = examine("long.yaml", &source, &CheckContext::default());
     assert!(warm.is_sound(), "{}", warm.render(false));
 
     let start = Instant::now();
-    let examined = examine("long.yaml", &source, &Facts::default());
+    let examined = examine("long.yaml", &source, &CheckContext::default());
     let taken = start.elapsed();
 
     println!(
@@ -119,7 +119,7 @@ fn steps_that_all_need_each_other_are_checked_in_time() {
     }
 
     let start = Instant::now();
-    let examined = examine("tangled.yaml", &source, &Facts::default());
+    let examined = examine("tangled.yaml", &source, &CheckContext::default());
     let taken = start.elapsed();
 
     println!("900 tangled steps: {taken:?}");

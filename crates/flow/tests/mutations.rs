@@ -8,7 +8,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use semel_flow::{Examined, Facts, examine, provider};
+use semel_flow::{CheckContext, Examined, examine, provider};
 
 /// What can be done to a key: a name, and the key that comes of it.
 type Change = (&'static str, fn(&str) -> String);
@@ -183,7 +183,7 @@ fn every_change_that_makes_a_key_unstable_is_caught() {
             for (name, change) in CHANGES {
                 let other = change(&key.expression);
                 let (text, line) = changed(&source, &key.place, &other);
-                let examined = examine(&file, &text, &Facts::default());
+                let examined = examine(&file, &text, &CheckContext::default());
                 made += 1;
                 if !is_caught(&examined, line) {
                     missed.push(format!("{file}:{line}: {name}: {other}"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use semel_flow::{Code, Fault};
+use semel_flow::{Code, EvalErrorKind};
 
 #[test]
 fn every_code_has_its_page() {
@@ -10,7 +10,7 @@ fn every_code_has_its_page() {
     let codes = Code::ALL
         .iter()
         .map(|code| code.as_str())
-        .chain(Fault::CODES);
+        .chain(EvalErrorKind::CODES);
     for code in codes {
         let page = std::fs::read_to_string(folder.join(format!("{code}.md")));
         let title = format!("# {code}\n");

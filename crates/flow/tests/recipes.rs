@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use semel_flow::check::{Examined, examine};
-use semel_flow::{Connection, Facts, Severity};
+use semel_flow::{CheckContext, KnownConnection, Severity};
 use serde_json::Value;
 
 struct Recipe {
@@ -23,7 +23,7 @@ struct Recipe {
 
 impl Recipe {
     fn examine(&self) -> Examined {
-        examine(&self.name, &self.source, &Facts::default())
+        examine(&self.name, &self.source, &CheckContext::default())
     }
 
     /// The flow in its canonical form.
@@ -90,13 +90,13 @@ fn each_passes_where_its_connections_are_known() {
             let name = rest.split([',', '\n', ' ']).next().unwrap();
             (
                 name.to_owned(),
-                Connection {
+                KnownConnection {
                     honours_keys,
                     kind: None,
                 },
             )
         });
-        let facts = Facts {
+        let facts = CheckContext {
             connections: connections.collect(),
             unknown: Some(Severity::Error),
         };
@@ -189,6 +189,6 @@ fn every_unstable_key_is_caught() {
 }
 
 fn codes(name: &str, source: &str) -> Vec<&'static str> {
-    let found = examine(name, source, &Facts::default()).diagnostics;
+    let found = examine(name, source, &CheckContext::default()).diagnostics;
     found.iter().map(|found| found.code.as_str()).collect()
 }

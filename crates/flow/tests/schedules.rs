@@ -1,4 +1,4 @@
-//! Rhythms against an oracle that shares nothing with them but the offsets of the zones: it has its
+//! Recurrences against an oracle that shares nothing with them but the offsets of the zones: it has its
 //! own reading of patterns and its own calendar, and walks minute by minute.
 //!
 //! What it says of changes of the clocks is one idea: the clock on the wall has a highest time that
@@ -18,7 +18,7 @@ mod patterns;
 use jiff::Timestamp;
 use jiff::tz::TimeZoneDatabase;
 use oracle::{Offsets, Pattern};
-use semel_flow::Rhythm;
+use semel_flow::Recurrence;
 use semel_flow::schedule::Cron;
 
 const ZONES: [&str; 6] = [
@@ -45,13 +45,13 @@ fn zone(name: &str) -> Offsets {
     })
 }
 
-/// Compares a rhythm with the oracle over ten years; says how many instants there were.
+/// Compares a recurrence with the oracle over ten years; says how many instants there were.
 fn compare(text: &str, zone: &str, offsets: &Offsets) -> usize {
     let expected = Pattern::read(text).instants(offsets);
-    let rhythm = Rhythm::Cron(Box::new(Cron::parse(text, zone).unwrap()));
+    let recurrence = Recurrence::Cron(Box::new(Cron::parse(text, zone).unwrap()));
     let before = Timestamp::from_second(minute(FROM) * 60 - 1).unwrap();
     let end = minute(TO);
-    let mut told = rhythm.after(before);
+    let mut told = recurrence.after(before);
     for expected in &expected {
         let instant = told.next().map(|at| at.as_second());
         assert_eq!(

@@ -24,7 +24,8 @@ pub enum TriggerKind {
 
 impl TriggerKind {
     /// The trigger's name, as authors write it.
-    pub fn as_str(self) -> &'static str {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
             Self::Api => "api",

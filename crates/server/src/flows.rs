@@ -8,7 +8,7 @@ use semel_api::types::{
     Diagnostic, Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow, Release,
 };
 use semel_engine::FlowError;
-use semel_flow::{Checked, Facts, Severity};
+use semel_flow::{CheckContext, Checked, Severity};
 use semel_model::FlowName;
 use semel_store::flows::{self, FlowView, ReleaseView};
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, Refusal
 async fn check(
     name: &FlowName,
     source: String,
-    facts: Facts,
+    facts: CheckContext,
 ) -> Result<(String, Checked), Refusal> {
     let file = format!("{name}.flow.yaml");
     let checking = tokio::task::spawn_blocking(move || {

@@ -11,7 +11,7 @@ use semel_api::types::{
     Schedule, Tick, TickFilter, TickVerdict,
 };
 use semel_engine::{FireError, Moment, PauseError, ScheduleView};
-use semel_flow::{Missed, Rhythm};
+use semel_flow::{Missed, Recurrence};
 use semel_model::FlowName;
 use semel_store::schedules::{self, TickView, Verdict};
 
@@ -68,14 +68,14 @@ pub(crate) async fn list_instants(
     flow: Named,
     Params(filter): Params<InstantFilter>,
 ) -> Answered {
-    let (found, rhythm) = get(&app, &caller, &flow).await?;
+    let (found, recurrence) = get(&app, &caller, &flow).await?;
     let after = match filter.after {
         Some(after) => after.max(found.decided_to),
         None => schedules::look(app.cell()).await?.0.max(found.decided_to),
     };
     let limit = usize::from(page_size(filter.limit));
     let fired = fired_after(&app, &found, after).await?;
-    let undecided = rhythm.after(after).filter(|at| !fired.contains(at));
+    let undecided = recurrence.after(after).filter(|at| !fired.contains(at));
     let instants: Vec<Timestamp> = undecided.take(limit).collect();
     let next = instants.last().filter(|_| instants.len() == limit);
     answer::ok(&Page {
@@ -84,7 +84,7 @@ pub(crate) async fn list_instants(
             .iter()
             .map(|at| Instant {
                 at: *at,
-                local: rhythm.on_the_wall(*at),
+                local: recurrence.on_the_wall(*at),
             })
             .collect(),
     })
@@ -207,13 +207,17 @@ pub(crate) async fn fire(
     .await
 }
 
-async fn get(app: &App, caller: &Caller, flow: &Named) -> Result<(ScheduleView, Rhythm), Refusal> {
+async fn get(
+    app: &App,
+    caller: &Caller,
+    flow: &Named,
+) -> Result<(ScheduleView, Recurrence), Refusal> {
     let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
     let found = app.engine.find_schedule(caller.namespace_id, &flow).await?;
     let found = found.ok_or_else(|| Refusal::plain(Code::ScheduleNotFound))?;
     let declared = found.release.flow.trigger.schedule.as_ref();
-    match declared.map(|declared| declared.rhythm.clone()) {
-        Some(rhythm) => Ok((found, rhythm)),
+    match declared.map(|declared| declared.recurrence.clone()) {
+        Some(recurrence) => Ok((found, recurrence)),
         None => Err(Refusal::plain(Code::ScheduleNotFound)),
     }
 }
@@ -223,8 +227,8 @@ fn view(found: ScheduleView) -> Option<Schedule> {
     Some(Schedule {
         flow: found.release.flow.name.clone(),
         release: found.release.number,
-        rhythm: declared.rhythm.to_string(),
-        zone: declared.rhythm.zone().to_owned(),
+        rhythm: declared.recurrence.to_string(),
+        zone: declared.recurrence.zone().to_owned(),
         missed: declared.missed.as_str().to_owned(),
         most: (declared.missed == Missed::All).then_some(declared.most),
         next: found.next,

@@ -1,6 +1,6 @@
 //! `semel check`: reads flows without running them.
 
-use semel_flow::{Connection, Diagnostic, Examined, Facts, Inventory};
+use semel_flow::{CheckContext, Diagnostic, Examined, Inventory, KnownConnection};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ struct Found {
 pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let facts = match &arguments.connections {
         Some(file) => read_facts(file)?,
-        None => Facts::default(),
+        None => CheckContext::default(),
     };
     let mut notes = Vec::new();
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Proble
     Ok(answer)
 }
 
-fn read_facts(file: &str) -> Result<Facts, Problem> {
+fn read_facts(file: &str) -> Result<CheckContext, Problem> {
     let wrong = || {
         let hint = "write `{\"books\": \"24h\", \"crm\": null}`";
         Problem::usage(format!(
@@ -81,14 +81,14 @@ fn read_facts(file: &str) -> Result<Facts, Problem> {
         .hint(hint)
     };
     let read: Value = serde_json::from_str(&super::read_file(file)?).map_err(|_| wrong())?;
-    let mut facts = Facts::default();
+    let mut facts = CheckContext::default();
     for (name, window) in read.as_object().ok_or_else(wrong)? {
         let span = window.as_str().and_then(|span| span.parse().ok());
         if span.is_none() && !window.is_null() {
             return Err(wrong());
         }
         let honours_keys = span;
-        let connection = Connection {
+        let connection = KnownConnection {
             honours_keys,
             kind: None,
         };

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::answer::{Answer, Problem};
 use crate::outcome::Outcome;
-use topics::{PAGES, Topic};
+use topics::{Topic, pages};
 
 /// Tell what something of the language is: a topic, a kind of step, or an error's code.
 ///
@@ -46,14 +46,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
 }
 
 fn list() -> Answer {
-    let width = PAGES.iter().map(|page| page.name.len()).max();
+    let pages = pages();
+    let width = pages.iter().map(|page| page.name.len()).max();
     let width = width.unwrap_or_default();
-    let lines = PAGES
+    let lines = pages
         .iter()
         .map(|page| format!("{:width$}  {}", page.name, page.about));
     let mut text = lines.collect::<Vec<_>>().join("\n");
     text.push_str("\n\nand every error's code, such as `semel explain payload-mismatch`");
-    let items = PAGES
+    let items = pages
         .iter()
         .map(|page| json!({ "topic": page.name, "about": page.about }));
     let items: Vec<_> = items.collect();

@@ -162,7 +162,7 @@ impl Runtime {
         let paused_at = row.and_then(|row| row.paused_at);
         let decided_to = row.map_or_else(|| self.clock.now(), |row| row.decided_to);
         let declared = release.flow.trigger.schedule.as_ref();
-        let next = declared.and_then(|declared| declared.rhythm.next_after(decided_to));
+        let next = declared.and_then(|declared| declared.recurrence.next_after(decided_to));
         ScheduleView {
             id,
             next: next.filter(|_| paused_at.is_none()),
@@ -321,8 +321,8 @@ impl Runtime {
             }
         };
         let declared = flow.trigger.schedule.as_ref().ok_or(FireError::Unknown)?;
-        if run.is_none() && !declared.rhythm.names(at) {
-            let next = declared.rhythm.next_after(at);
+        if run.is_none() && !declared.recurrence.names(at) {
+            let next = declared.recurrence.next_after(at);
             return Err(FireError::NotNamed { at, next });
         }
         let (run, replayed) = match run {

@@ -1,7 +1,7 @@
 //! Waits: how they begin, and what ends them.
 
 use jiff::Timestamp;
-use semel_flow::release::{RenderError, Wait};
+use semel_flow::release::{RenderError, WaitStep};
 use semel_flow::{Action, Scope, Step};
 use semel_model::event::{Event, WaitEnd};
 use semel_model::run::EndState;
@@ -16,23 +16,23 @@ pub(super) fn open(
     state: &RunState,
     context: &DecideContext<'_>,
     step: &Step,
-    wait: &Wait,
+    wait: &WaitStep,
     scope: &Scope<'_>,
 ) -> Result<Event, RenderError> {
     let later = |span: Span| context.now + span.to_duration();
     let until = match wait {
-        Wait::Timer(span) | Wait::Callback { within: span, .. } => Some(later(*span)),
-        Wait::Until(expr) => Some(expr.eval_instant(scope)?),
-        Wait::Event { within, .. } => within.map(later),
+        WaitStep::Timer(span) | WaitStep::Callback { within: span, .. } => Some(later(*span)),
+        WaitStep::Until(expr) => Some(expr.eval_instant(scope)?),
+        WaitStep::Event { within, .. } => within.map(later),
     };
     let about = match wait {
-        Wait::Event {
+        WaitStep::Event {
             topic: Some(topic), ..
         } => Some(topic.value.eval(scope)?),
-        Wait::Event { topic: None, .. }
-        | Wait::Timer(_)
-        | Wait::Callback { .. }
-        | Wait::Until(_) => None,
+        WaitStep::Event { topic: None, .. }
+        | WaitStep::Timer(_)
+        | WaitStep::Callback { .. }
+        | WaitStep::Until(_) => None,
     };
     Ok(Event::WaitOpened {
         step: step.id.to_string(),
@@ -59,7 +59,10 @@ pub(super) fn wake(
     }
     match until {
         Some(until) if context.now >= until => {
-            let by_time = matches!(&step.action, Action::Wait(Wait::Timer(_) | Wait::Until(_)));
+            let by_time = matches!(
+                &step.action,
+                Action::Wait(WaitStep::Timer(_) | WaitStep::Until(_))
+            );
             let how = match by_time {
                 true => WaitEnd::Elapsed,
                 false => WaitEnd::TimedOut,

@@ -1,7 +1,7 @@
 //! Waits: they open, and end by time or by an answer.
 
 use jiff::Timestamp;
-use semel_flow::release::Wait;
+use semel_flow::release::WaitStep;
 use semel_flow::{Action, Flow, Step};
 use semel_model::event::WaitEnd;
 use semel_model::{Fault, RunId, WaitId};
@@ -51,7 +51,9 @@ pub(super) fn apply_ended(
 fn continues(step: &Step) -> bool {
     matches!(
         &step.action,
-        Action::Wait(Wait::Callback { goes_on: true, .. } | Wait::Event { goes_on: true, .. })
+        Action::Wait(
+            WaitStep::Callback { goes_on: true, .. } | WaitStep::Event { goes_on: true, .. }
+        )
     )
 }
 
@@ -62,7 +64,8 @@ pub(super) fn project_opened(
     (wait, until, about): (WaitId, Option<Timestamp>, Option<&Value>),
 ) -> RowChanges {
     let action = flow.find_step(step).map(|step| &step.action);
-    let Some(Action::Wait(asked @ (Wait::Callback { .. } | Wait::Event { .. }))) = action else {
+    let Some(Action::Wait(asked @ (WaitStep::Callback { .. } | WaitStep::Event { .. }))) = action
+    else {
         return RowChanges::default();
     };
     RowChanges::of_wait(WaitChange::Open {
@@ -84,8 +87,8 @@ pub(super) fn project_ended(run: RunId, step: &str, how: &WaitEnd) -> RowChanges
 }
 
 /// Which event a wait is for, where it is for one.
-fn topic(wait: &Wait, about: Option<&Value>) -> Option<Topic> {
-    let Wait::Event { name, topic, .. } = wait else {
+fn topic(wait: &WaitStep, about: Option<&Value>) -> Option<Topic> {
+    let WaitStep::Event { name, topic, .. } = wait else {
         return None;
     };
     let (path, value) = match (topic, about) {

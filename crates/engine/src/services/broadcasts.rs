@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use semel_flow::release::Wait;
+use semel_flow::release::WaitStep;
 use semel_flow::{Action, Scope};
 use semel_model::{RunId, Span, WaitId};
 use semel_store::broadcasts::{self, Broadcast, Cursor};
@@ -191,7 +191,7 @@ impl Runtime {
             }
         };
         let step = state.step(&release.flow).map(|step| &step.action);
-        let Some(Action::Wait(Wait::Event { matching, .. })) = step else {
+        let Some(Action::Wait(WaitStep::Event { matching, .. })) = step else {
             return Ok(false);
         };
         let Some(matching) = matching else {

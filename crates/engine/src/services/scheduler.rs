@@ -1,6 +1,6 @@
 //! Schedules: the clock as one more way in.
 //!
-//! Each instant that a live release's rhythm names is decided once: it has a run, or it is on
+//! Each instant that a live release's recurrence names is decided once: it has a run, or it is on
 //! record why not. The way of an instant:
 //!
 //! ```text
@@ -268,7 +268,7 @@ impl Runtime {
 fn instants_of(release: &Release, stretch: &Stretch) -> Vec<Timestamp> {
     let before = stretch.first - Duration::from_nanos(1);
     let declared = release.flow.trigger.schedule.as_ref();
-    let instants = declared.map(|schedule| schedule.rhythm.after(before));
+    let instants = declared.map(|schedule| schedule.recurrence.after(before));
     let instants = instants.into_iter().flatten();
     instants
         .take_while(|instant| *instant <= stretch.last)
@@ -316,7 +316,7 @@ fn decision(
     let next = || {
         let release = plan.release.as_ref()?;
         let declared = release.flow.trigger.schedule.as_ref()?;
-        declared.rhythm.next_after(decided_to)
+        declared.recurrence.next_after(decided_to)
     };
     Some(Decision {
         id: schedule.id,

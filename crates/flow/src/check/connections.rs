@@ -3,16 +3,8 @@
 use super::Check;
 use crate::diagnostic::Code;
 use crate::nearest::nearest;
-use crate::tree::{Record, Value};
-
-/// The kinds of destinations that each action can use.
-const KINDS: [(&str, &[&str]); 5] = [
-    ("http", &["http"]),
-    ("db", &["postgres"]),
-    ("ssh", &["ssh"]),
-    ("notify", &["smtp", "slack", "webhook"]),
-    ("llm", &["llm"]),
-];
+use crate::steps::{KINDS, StepKind};
+use crate::tree::Record;
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn connections(&mut self) {
@@ -29,17 +21,17 @@ impl<'t> Check<'_, 't, '_> {
 
     /// The connection of whatever a map calls.
     fn connection_of(&mut self, record: &'t Record) {
-        for (action, kinds) in KINDS {
-            let body = record.value(action).and_then(Value::as_map);
+        for kind in KINDS.iter().filter(|kind| !kind.connection.is_empty()) {
+            let body = record.map(kind.name());
             let named = body.and_then(|body| Some((body, body.text("connection")?)));
             let Some((body, name)) = named else {
                 continue;
             };
-            match self.facts.connections.get(name) {
+            match self.context.connections.get(name) {
                 Some(known) => {
-                    let kind = known.kind.filter(|kind| !kinds.contains(kind));
-                    if let Some(kind) = kind {
-                        self.unfit_connection(body, action, kind, kinds);
+                    let to = known.kind.filter(|to| !kind.connection.contains(to));
+                    if let Some(to) = to {
+                        self.unfit_connection(body, kind, to);
                     }
                 }
                 None => self.unknown_connection(body, name),
@@ -47,20 +39,25 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    fn unfit_connection(&mut self, body: &Record, action: &str, kind: &str, kinds: &[&str]) {
+    fn unfit_connection(&mut self, body: &Record, kind: &StepKind, to: &str) {
         let name = body.text("connection").unwrap_or_default();
-        let message =
-            format!("the connection `{name}` leads to {kind}, which `{action}` cannot use");
-        let help = format!("name a connection of the kind {}", kinds.join(", "));
+        let message = format!(
+            "the connection `{name}` leads to {to}, which `{}` cannot use",
+            kind.name()
+        );
+        let help = format!(
+            "name a connection of the kind {}",
+            kind.connection.join(", ")
+        );
         let span = body.value_span("connection");
         self.add(Code::ConnectionUnfit, span, &message, &help);
     }
 
     fn unknown_connection(&mut self, body: &Record, name: &str) {
-        let Some(severity) = self.facts.unknown else {
+        let Some(severity) = self.context.unknown else {
             return;
         };
-        let known = self.facts.connections.keys().map(String::as_str);
+        let known = self.context.connections.keys().map(String::as_str);
         let message = format!("there is no connection `{name}`");
         let help = match nearest(name, known) {
             Some(near) => format!("write `{near}`, or create it: `semel connection create {name}`"),

@@ -1,10 +1,12 @@
 //! Whether expressions, schema and examples fit together.
 
 use super::Check;
+use super::outcomes::Outcomes;
 use crate::diagnostic::Code;
-use crate::release::InputSchema;
+use crate::input_schema::InputSchema;
+use crate::steps::Holds;
 use crate::tree::Value;
-use crate::types::{Outcomes, Type, infer, input_schema};
+use crate::types::{Type, infer, input_schema};
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn fit(&mut self) {
@@ -94,7 +96,8 @@ impl<'t> Check<'_, 't, '_> {
                 found.push((span, problem.message, problem.mend));
             }
             let is_list = at.is_some_and(|at| {
-                let body = outline.body(at).filter(|body| body.shape.name == "foreach");
+                let loops = outline.steps[at].holds() == Some(Holds::Items);
+                let body = outline.body(at).filter(|_| loops);
                 let list = body.and_then(|body| body.expr("in"));
                 list.is_some_and(|list| list.span() == placed.span())
             });

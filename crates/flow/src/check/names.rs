@@ -1,11 +1,13 @@
 //! The names in expressions: steps that come before, waits, constants.
 
 use super::Check;
-use super::steps::env_of;
 use crate::diagnostic::Code;
 use crate::expr::Path;
 use crate::nearest::nearest;
-use crate::tree::{Outline, StepIndex};
+use crate::outline::{Outline, StepIndex};
+use crate::steps::StepKind;
+use crate::tree::env_of;
+use crate::triggers;
 
 /// What is known of a step, a wait, a run and a trigger.
 const STEP: [&str; 3] = ["result", "external_id", "status"];
@@ -27,8 +29,9 @@ impl Check<'_, '_, '_> {
             .flat_map(serde_json::Map::keys)
             .map(String::as_str)
             .collect();
-        let starts = outline.flow.map("trigger");
-        let trigger = match starts.is_some_and(|starts| starts.has("schedule")) {
+        let starts = outline.flow.map("trigger").into_iter();
+        let mut starts = starts.flat_map(triggers::declared);
+        let trigger = match starts.any(|(spec, _)| spec.has_instant) {
             true => &TICK[..],
             false => &TRIGGER[..],
         };
@@ -97,7 +100,7 @@ fn unknown_step(outline: &Outline<'_>, path: &Path, at: Option<StepIndex>, field
         Some(found) => match outline.around(found).next() {
             Some((holder, _)) => {
                 let holder = &outline.steps[holder];
-                let kind = holder.action.unwrap_or("step");
+                let kind = holder.kind.map_or("step", StepKind::name);
                 format!("step `{id}` is inside of the {kind} `{}`", holder.id)
             }
             None => format!("step `{id}` is around this one and has not ended"),
@@ -122,8 +125,8 @@ fn unknown_step(outline: &Outline<'_>, path: &Path, at: Option<StepIndex>, field
 fn unknown_wait(outline: &Outline<'_>, path: &Path) -> Problem {
     let id = path.fields.first()?;
     let calls_back = |index: StepIndex| {
-        let body = outline.body(index);
-        body.is_some_and(|body| body.has("callback") || body.shape.name == "approval")
+        let said = outline.steps[index].kind.zip(outline.body(index));
+        said.is_some_and(|(kind, body)| (kind.has_link)(body))
     };
     if outline.find(id).is_some_and(calls_back) {
         return None;

@@ -12,7 +12,8 @@ mod waits;
 
 use super::Check;
 use super::taint::Tracer;
-use crate::provider::{self, Provider};
+use crate::provider::Provider;
+use crate::triggers::provider_of;
 
 impl<'c, 't> Check<'c, 't, '_> {
     pub(super) fn rules(&mut self) {
@@ -29,7 +30,7 @@ impl<'c, 't> Check<'c, 't, '_> {
     /// The provider that the webhook names.
     fn provider(&self) -> Option<&'static Provider> {
         let webhook = self.outline.flow.map("trigger")?.map("webhook")?;
-        webhook.text("provider").and_then(provider::find)
+        provider_of(webhook)
     }
 
     fn tracer(&self) -> Tracer<'c, 't> {

@@ -3,7 +3,8 @@
 mod words;
 
 use crate::expr::{Expr, Path};
-use crate::tree::{Outline, StepIndex};
+use crate::outline::{Outline, StepIndex};
+use crate::steps::ResultOrigin;
 
 /// Where a value comes from, as far as keys are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +112,11 @@ impl Tracer<'_, '_> {
             return own();
         };
         let step = &self.outline.steps[index];
-        let mut origins = match step.action {
-            Some("llm") => vec![origin(Taint::Model, path.to_string())],
-            Some("function") => self.function(index, path.fields.get(2), depth),
-            Some("foreach") => self.loop_of(index, depth),
-            Some(_) | None => own(),
+        let mut origins = match step.kind.map(|kind| kind.origin) {
+            Some(ResultOrigin::Model) => vec![origin(Taint::Model, path.to_string())],
+            Some(ResultOrigin::Expression) => self.function(index, path.fields.get(2), depth),
+            Some(ResultOrigin::Items) => self.loop_of(index, depth),
+            Some(ResultOrigin::World) | None => own(),
         };
         if let Some(condition) = step.record.expr("if") {
             let paths = condition.expr.references().iter();
@@ -151,7 +152,10 @@ impl Tracer<'_, '_> {
     /// The outcome of a loop: a model's wherever one has spoken inside of it.
     fn loop_of(&self, index: StepIndex, depth: usize) -> Vec<Origin> {
         let inside = index + 1..self.outline.steps[index].behind;
-        let models = inside.filter(|inside| self.outline.steps[*inside].action == Some("llm"));
+        let models = inside.filter(|inside| {
+            let kind = self.outline.steps[*inside].kind;
+            kind.is_some_and(|kind| kind.origin == ResultOrigin::Model)
+        });
         let mut origins: Vec<Origin> = models
             .map(|model| {
                 origin(
@@ -167,13 +171,7 @@ impl Tracer<'_, '_> {
     /// What an item depends on: its list, and its own field.
     fn item(&self, name: &str, path: &Path, at: Option<StepIndex>, depth: usize) -> Vec<Origin> {
         let own = origin(words::fields(&path.fields), path.to_string());
-        let holder = at.and_then(|at| {
-            let around = self.outline.around(at).map(|(holder, _)| holder);
-            std::iter::once(at).chain(around).find(|index| {
-                self.outline.steps[*index].action == Some("foreach")
-                    && self.outline.body(*index).and_then(|body| body.word("as")) == Some(name)
-            })
-        });
+        let holder = at.and_then(|at| self.outline.loop_of(name, at));
         let mut origins = vec![own];
         if let Some(holder) = holder {
             let made = self.list_of(holder, depth).into_iter();

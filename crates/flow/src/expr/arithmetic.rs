@@ -1,6 +1,6 @@
 //! `+ - * / %`: what overflows is an error, never another number.
 
-use super::fault::Fault;
+use super::error::EvalErrorKind;
 use super::fuel::Fuel;
 use super::limits::LIST_LEN_MAX;
 use super::syntax::Operator;
@@ -12,7 +12,7 @@ pub(crate) fn apply<'a>(
     operator: Operator,
     left: Val<'a>,
     right: Val<'a>,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     match (left, right) {
         (Val::Int(left), Val::Int(right)) => ints(operator, left, right),
         (Val::Double(left), Val::Double(right)) => doubles(operator, left, right),
@@ -29,24 +29,26 @@ pub(crate) fn apply<'a>(
     }
 }
 
-pub(crate) fn negate(value: &Val<'_>) -> Result<Val<'static>, Fault> {
+pub(crate) fn negate(value: &Val<'_>) -> Result<Val<'static>, EvalErrorKind> {
     match value {
         Val::Int(value) => value
             .checked_neg()
             .map(Val::Int)
-            .ok_or(Fault::Overflow("-")),
+            .ok_or(EvalErrorKind::Overflow("-")),
         Val::Double(value) => Ok(Val::Double(-value)),
-        Val::Null | Val::Bool(_) | Val::Text(_) | Val::List(_) | Val::Map(_) => Err(Fault::Type {
-            operation: "-",
-            expected: "a number",
-            found: value.type_name(),
-        }),
+        Val::Null | Val::Bool(_) | Val::Text(_) | Val::List(_) | Val::Map(_) => {
+            Err(EvalErrorKind::Type {
+                operation: "-",
+                expected: "a number",
+                found: value.type_name(),
+            })
+        }
     }
 }
 
-fn ints(operator: Operator, left: i64, right: i64) -> Result<Val<'static>, Fault> {
+fn ints(operator: Operator, left: i64, right: i64) -> Result<Val<'static>, EvalErrorKind> {
     if right == 0 && matches!(operator, Operator::Divide | Operator::Remainder) {
-        return Err(Fault::DivisionByZero);
+        return Err(EvalErrorKind::DivisionByZero);
     }
     let value = match operator {
         Operator::Add => left.checked_add(right),
@@ -55,18 +57,20 @@ fn ints(operator: Operator, left: i64, right: i64) -> Result<Val<'static>, Fault
         Operator::Divide => left.checked_div(right),
         Operator::Remainder => left.checked_rem(right),
     };
-    value.map(Val::Int).ok_or(Fault::Overflow(name(operator)))
+    value
+        .map(Val::Int)
+        .ok_or(EvalErrorKind::Overflow(name(operator)))
 }
 
-fn doubles(operator: Operator, left: f64, right: f64) -> Result<Val<'static>, Fault> {
+fn doubles(operator: Operator, left: f64, right: f64) -> Result<Val<'static>, EvalErrorKind> {
     Ok(Val::Double(match operator {
         Operator::Add => left + right,
         Operator::Subtract => left - right,
         Operator::Multiply => left * right,
-        Operator::Divide if right == 0.0 => return Err(Fault::DivisionByZero),
+        Operator::Divide if right == 0.0 => return Err(EvalErrorKind::DivisionByZero),
         Operator::Divide => left / right,
         Operator::Remainder => {
-            return Err(Fault::Type {
+            return Err(EvalErrorKind::Type {
                 operation: "%",
                 expected: "integers",
                 found: "double",
@@ -75,7 +79,7 @@ fn doubles(operator: Operator, left: f64, right: f64) -> Result<Val<'static>, Fa
     }))
 }
 
-fn concat(fuel: &mut Fuel, left: &str, right: &str) -> Result<Val<'static>, Fault> {
+fn concat(fuel: &mut Fuel, left: &str, right: &str) -> Result<Val<'static>, EvalErrorKind> {
     let len = left.len() + right.len();
     fuel.make(len)?;
     fuel.burn_for(len, 1024)?;
@@ -85,10 +89,10 @@ fn concat(fuel: &mut Fuel, left: &str, right: &str) -> Result<Val<'static>, Faul
     Ok(Val::Text(Text::Made(text.into())))
 }
 
-fn join<'a>(fuel: &mut Fuel, left: &List<'a>, right: &List<'a>) -> Result<Val<'a>, Fault> {
+fn join<'a>(fuel: &mut Fuel, left: &List<'a>, right: &List<'a>) -> Result<Val<'a>, EvalErrorKind> {
     let len = left.len() + right.len();
     if len > LIST_LEN_MAX {
-        return Err(Fault::Limit("list"));
+        return Err(EvalErrorKind::Limit("list"));
     }
     fuel.make(len * size_of::<Val<'_>>())?;
     fuel.burn_for(len, 8)?;
@@ -99,20 +103,20 @@ fn join<'a>(fuel: &mut Fuel, left: &List<'a>, right: &List<'a>) -> Result<Val<'a
     Ok(Val::List(List::Made(items.into())))
 }
 
-fn mismatch(operator: Operator, left: &Val<'_>, right: &Val<'_>) -> Fault {
+fn mismatch(operator: Operator, left: &Val<'_>, right: &Val<'_>) -> EvalErrorKind {
     let expected = match left {
         Val::Text(_) if operator == Operator::Add => "a string: write `string(…)` around the other",
         Val::List(_) if operator == Operator::Add => "a list",
         Val::Int(_) | Val::Double(_) => "a number",
         Val::Null | Val::Bool(_) | Val::Text(_) | Val::List(_) | Val::Map(_) => {
-            return Fault::Type {
+            return EvalErrorKind::Type {
                 operation: name(operator),
                 expected: "numbers",
                 found: left.type_name(),
             };
         }
     };
-    Fault::Type {
+    EvalErrorKind::Type {
         operation: name(operator),
         expected,
         found: right.type_name(),

@@ -4,10 +4,9 @@ mod digest;
 mod text;
 mod time;
 
-use super::fault::Fault;
+use super::error::EvalErrorKind;
 use super::fuel::Fuel;
 use super::value::{Text, Val};
-use crate::types::Type;
 
 macro_rules! builtins {
     ($($name:literal $variant:ident $takes:pat => $usage:literal;)*) => {
@@ -107,30 +106,6 @@ impl Builtin {
                 | Self::Epoch
         )
     }
-
-    /// The type of its value.
-    pub(crate) fn yields(self) -> Type {
-        match self {
-            Self::Size | Self::Int | Self::Epoch => Type::Int,
-            Self::Double => Type::Double,
-            Self::Bool | Self::StartsWith | Self::EndsWith | Self::Contains => Type::Bool,
-            Self::Split => Type::List(Box::new(Type::Text)),
-            Self::ParseJson => Type::Any,
-            Self::String
-            | Self::Type
-            | Self::Lower
-            | Self::Upper
-            | Self::Trim
-            | Self::Join
-            | Self::Replace
-            | Self::Sha256
-            | Self::HmacSha256
-            | Self::Json
-            | Self::Fingerprint
-            | Self::Date
-            | Self::Rfc3339 => Type::Text,
-        }
-    }
 }
 
 /// Calls a function; the number of its arguments is checked when it is compiled.
@@ -138,7 +113,7 @@ pub(crate) fn call<'a>(
     fuel: &mut Fuel,
     builtin: Builtin,
     arguments: &[Val<'a>],
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     match (builtin, arguments) {
         (Builtin::Size, [value]) => size(fuel, value),
         (Builtin::String, [value]) => string(fuel, value),
@@ -160,32 +135,32 @@ pub(crate) fn call<'a>(
 }
 
 /// The text of an argument, or what is wrong with it.
-fn text_of<'v>(builtin: Builtin, value: &'v Val<'_>) -> Result<&'v str, Fault> {
+fn text_of<'v>(builtin: Builtin, value: &'v Val<'_>) -> Result<&'v str, EvalErrorKind> {
     let Val::Text(text) = value else {
         return Err(wrong(builtin, "a string", value));
     };
     Ok(text.as_str())
 }
 
-fn wrong(builtin: Builtin, expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type {
+fn wrong(builtin: Builtin, expected: &'static str, found: &Val<'_>) -> EvalErrorKind {
+    EvalErrorKind::Type {
         operation: builtin.name(),
         expected,
         found: found.type_name(),
     }
 }
 
-fn unreadable(kind: &str, text: &str) -> Fault {
+fn unreadable(kind: &str, text: &str) -> EvalErrorKind {
     let shown: String = text.chars().take(40).collect();
-    Fault::Invalid(format!("`{shown}` is not {kind}"))
+    EvalErrorKind::Invalid(format!("`{shown}` is not {kind}"))
 }
 
-fn made(fuel: &mut Fuel, text: String) -> Result<Val<'static>, Fault> {
+fn made(fuel: &mut Fuel, text: String) -> Result<Val<'static>, EvalErrorKind> {
     fuel.make(text.len())?;
     Ok(Val::Text(Text::Made(text.into())))
 }
 
-fn size<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
+fn size<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     let size = match value {
         Val::Text(text) => {
             fuel.burn_for(text.as_str().len(), 256)?;
@@ -199,10 +174,10 @@ fn size<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
     };
     i64::try_from(size)
         .map(Val::Int)
-        .map_err(|_| Fault::Overflow("size"))
+        .map_err(|_| EvalErrorKind::Overflow("size"))
 }
 
-fn string<'a>(fuel: &mut Fuel, value: &Val<'a>) -> Result<Val<'a>, Fault> {
+fn string<'a>(fuel: &mut Fuel, value: &Val<'a>) -> Result<Val<'a>, EvalErrorKind> {
     match value {
         Val::Text(_) => Ok(value.clone()),
         Val::Bool(value) => Ok(Val::Text(Text::Lent(if *value { "true" } else { "false" }))),
@@ -216,11 +191,11 @@ fn string<'a>(fuel: &mut Fuel, value: &Val<'a>) -> Result<Val<'a>, Fault> {
     }
 }
 
-fn int<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
+fn int<'a>(value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     match value {
         Val::Int(value) => Ok(Val::Int(*value)),
         Val::Double(value) if (-9.2e18..9.2e18).contains(value) => Ok(Val::Int(*value as i64)),
-        Val::Double(_) => Err(Fault::Overflow("int")),
+        Val::Double(_) => Err(EvalErrorKind::Overflow("int")),
         Val::Text(text) => {
             let text = text.as_str();
             text.parse()
@@ -233,7 +208,7 @@ fn int<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
     }
 }
 
-fn double<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
+fn double<'a>(value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     match value {
         Val::Int(value) => Ok(Val::Double(*value as f64)),
         Val::Double(value) => Ok(Val::Double(*value)),
@@ -250,7 +225,7 @@ fn double<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
     }
 }
 
-fn bool<'a>(value: &Val<'_>) -> Result<Val<'a>, Fault> {
+fn bool<'a>(value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     match value {
         Val::Bool(value) => Ok(Val::Bool(*value)),
         Val::Text(text) => match text.as_str() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::arithmetic;
 use super::builtin;
-use super::fault::{EvalError, Fault};
+use super::error::{EvalError, EvalErrorKind};
 use super::fuel::Fuel;
 use super::limits::LIST_LEN_MAX;
 use super::lookup::{contains, index_of, text_key, walk, walk_json};
@@ -109,7 +109,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             Root::Name(name) => match self.scope.find(name) {
                 // Walking JSON itself, and only lending what is at the end, keeps this short.
                 Some(value) => walk_json(name, value, fields),
-                None => Err(Fault::Missing {
+                None => Err(EvalErrorKind::Missing {
                     path: "the scope".into(),
                     field: name.to_string(),
                     has: Box::default(),
@@ -125,7 +125,9 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         match self.eval(of) {
             Ok(Val::Map(map)) => Ok(Val::Bool(map.get(field).is_some())),
             Ok(_) => Ok(Val::Bool(false)),
-            Err(error) if matches!(error.fault, Fault::Missing { .. }) => Ok(Val::Bool(false)),
+            Err(error) if matches!(error.kind, EvalErrorKind::Missing { .. }) => {
+                Ok(Val::Bool(false))
+            }
             Err(error) => Err(error),
         }
     }
@@ -134,7 +136,12 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         match self.eval(of) {
             Ok(Val::Null) => self.eval(other),
             Ok(value) => Ok(value),
-            Err(error) if matches!(error.fault, Fault::Missing { .. } | Fault::Index { .. }) => {
+            Err(error)
+                if matches!(
+                    error.kind,
+                    EvalErrorKind::Missing { .. } | EvalErrorKind::Index { .. }
+                ) =>
+            {
                 self.eval(other)
             }
             Err(error) => Err(error),
@@ -161,7 +168,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         relation: Relation,
         left: &Val<'_>,
         right: &Val<'_>,
-    ) -> Result<Val<'a>, Fault> {
+    ) -> Result<Val<'a>, EvalErrorKind> {
         let fuel = &mut self.fuel;
         Ok(Val::Bool(match relation {
             Relation::Equal => equal(fuel, left, right)?,
@@ -176,9 +183,9 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         }))
     }
 
-    fn matches(&mut self, value: &Val<'_>, pattern: &Pattern) -> Result<Val<'a>, Fault> {
+    fn matches(&mut self, value: &Val<'_>, pattern: &Pattern) -> Result<Val<'a>, EvalErrorKind> {
         let Val::Text(text) = value else {
-            return Err(Fault::Type {
+            return Err(EvalErrorKind::Type {
                 operation: "matches",
                 expected: "a string",
                 found: value.type_name(),
@@ -219,7 +226,9 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             .windows(2)
             .any(|pair| pair[0].0.as_str() == pair[1].0.as_str())
         {
-            return Err(Fault::Invalid("a map has one of its keys twice".to_owned()).at(node.at));
+            return Err(
+                EvalErrorKind::Invalid("a map has one of its keys twice".to_owned()).at(node.at),
+            );
         }
         Ok(Val::Map(Map::Made(fields.into())))
     }
@@ -270,7 +279,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
     }
 
     /// What a comprehension walks over: the items of a list, the keys of a map.
-    fn items(&mut self, over: Val<'a>) -> Result<List<'a>, Fault> {
+    fn items(&mut self, over: Val<'a>) -> Result<List<'a>, EvalErrorKind> {
         let items = match over {
             Val::List(items) => items,
             Val::Map(map) => {
@@ -279,7 +288,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
                 List::Made(map.keys().into_iter().map(Val::Text).collect())
             }
             other @ (Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_)) => {
-                return Err(Fault::Type {
+                return Err(EvalErrorKind::Type {
                     operation: "walking over",
                     expected: "a list or a map",
                     found: other.type_name(),
@@ -287,7 +296,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
             }
         };
         if items.len() > LIST_LEN_MAX {
-            return Err(Fault::Limit("list"));
+            return Err(EvalErrorKind::Limit("list"));
         }
         Ok(items)
     }
@@ -303,7 +312,7 @@ fn literal_value(literal: &Literal) -> Val<'_> {
     }
 }
 
-fn truth(value: &Val<'_>) -> Result<bool, Fault> {
+fn truth(value: &Val<'_>) -> Result<bool, EvalErrorKind> {
     truthy(value).ok_or_else(|| not_bool(value))
 }
 
@@ -315,8 +324,8 @@ fn truthy(value: &Val<'_>) -> Option<bool> {
     }
 }
 
-fn not_bool(value: &Val<'_>) -> Fault {
-    Fault::Type {
+fn not_bool(value: &Val<'_>) -> EvalErrorKind {
+    EvalErrorKind::Type {
         operation: "a condition",
         expected: "a bool",
         found: value.type_name(),

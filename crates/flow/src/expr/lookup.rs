@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fault::{Fault, named};
+use super::error::{EvalErrorKind, named};
 use super::fuel::Fuel;
 use super::order::equal;
 use super::value::{Map, Text, Val};
@@ -11,12 +11,12 @@ pub(super) fn walk_json<'a>(
     name: &str,
     value: &'a Value,
     fields: &[Box<str>],
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     let mut found = value;
     for (index, field) in fields.iter().enumerate() {
         found = found.get(&**field).ok_or_else(|| {
             let path = std::iter::once(name).chain(fields[..index].iter().map(|field| &**field));
-            Fault::Missing {
+            EvalErrorKind::Missing {
                 path: path.collect::<Vec<_>>().join("."),
                 field: field.to_string(),
                 has: match found {
@@ -33,7 +33,7 @@ pub(super) fn walk_json<'a>(
     Val::lend(found)
 }
 
-pub(super) fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, Fault> {
+pub(super) fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, EvalErrorKind> {
     fields.iter().try_fold(value, |value, field| match &value {
         Val::Map(map) => map.get(field).unwrap_or_else(|| Err(absent_in(map, field))),
         Val::Null | Val::Bool(_) | Val::Int(_) | Val::Double(_) | Val::Text(_) | Val::List(_) => {
@@ -42,27 +42,27 @@ pub(super) fn walk<'a>(value: Val<'a>, fields: &[Box<str>]) -> Result<Val<'a>, F
     })
 }
 
-fn absent(path: &str, field: &str) -> Fault {
-    Fault::Missing {
+fn absent(path: &str, field: &str) -> EvalErrorKind {
+    EvalErrorKind::Missing {
         path: path.to_owned(),
         field: field.to_owned(),
         has: Box::default(),
     }
 }
 
-fn absent_in(map: &Map<'_>, field: &str) -> Fault {
-    Fault::Missing {
+fn absent_in(map: &Map<'_>, field: &str) -> EvalErrorKind {
+    EvalErrorKind::Missing {
         path: "the map".to_owned(),
         field: field.to_owned(),
         has: map.named(),
     }
 }
 
-pub(super) fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fault> {
+pub(super) fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     match (of, index) {
         (Val::List(items), Val::Int(at)) => {
             let item = usize::try_from(*at).ok().and_then(|at| items.get(at));
-            item.unwrap_or(Err(Fault::Index {
+            item.unwrap_or(Err(EvalErrorKind::Index {
                 index: *at,
                 len: items.len(),
             }))
@@ -77,15 +77,19 @@ pub(super) fn index_of<'a>(of: &Val<'a>, index: &Val<'_>) -> Result<Val<'a>, Fau
     }
 }
 
-fn wrong_index(expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type {
+fn wrong_index(expected: &'static str, found: &Val<'_>) -> EvalErrorKind {
+    EvalErrorKind::Type {
         operation: "[ ]",
         expected,
         found: found.type_name(),
     }
 }
 
-pub(super) fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<bool, Fault> {
+pub(super) fn contains(
+    fuel: &mut Fuel,
+    item: &Val<'_>,
+    of: &Val<'_>,
+) -> Result<bool, EvalErrorKind> {
     match (of, item) {
         (Val::Map(map), Val::Text(key)) => Ok(map.get(key.as_str()).is_some()),
         (Val::Map(_), _) => Ok(false),
@@ -97,7 +101,7 @@ pub(super) fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<
             }
             Ok(false)
         }
-        (other, _) => Err(Fault::Type {
+        (other, _) => Err(EvalErrorKind::Type {
             operation: "in",
             expected: "a list or a map",
             found: other.type_name(),
@@ -105,7 +109,7 @@ pub(super) fn contains(fuel: &mut Fuel, item: &Val<'_>, of: &Val<'_>) -> Result<
     }
 }
 
-pub(super) fn text_key(value: Val<'_>) -> Result<Text<'_>, Fault> {
+pub(super) fn text_key(value: Val<'_>) -> Result<Text<'_>, EvalErrorKind> {
     match value {
         Val::Text(text) => Ok(text),
         other @ (Val::Null
@@ -113,7 +117,7 @@ pub(super) fn text_key(value: Val<'_>) -> Result<Text<'_>, Fault> {
         | Val::Int(_)
         | Val::Double(_)
         | Val::List(_)
-        | Val::Map(_)) => Err(Fault::Type {
+        | Val::Map(_)) => Err(EvalErrorKind::Type {
             operation: "{ }",
             expected: "strings as keys",
             found: other.type_name(),

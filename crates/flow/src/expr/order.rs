@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::fault::Fault;
+use super::error::EvalErrorKind;
 use super::fuel::Fuel;
 use super::value::{List, Map, Val};
 
@@ -10,7 +10,11 @@ use super::value::{List, Map, Val};
 pub(crate) const BYTES_PER_STEP: usize = 64;
 
 /// Whether two values are equal; values of different types are not.
-pub(crate) fn equal(fuel: &mut Fuel, left: &Val<'_>, right: &Val<'_>) -> Result<bool, Fault> {
+pub(crate) fn equal(
+    fuel: &mut Fuel,
+    left: &Val<'_>,
+    right: &Val<'_>,
+) -> Result<bool, EvalErrorKind> {
     fuel.step()?;
     match (left, right) {
         (Val::Null, Val::Null) => Ok(true),
@@ -25,7 +29,7 @@ pub(crate) fn equal(fuel: &mut Fuel, left: &Val<'_>, right: &Val<'_>) -> Result<
     }
 }
 
-fn lists_equal(fuel: &mut Fuel, left: &List<'_>, right: &List<'_>) -> Result<bool, Fault> {
+fn lists_equal(fuel: &mut Fuel, left: &List<'_>, right: &List<'_>) -> Result<bool, EvalErrorKind> {
     if left.len() != right.len() {
         return Ok(false);
     }
@@ -37,7 +41,7 @@ fn lists_equal(fuel: &mut Fuel, left: &List<'_>, right: &List<'_>) -> Result<boo
     Ok(true)
 }
 
-fn maps_equal(fuel: &mut Fuel, left: &Map<'_>, right: &Map<'_>) -> Result<bool, Fault> {
+fn maps_equal(fuel: &mut Fuel, left: &Map<'_>, right: &Map<'_>) -> Result<bool, EvalErrorKind> {
     if left.len() != right.len() {
         return Ok(false);
     }
@@ -59,7 +63,7 @@ pub(crate) fn order(
     fuel: &mut Fuel,
     left: &Val<'_>,
     right: &Val<'_>,
-) -> Result<Option<Ordering>, Fault> {
+) -> Result<Option<Ordering>, EvalErrorKind> {
     match (left, right) {
         (Val::Bool(left), Val::Bool(right)) => Ok(Some(left.cmp(right))),
         (Val::Text(left), Val::Text(right)) => {
@@ -76,8 +80,8 @@ pub(crate) fn order(
     }
 }
 
-fn unlike(expected: &'static str, found: &Val<'_>) -> Fault {
-    Fault::Type {
+fn unlike(expected: &'static str, found: &Val<'_>) -> EvalErrorKind {
+    EvalErrorKind::Type {
         operation: "comparing",
         expected,
         found: found.type_name(),

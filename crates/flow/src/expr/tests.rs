@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Expr, Fault, Scope};
+use super::{EvalErrorKind, Expr, Scope};
 
-fn eval(source: &str, input: &Value) -> Result<Value, Fault> {
+fn eval(source: &str, input: &Value) -> Result<Value, EvalErrorKind> {
     let expr =
         Expr::compile(source, &["input"]).unwrap_or_else(|error| panic!("{source}: {error}"));
     expr.eval(&Scope::new().with("input", input))
-        .map_err(|error| error.fault)
+        .map_err(|error| error.kind)
 }
 
 #[track_caller]
@@ -93,30 +93,39 @@ fn what_goes_wrong_is_told_apart() {
     let input = json!({"a": 1, "big": 9_223_372_036_854_775_807_i64, "huge": u64::MAX});
     assert!(matches!(
         eval("input.b", &input),
-        Err(Fault::Missing { .. })
+        Err(EvalErrorKind::Missing { .. })
     ));
     assert!(matches!(
         eval("input.a.c", &input),
-        Err(Fault::Missing { .. })
+        Err(EvalErrorKind::Missing { .. })
     ));
     assert!(matches!(
         eval("input.a + 'x'", &input),
-        Err(Fault::Type { .. })
+        Err(EvalErrorKind::Type { .. })
     ));
     assert!(matches!(
         eval("input.big + 1", &input),
-        Err(Fault::Overflow(_))
+        Err(EvalErrorKind::Overflow(_))
     ));
     assert!(matches!(
         eval("input.huge", &input),
-        Err(Fault::Overflow(_))
+        Err(EvalErrorKind::Overflow(_))
     ));
-    assert!(matches!(eval("1 / 0", &input), Err(Fault::DivisionByZero)));
-    assert!(matches!(eval("[1][1]", &input), Err(Fault::Index { .. })));
-    assert!(matches!(eval("1 && true", &input), Err(Fault::Type { .. })));
+    assert!(matches!(
+        eval("1 / 0", &input),
+        Err(EvalErrorKind::DivisionByZero)
+    ));
+    assert!(matches!(
+        eval("[1][1]", &input),
+        Err(EvalErrorKind::Index { .. })
+    ));
+    assert!(matches!(
+        eval("1 && true", &input),
+        Err(EvalErrorKind::Type { .. })
+    ));
     assert!(matches!(
         eval("json(input.big)", &input),
-        Err(Fault::Invalid(_))
+        Err(EvalErrorKind::Invalid(_))
     ));
 }
 

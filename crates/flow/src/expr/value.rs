@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map as JsonMap, Value};
 
-use super::fault::{Fault, named};
+use super::error::{EvalErrorKind, named};
 use super::limits::{OUTPUT_BYTES_MAX, OUTPUT_DEPTH_MAX};
 
 /// A value. Cloning one is cheap: what is large is behind a reference.
@@ -42,14 +42,14 @@ impl<'a> Val<'a> {
     /// Looks at a JSON value without copying it.
     ///
     /// An integer that does not fit is refused: as a double it would equal its neighbours.
-    pub(crate) fn lend(value: &'a Value) -> Result<Self, Fault> {
+    pub(crate) fn lend(value: &'a Value) -> Result<Self, EvalErrorKind> {
         Ok(match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(*value),
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                 (Some(value), _) => Self::Int(value),
                 (None, Some(value)) if number.is_f64() => Self::Double(value),
-                _ => return Err(Fault::Overflow("reading a number")),
+                _ => return Err(EvalErrorKind::Overflow("reading a number")),
             },
             Value::String(text) => Self::Text(Text::Lent(text)),
             Value::Array(items) => Self::List(List::Lent(items)),
@@ -70,7 +70,7 @@ impl<'a> Val<'a> {
     }
 
     /// Copies the value out, within the limits of a result.
-    pub(crate) fn into_json(self) -> Result<Value, Fault> {
+    pub(crate) fn into_json(self) -> Result<Value, EvalErrorKind> {
         Output {
             bytes: OUTPUT_BYTES_MAX,
         }
@@ -95,14 +95,14 @@ impl<'a> List<'a> {
         }
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<Result<Val<'a>, Fault>> {
+    pub(crate) fn get(&self, index: usize) -> Option<Result<Val<'a>, EvalErrorKind>> {
         match self {
             Self::Lent(items) => items.get(index).map(Val::lend),
             Self::Made(items) => items.get(index).cloned().map(Ok),
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Val<'a>, Fault>> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Val<'a>, EvalErrorKind>> + '_ {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 }
@@ -115,7 +115,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Result<Val<'a>, Fault>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Result<Val<'a>, EvalErrorKind>> {
         match self {
             Self::Lent(fields) => fields.get(key).map(Val::lend),
             Self::Made(fields) => {
@@ -155,17 +155,17 @@ struct Output {
 }
 
 impl Output {
-    fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+    fn take(&mut self, bytes: usize) -> Result<(), EvalErrorKind> {
         self.bytes = self
             .bytes
             .checked_sub(bytes)
-            .ok_or(Fault::Limit("output"))?;
+            .ok_or(EvalErrorKind::Limit("output"))?;
         Ok(())
     }
 
-    fn json(&mut self, value: &Val<'_>, depth: usize) -> Result<Value, Fault> {
+    fn json(&mut self, value: &Val<'_>, depth: usize) -> Result<Value, EvalErrorKind> {
         if depth > OUTPUT_DEPTH_MAX {
-            return Err(Fault::Limit("depth"));
+            return Err(EvalErrorKind::Limit("depth"));
         }
         self.take(4)?;
         Ok(match value {
@@ -176,13 +176,17 @@ impl Output {
             Val::Text(text) => Value::String(self.text(text)?),
             Val::List(items) => {
                 let items = items.iter().map(|item| self.json(&item?, depth + 1));
-                Value::Array(items.collect::<Result<_, Fault>>()?)
+                Value::Array(items.collect::<Result<_, EvalErrorKind>>()?)
             }
             Val::Map(fields) => Value::Object(self.object(fields, depth)?),
         })
     }
 
-    fn object(&mut self, map: &Map<'_>, depth: usize) -> Result<JsonMap<String, Value>, Fault> {
+    fn object(
+        &mut self,
+        map: &Map<'_>,
+        depth: usize,
+    ) -> Result<JsonMap<String, Value>, EvalErrorKind> {
         let mut object = JsonMap::new();
         for key in map.keys() {
             let Some(value) = map.get(key.as_str()) else {
@@ -194,14 +198,16 @@ impl Output {
         Ok(object)
     }
 
-    fn text(&mut self, text: &Text<'_>) -> Result<String, Fault> {
+    fn text(&mut self, text: &Text<'_>) -> Result<String, EvalErrorKind> {
         self.take(text.as_str().len())?;
         Ok(text.as_str().to_owned())
     }
 }
 
-fn double(value: f64) -> Result<Value, Fault> {
+fn double(value: f64) -> Result<Value, EvalErrorKind> {
     serde_json::Number::from_f64(value)
         .map(Value::Number)
-        .ok_or_else(|| Fault::Invalid("a result cannot be infinite or not a number".to_owned()))
+        .ok_or_else(|| {
+            EvalErrorKind::Invalid("a result cannot be infinite or not a number".to_owned())
+        })
 }

@@ -2,7 +2,8 @@
 
 use super::comments::Comments;
 use super::{LINE_CHARS_MAX, scalar};
-use crate::grammar::{STEP, Shape, Takes};
+use crate::grammar::{FieldType, MapSchema};
+use crate::language::STEP;
 use crate::yaml::{Entry, Kind, Node, Style};
 
 /// The state of one writing.
@@ -21,7 +22,7 @@ impl<'s> Emitter<'s> {
         }
     }
 
-    pub(super) fn file(&mut self, tree: &Node, takes: Takes) {
+    pub(super) fn file(&mut self, tree: &Node, takes: FieldType) {
         // What stands at the head of a file speaks about the file.
         self.lead(0..tree.span.start, 0, false);
         if !self.out.is_empty() && self.source[..tree.span.start].ends_with("\n\n") {
@@ -29,7 +30,7 @@ impl<'s> Emitter<'s> {
         }
         match &tree.kind {
             Kind::Map(entries) if !entries.is_empty() => {
-                self.map(entries, shape_of(takes, tree), 0, 0);
+                self.map(entries, schema_of(takes, tree), 0, 0);
             }
             Kind::List(items) if !items.is_empty() => self.list(items, item_of(takes), 0, 0),
             Kind::Map(_) | Kind::List(_) | Kind::Scalar(_) => {
@@ -52,7 +53,7 @@ impl<'s> Emitter<'s> {
     fn map(
         &mut self,
         entries: &[Entry],
-        shape: Option<&'static Shape>,
+        schema: Option<&'static MapSchema>,
         indent: usize,
         from: usize,
     ) {
@@ -65,29 +66,29 @@ impl<'s> Emitter<'s> {
             }),
             from,
         );
-        for (position, index) in in_order(entries, shape).into_iter().enumerate() {
+        for (position, index) in in_order(entries, schema).into_iter().enumerate() {
             let entry = &entries[index];
             self.lead(starts[index]..entry.key_span.start, indent, position > 0);
             // The first field of an item stands on the line of its dash.
             let width = self.column();
             self.pad(indent.saturating_sub(width));
-            self.entry(entry, shape, indent);
+            self.entry(entry, schema, indent);
         }
     }
 
-    fn entry(&mut self, entry: &Entry, shape: Option<&'static Shape>, indent: usize) {
+    fn entry(&mut self, entry: &Entry, schema: Option<&'static MapSchema>, indent: usize) {
         let key = self
             .source
             .get(entry.key_span.clone())
             .unwrap_or(&entry.key);
         self.out.push_str(key);
         self.out.push(':');
-        let field = shape.and_then(|shape| shape.find(&entry.key));
-        let takes = field.map_or(Takes::Constant, |field| field.takes);
+        let field = schema.and_then(|schema| schema.find(&entry.key));
+        let takes = field.map_or(FieldType::Constant, |field| field.takes);
         self.value(&entry.value, takes, indent, entry.key_span.end);
     }
 
-    fn list(&mut self, items: &[Node], takes: Takes, indent: usize, from: usize) {
+    fn list(&mut self, items: &[Node], takes: FieldType, indent: usize, from: usize) {
         let starts = before_each(
             items
                 .iter()
@@ -104,7 +105,7 @@ impl<'s> Emitter<'s> {
                     if !entries.is_empty() && !self.fits_flat(item, takes, indent) =>
                 {
                     self.out.push(' ');
-                    self.map(entries, shape_of(takes, item), indent + 2, begin);
+                    self.map(entries, schema_of(takes, item), indent + 2, begin);
                 }
                 Kind::Map(_) | Kind::List(_) | Kind::Scalar(_) => {
                     self.value(item, takes, indent, begin);
@@ -114,7 +115,7 @@ impl<'s> Emitter<'s> {
     }
 
     /// What stands behind `name:` or `-`, to the end of its lines.
-    fn value(&mut self, node: &Node, takes: Takes, indent: usize, from: usize) {
+    fn value(&mut self, node: &Node, takes: FieldType, indent: usize, from: usize) {
         if let Kind::Scalar(text) = &node.kind {
             self.scalar(node, &text.text, indent);
             return;
@@ -128,7 +129,7 @@ impl<'s> Emitter<'s> {
         }
         self.behind(from);
         match &node.kind {
-            Kind::Map(entries) => self.map(entries, shape_of(takes, node), indent + 2, from),
+            Kind::Map(entries) => self.map(entries, schema_of(takes, node), indent + 2, from),
             Kind::List(items) => self.list(items, item_of(takes), indent + 2, from),
             Kind::Scalar(_) => {}
         }
@@ -198,7 +199,7 @@ impl<'s> Emitter<'s> {
     }
 
     /// Whether a list or a map was written in brackets, and still fits on its line.
-    fn fits_flat(&self, node: &Node, takes: Takes, indent: usize) -> bool {
+    fn fits_flat(&self, node: &Node, takes: FieldType, indent: usize) -> bool {
         let bracketed = self
             .source
             .get(node.span.clone())
@@ -218,7 +219,7 @@ impl<'s> Emitter<'s> {
     }
 
     /// A node in brackets, on one line.
-    fn flat(&self, node: &Node, takes: Takes) -> String {
+    fn flat(&self, node: &Node, takes: FieldType) -> String {
         match &node.kind {
             Kind::Scalar(text) => scalar::inline(self.source, node)
                 .filter(|_| text.style != Style::Block)
@@ -230,11 +231,11 @@ impl<'s> Emitter<'s> {
             }
             Kind::Map(entries) if entries.is_empty() => "{}".to_owned(),
             Kind::Map(entries) => {
-                let shape = shape_of(takes, node);
-                let fields = in_order(entries, shape).into_iter().map(|index| {
+                let schema = schema_of(takes, node);
+                let fields = in_order(entries, schema).into_iter().map(|index| {
                     let entry = &entries[index];
-                    let field = shape.and_then(|shape| shape.find(&entry.key));
-                    let takes = field.map_or(Takes::Constant, |field| field.takes);
+                    let field = schema.and_then(|schema| schema.find(&entry.key));
+                    let takes = field.map_or(FieldType::Constant, |field| field.takes);
                     let key = self
                         .source
                         .get(entry.key_span.clone())
@@ -256,11 +257,11 @@ fn before_each(parts: impl Iterator<Item = (usize, usize)>, from: usize) -> Vec<
 }
 
 /// The entries in the order of the grammar; what it does not know comes last.
-fn in_order(entries: &[Entry], shape: Option<&'static Shape>) -> Vec<usize> {
+fn in_order(entries: &[Entry], schema: Option<&'static MapSchema>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
-    if let Some(shape) = shape {
+    if let Some(schema) = schema {
         let place = |index: &usize| {
-            let mut names = shape.names();
+            let mut names = schema.names();
             names
                 .position(|name| name == entries[*index].key)
                 .unwrap_or(usize::MAX)
@@ -270,25 +271,25 @@ fn in_order(entries: &[Entry], shape: Option<&'static Shape>) -> Vec<usize> {
     order
 }
 
-fn shape_of(takes: Takes, node: &Node) -> Option<&'static Shape> {
-    if let Takes::Map(shape) = takes {
-        return Some(shape);
+fn schema_of(takes: FieldType, node: &Node) -> Option<&'static MapSchema> {
+    if let FieldType::Map(schema) = takes {
+        return Some(schema);
     }
-    if let (Takes::Either(forms), Kind::Map(_)) = (takes, &node.kind) {
-        return forms.iter().find_map(|form| shape_of(*form, node));
+    if let (FieldType::Either(forms), Kind::Map(_)) = (takes, &node.kind) {
+        return forms.iter().find_map(|form| schema_of(*form, node));
     }
     None
 }
 
 /// What the items of a list take.
-fn item_of(takes: Takes) -> Takes {
-    if let Takes::Maps(shape) = takes {
-        return Takes::Map(shape);
+fn item_of(takes: FieldType) -> FieldType {
+    if let FieldType::Maps(schema) = takes {
+        return FieldType::Map(schema);
     }
-    if matches!(takes, Takes::Steps) {
-        return Takes::Map(&STEP);
+    if matches!(takes, FieldType::Steps) {
+        return FieldType::Map(&STEP);
     }
-    Takes::Constant
+    FieldType::Constant
 }
 
 /// Where the last text of a node ends. A collection without brackets seems to reach over the

@@ -1,8 +1,8 @@
-//! Gates, lowered: `overlap`, `limit` and `order`.
+//! Gates, lowered: `overlap` and `limit`.
 
 use semel_model::gate::{Policy, Rate};
 
-use crate::release::{Limit, Order, Overlap};
+use crate::release::{Limit, Overlap};
 use crate::tree::Record;
 
 pub(super) fn overlap(flow: &Record) -> Option<Overlap> {
@@ -33,13 +33,5 @@ pub(super) fn limit(flow: &Record) -> Option<Limit> {
         rate: rate.map(|(most, per)| Rate { most, per }),
         debounce: record.span_of("debounce"),
         priority: i8::try_from(priority).unwrap_or_default(),
-    })
-}
-
-pub(super) fn order(trigger: &Record) -> Option<Order> {
-    let record = trigger.map("order")?;
-    Some(Order {
-        object: record.expr("object")?.expr.clone(),
-        version: record.expr("version")?.expr.clone(),
     })
 }

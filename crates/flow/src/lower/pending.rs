@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::diagnostic::{Code, Diagnostic, Report};
-use crate::tree::{Outline, Record};
+use crate::outline::Outline;
+use crate::tree::Record;
 
 /// Fields of a step that this build does not act on.
 const STEP_FIELDS: [&str; 2] = ["key", "scope"];

@@ -2,8 +2,8 @@
 
 use super::signature::FIVE_MINUTES;
 use super::{
-    Algorithm, Encoding, Part, Provider, Scheme, Secret, Sent, SentAt, Signature, Source, Unit,
-    days,
+    Algorithm, Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    Provider, SecretEncoding, Source, Unit, days,
 };
 
 /// Slack's Events API.
@@ -12,14 +12,19 @@ pub(super) const SLACK: Provider = Provider {
     title: "Slack",
     key: "input.event_id",
     key_source: Source::Body,
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "x-slack-signature",
         separator: None,
-        schemes: &[Scheme::sha256("v0=", Encoding::Hex)],
-        signed: &[Part::Text("v0:"), Part::Sent, Part::Text(":"), Part::Body],
+        schemes: &[PresetScheme::sha256("v0=", Encoding::Hex)],
+        signed: &[
+            PresetPart::Text("v0:"),
+            PresetPart::Sent,
+            PresetPart::Text(":"),
+            PresetPart::Body,
+        ],
         id_header: None,
-        sent: Some(Sent {
-            at: SentAt::Header("x-slack-request-timestamp"),
+        sent: Some(PresetSent {
+            at: PresetSentAt::Header("x-slack-request-timestamp"),
             unit: Unit::Seconds,
             tolerance: FIVE_MINUTES,
         }),
@@ -42,16 +47,16 @@ pub(super) const TWILIO: Provider = Provider {
         r#"default(input.MessageStatus, default(input.CallStatus, input.SmsStatus))"#,
     ),
     key_source: Source::Body,
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "x-twilio-signature",
         separator: None,
-        schemes: &[Scheme {
+        schemes: &[PresetScheme {
             prefix: "",
             algorithm: Algorithm::HmacSha1,
             encoding: Encoding::Base64,
-            secret: Secret::Text,
+            secret: SecretEncoding::Text,
         }],
-        signed: &[Part::Url, Part::FormSorted],
+        signed: &[PresetPart::Url, PresetPart::FormSorted],
         id_header: None,
         sent: None,
     }),

@@ -1,7 +1,10 @@
 //! Sources that sell: Stripe and Shopify.
 
 use super::signature::FIVE_MINUTES;
-use super::{Encoding, Order, Part, Provider, Scheme, Sent, SentAt, Signature, Source, Unit};
+use super::{
+    Encoding, PresetOrder, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    Provider, Source, Unit,
+};
 use super::{days, hours};
 
 /// Stripe's events, as snapshots.
@@ -10,14 +13,14 @@ pub(super) const STRIPE: Provider = Provider {
     title: "Stripe",
     key: "input.id",
     key_source: Source::Body,
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "stripe-signature",
         separator: Some(','),
-        schemes: &[Scheme::sha256("v1=", Encoding::Hex)],
-        signed: &[Part::Sent, Part::Text("."), Part::Body],
+        schemes: &[PresetScheme::sha256("v1=", Encoding::Hex)],
+        signed: &[PresetPart::Sent, PresetPart::Text("."), PresetPart::Body],
         id_header: None,
-        sent: Some(Sent {
-            at: SentAt::Beside("t="),
+        sent: Some(PresetSent {
+            at: PresetSentAt::Beside("t="),
             unit: Unit::Seconds,
             tolerance: FIVE_MINUTES,
         }),
@@ -25,7 +28,7 @@ pub(super) const STRIPE: Provider = Provider {
     covers_headers: &[],
     // It tries for three days by itself; a person can send an event again for thirty.
     redelivery: Some(days(30)),
-    order: Some(Order {
+    order: Some(PresetOrder {
         object: "input.data.object.id",
         version: "input.created",
     }),
@@ -39,14 +42,14 @@ pub(super) const SHOPIFY: Provider = Provider {
     title: "Shopify",
     key: r#"headers["x-shopify-webhook-id"]"#,
     key_source: Source::Header("x-shopify-webhook-id"),
-    signature: Some(Signature::over_body(
+    signature: Some(PresetSignature::over_body(
         "x-shopify-hmac-sha256",
-        &[Scheme::sha256("", Encoding::Base64)],
+        &[PresetScheme::sha256("", Encoding::Base64)],
     )),
     covers_headers: &[],
     // Four hours since September 2024, two days before.
     redelivery: Some(hours(48)),
-    order: Some(Order {
+    order: Some(PresetOrder {
         object: "input.id",
         version: "input.updated_at",
     }),

@@ -1,7 +1,10 @@
 //! Sources that collect people: Typeform and HubSpot.
 
 use super::signature::FIVE_MINUTES;
-use super::{Encoding, Part, Provider, Scheme, Sent, SentAt, Signature, Source, Unit, days};
+use super::{
+    Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature, Provider,
+    Source, Unit, days,
+};
 
 /// Typeform's webhooks.
 pub(super) const TYPEFORM: Provider = Provider {
@@ -10,9 +13,9 @@ pub(super) const TYPEFORM: Provider = Provider {
     // The token names the submission. A partial one has the same token and another type.
     key: r#"input.event_type + "/" + input.form_response.token"#,
     key_source: Source::Body,
-    signature: Some(Signature::over_body(
+    signature: Some(PresetSignature::over_body(
         "typeform-signature",
-        &[Scheme::sha256("sha256=", Encoding::Base64)],
+        &[PresetScheme::sha256("sha256=", Encoding::Base64)],
     )),
     covers_headers: &[],
     // Its retries end within hours; a person can send a delivery again later.
@@ -33,14 +36,19 @@ pub(super) const HUBSPOT: Provider = Provider {
         r#"string(default(event.objectId, 0)) + "/" + string(event.occurredAt)))"#,
     ),
     key_source: Source::Body,
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "x-hubspot-signature-v3",
         separator: None,
-        schemes: &[Scheme::sha256("", Encoding::Base64)],
-        signed: &[Part::Method, Part::UrlDecoded, Part::Body, Part::Sent],
+        schemes: &[PresetScheme::sha256("", Encoding::Base64)],
+        signed: &[
+            PresetPart::Method,
+            PresetPart::UrlDecoded,
+            PresetPart::Body,
+            PresetPart::Sent,
+        ],
         id_header: None,
-        sent: Some(Sent {
-            at: SentAt::Header("x-hubspot-request-timestamp"),
+        sent: Some(PresetSent {
+            at: PresetSentAt::Header("x-hubspot-request-timestamp"),
             unit: Unit::Millis,
             tolerance: FIVE_MINUTES,
         }),

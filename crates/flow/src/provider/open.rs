@@ -2,8 +2,8 @@
 
 use super::signature::FIVE_MINUTES;
 use super::{
-    Algorithm, Encoding, Part, Provider, Scheme, Secret, Sent, SentAt, Signature, Source, Unit,
-    days,
+    Algorithm, Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    Provider, SecretEncoding, Source, Unit, days,
 };
 
 /// Standard Webhooks 1.0.
@@ -12,33 +12,33 @@ pub(super) const STANDARD_WEBHOOKS: Provider = Provider {
     title: "Standard Webhooks",
     key: r#"headers["webhook-id"]"#,
     key_source: Source::Header("webhook-id"),
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "webhook-signature",
         separator: Some(' '),
         schemes: &[
-            Scheme {
+            PresetScheme {
                 prefix: "v1,",
                 algorithm: Algorithm::HmacSha256,
                 encoding: Encoding::Base64,
-                secret: Secret::Base64("whsec_"),
+                secret: SecretEncoding::Base64("whsec_"),
             },
-            Scheme {
+            PresetScheme {
                 prefix: "v1a,",
                 algorithm: Algorithm::Ed25519,
                 encoding: Encoding::Base64,
-                secret: Secret::Base64("whpk_"),
+                secret: SecretEncoding::Base64("whpk_"),
             },
         ],
         signed: &[
-            Part::Id,
-            Part::Text("."),
-            Part::Sent,
-            Part::Text("."),
-            Part::Body,
+            PresetPart::Id,
+            PresetPart::Text("."),
+            PresetPart::Sent,
+            PresetPart::Text("."),
+            PresetPart::Body,
         ],
         id_header: Some("webhook-id"),
-        sent: Some(Sent {
-            at: SentAt::Header("webhook-timestamp"),
+        sent: Some(PresetSent {
+            at: PresetSentAt::Header("webhook-timestamp"),
             unit: Unit::Seconds,
             tolerance: FIVE_MINUTES,
         }),

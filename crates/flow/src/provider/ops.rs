@@ -1,7 +1,8 @@
 //! Sources that engineers work with: GitHub, Linear and PagerDuty.
 
 use super::{
-    Encoding, Order, Part, Provider, Scheme, Sent, SentAt, Signature, Source, Unit, days, hours,
+    Encoding, PresetOrder, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    Provider, Source, Unit, days, hours,
 };
 
 /// GitHub's webhooks, of repositories, organisations and apps.
@@ -10,9 +11,9 @@ pub(super) const GITHUB: Provider = Provider {
     title: "GitHub",
     key: r#"headers["x-github-delivery"]"#,
     key_source: Source::Header("x-github-delivery"),
-    signature: Some(Signature::over_body(
+    signature: Some(PresetSignature::over_body(
         "x-hub-signature-256",
-        &[Scheme::sha256("sha256=", Encoding::Hex)],
+        &[PresetScheme::sha256("sha256=", Encoding::Hex)],
     )),
     covers_headers: &[],
     // A person can send a delivery again for three days, on an Enterprise Server for seven.
@@ -28,15 +29,15 @@ pub(super) const LINEAR: Provider = Provider {
     title: "Linear",
     key: r#"headers["linear-delivery"]"#,
     key_source: Source::Header("linear-delivery"),
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "linear-signature",
         separator: None,
-        schemes: &[Scheme::sha256("", Encoding::Hex)],
-        signed: &[Part::Body],
+        schemes: &[PresetScheme::sha256("", Encoding::Hex)],
+        signed: &[PresetPart::Body],
         id_header: None,
         // The last retry comes after seven hours, and may carry the time of the first attempt.
-        sent: Some(Sent {
-            at: SentAt::Body("webhookTimestamp"),
+        sent: Some(PresetSent {
+            at: PresetSentAt::Body("webhookTimestamp"),
             unit: Unit::Millis,
             tolerance: hours(8),
         }),
@@ -44,7 +45,7 @@ pub(super) const LINEAR: Provider = Provider {
     covers_headers: &[],
     // Retries come after a minute, an hour and six hours.
     redelivery: Some(days(1)),
-    order: Some(Order {
+    order: Some(PresetOrder {
         object: "input.data.id",
         version: "input.createdAt",
     }),
@@ -57,18 +58,18 @@ pub(super) const PAGERDUTY: Provider = Provider {
     title: "PagerDuty",
     key: "input.event.id",
     key_source: Source::Body,
-    signature: Some(Signature {
+    signature: Some(PresetSignature {
         header: "x-pagerduty-signature",
         separator: Some(','),
-        schemes: &[Scheme::sha256("v1=", Encoding::Hex)],
-        signed: &[Part::Body],
+        schemes: &[PresetScheme::sha256("v1=", Encoding::Hex)],
+        signed: &[PresetPart::Body],
         id_header: None,
         sent: None,
     }),
     covers_headers: &[],
     // It retries for two days.
     redelivery: Some(days(2)),
-    order: Some(Order {
+    order: Some(PresetOrder {
         // Notes, responders and status updates name their incident; an incident is itself.
         object: "default(input.event.data.incident.id, input.event.data.id)",
         version: "input.event.occurred_at",

@@ -5,26 +5,26 @@ use serde::Serialize;
 
 /// How one source signs its deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signature {
+pub struct PresetSignature {
     /// The header that carries the signature, in lower case.
     pub header: &'static str,
     /// What stands between several signatures in that header. One that matches is enough: sources
     /// send several while a secret is being changed. Spaces around each are dropped.
     pub separator: Option<char>,
     /// The ways of signing that are accepted, each told by its prefix. The others are skipped.
-    pub schemes: &'static [Scheme],
+    pub schemes: &'static [PresetScheme],
     /// The bytes that are signed, in this order, with nothing between them.
-    pub signed: &'static [Part],
+    pub signed: &'static [PresetPart],
     /// The header with the delivery's id, where the id is signed. It may hold no `.`.
     pub id_header: Option<&'static str>,
     /// When it was sent, where that is signed. Without it a captured delivery never grows old, and
     /// only the memory of its key stops a replay.
-    pub sent: Option<Sent>,
+    pub sent: Option<PresetSent>,
 }
 
 /// One way of signing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scheme {
+pub struct PresetScheme {
     /// What stands before the signature in its header.
     pub prefix: &'static str,
     /// How the signature is worked out.
@@ -32,7 +32,7 @@ pub struct Scheme {
     /// How its bytes are written.
     pub encoding: Encoding,
     /// How the secret is written.
-    pub secret: Secret,
+    pub secret: SecretEncoding,
 }
 
 /// How a signature is worked out.
@@ -62,7 +62,7 @@ pub enum Encoding {
 /// How a secret is written where the source shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Secret {
+pub enum SecretEncoding {
     /// The text itself is the key, byte for byte, prefix included.
     Text,
     /// Base64 after this prefix; the bytes behind it are the key.
@@ -71,7 +71,7 @@ pub enum Secret {
 
 /// A piece of what is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PresetPart {
     /// This text.
     Text(&'static str),
     /// The body, as it came over the wire.
@@ -93,9 +93,9 @@ pub enum Part {
 
 /// When a delivery was sent, and how old it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct PresetSent {
     /// Where the time stands.
-    pub at: SentAt,
+    pub at: PresetSentAt,
     /// What it counts, since 1970.
     pub unit: Unit,
     /// How far it may lie from now, in both directions.
@@ -104,7 +104,7 @@ pub struct Sent {
 
 /// Where the time of sending stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SentAt {
+pub enum PresetSentAt {
     /// In the header of this name, in lower case.
     Header(&'static str),
     /// In the signature's own header, after this prefix.
@@ -126,28 +126,28 @@ pub enum Unit {
 /// Five minutes: what most sources recommend.
 pub(super) const FIVE_MINUTES: Span = Span::from_const_secs(300);
 
-impl Signature {
+impl PresetSignature {
     /// One HMAC-SHA256 over the body alone, the whole header but a prefix.
-    pub(super) const fn over_body(header: &'static str, schemes: &'static [Scheme]) -> Self {
+    pub(super) const fn over_body(header: &'static str, schemes: &'static [PresetScheme]) -> Self {
         Self {
             header,
             separator: None,
             schemes,
-            signed: &[Part::Body],
+            signed: &[PresetPart::Body],
             id_header: None,
             sent: None,
         }
     }
 }
 
-impl Scheme {
+impl PresetScheme {
     /// HMAC-SHA256 with a secret that is used as it is written.
     pub(super) const fn sha256(prefix: &'static str, encoding: Encoding) -> Self {
         Self {
             prefix,
             algorithm: Algorithm::HmacSha256,
             encoding,
-            secret: Secret::Text,
+            secret: SecretEncoding::Text,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Expressions in their places.
 
 use super::Reader;
-use super::names::Place;
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, ExprError, ExprErrorKind, Scope};
+use crate::grammar::Place;
 use crate::tree::Placed;
 use crate::yaml::{Node, Style};
 

@@ -5,7 +5,8 @@ use semel_model::{FlowName, Span, StepId};
 use super::Reader;
 use crate::diagnostic::Code;
 use crate::expr::is_name;
-use crate::grammar::{Field, STEP, Shape, Takes};
+use crate::grammar::{Field, FieldType, MapSchema};
+use crate::language::STEP;
 use crate::nearest::nearest;
 use crate::tree::{Entry, Item, NamedEntry, Record, Value};
 use crate::yaml::{self, Kind, Node};
@@ -17,12 +18,12 @@ const LABEL_CHARS_MAX: usize = 63;
 
 impl Reader<'_, '_> {
     /// A map. Fields that cannot be read are kept as such, so that nobody asks for them again.
-    pub(super) fn record(&mut self, node: &Node, shape: &'static Shape) -> Option<Record> {
+    pub(super) fn record(&mut self, node: &Node, schema: &'static MapSchema) -> Option<Record> {
         let entries: &[yaml::Entry] = match &node.kind {
             Kind::Map(entries) => entries,
             Kind::Scalar(scalar) if scalar.text.is_empty() => &[],
             Kind::Scalar(_) | Kind::List(_) => {
-                let message = format!("{} is a map, not {}", shape.what, node.kind_name());
+                let message = format!("{} is a map, not {}", schema.what, node.kind_name());
                 let help = "write `name: value` lines below it";
                 self.report(Code::WrongType, node.span.clone(), &message, help);
                 return None;
@@ -30,16 +31,16 @@ impl Reader<'_, '_> {
         };
         let first = entries.first().map(|entry| entry.key_span.clone());
         let span = first.unwrap_or_else(|| node.span.clone());
-        let meant = self.unknown_fields(entries, shape);
+        let meant = self.unknown_fields(entries, schema);
         let mut record = Record {
-            shape,
+            schema,
             span,
             fields: vec![],
         };
-        for field in shape.fields {
+        for field in schema.fields {
             match entries.iter().find(|entry| entry.key == field.name) {
                 Some(entry) => {
-                    let value = self.field(entry, entries, field, shape);
+                    let value = self.field(entry, entries, field);
                     record.fields.push(Entry {
                         name: field.name,
                         name_span: entry.key_span.clone(),
@@ -57,16 +58,14 @@ impl Reader<'_, '_> {
         Some(record)
     }
 
-    /// A field; those of a `foreach` that speak about its item can name it.
+    /// A field; those of a loop that speak about its item can name it.
     fn field(
         &mut self,
         entry: &yaml::Entry,
         beside: &[yaml::Entry],
         field: &Field,
-        shape: &Shape,
     ) -> Option<Value> {
-        let inside = shape.name == "foreach" && matches!(field.name, "key" | "steps");
-        if !inside {
+        if !field.names_item {
             return self.taken(&entry.value, field.name, field.takes);
         }
         let named = beside.iter().find(|entry| entry.key == "as");
@@ -79,21 +78,21 @@ impl Reader<'_, '_> {
     }
 
     /// Tells of the fields that there are not, and gives those that were probably meant.
-    fn unknown_fields(&mut self, entries: &[yaml::Entry], shape: &Shape) -> Vec<&'static str> {
+    fn unknown_fields(&mut self, entries: &[yaml::Entry], schema: &MapSchema) -> Vec<&'static str> {
         let mut meant = vec![];
         for entry in entries {
             let name = entry.key.as_str();
-            if shape.find(name).is_some() {
+            if schema.find(name).is_some() {
                 continue;
             }
-            let message = format!("{} has no field `{name}`", shape.what);
-            let near = nearest(name, shape.names());
+            let message = format!("{} has no field `{name}`", schema.what);
+            let near = nearest(name, schema.names());
             meant.extend(near);
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!(
                     "its fields: {}",
-                    shape.names().collect::<Vec<_>>().join(", ")
+                    schema.names().collect::<Vec<_>>().join(", ")
                 ),
             };
             self.report(Code::UnknownField, entry.key_span.clone(), &message, &help);
@@ -102,13 +101,13 @@ impl Reader<'_, '_> {
     }
 
     fn missing(&mut self, record: &Record, field: &Field) {
-        let message = format!("{} needs `{}`", record.shape.what, field.name);
+        let message = format!("{} needs `{}`", record.schema.what, field.name);
         let help = format!("add `{}: {}`", field.name, field.example);
         self.report(Code::MissingField, record.span.clone(), &message, &help);
     }
 
     fn one_of(&mut self, record: &Record, meant: &[&str]) {
-        let Some(one_of) = record.shape.one_of else {
+        let Some(one_of) = record.schema.one_of else {
             return;
         };
         // Whoever wrote `funtion` is told about the slip, and not that the step does nothing.
@@ -125,7 +124,8 @@ impl Reader<'_, '_> {
             [] if slipped => {}
             [] => {
                 let (message, help) = one_of.none;
-                self.report(Code::MissingField, record.span.clone(), message, help);
+                let help = help.replace("{fields}", &one_of.fields.join(", "));
+                self.report(Code::MissingField, record.span.clone(), message, &help);
             }
             [_, second, ..] => {
                 let (message, help) = one_of.many;
@@ -134,41 +134,43 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn taken(&mut self, node: &Node, field: &str, takes: Takes) -> Option<Value> {
+    fn taken(&mut self, node: &Node, field: &str, takes: FieldType) -> Option<Value> {
         match takes {
-            Takes::Text => self
+            FieldType::Text => self
                 .text(node, field)
                 .map(|text| Value::Text(text.to_owned())),
-            Takes::FlowName => {
+            FieldType::FlowName => {
                 let help = "write a name such as `order-paid`";
                 let name: FlowName = self.parsed(node, field, help)?;
                 Some(Value::Text(name.to_string()))
             }
-            Takes::StepName => {
+            FieldType::StepName => {
                 let help = "write a name such as `charge_card`";
                 let name: StepId = self.parsed(node, field, help)?;
                 Some(Value::Text(name.to_string()))
             }
-            Takes::Label => self.label(node, field),
-            Takes::Word(words) => self.word(node, field, words),
-            Takes::Words(words) => self.word(node, field, &words()),
-            Takes::Truth => self.truth(node, field).map(Value::Truth),
-            Takes::Whole(least, most) => self.whole(node, field, least..=most).map(Value::Whole),
-            Takes::Span(least, most) => {
+            FieldType::Label => self.label(node, field),
+            FieldType::Word(words) => self.word(node, field, words),
+            FieldType::Words(words) => self.word(node, field, &words()),
+            FieldType::Truth => self.truth(node, field).map(Value::Truth),
+            FieldType::Whole(least, most) => {
+                self.whole(node, field, least..=most).map(Value::Whole)
+            }
+            FieldType::Span(least, most) => {
                 let bounds = Span::from_millis(least)..=Span::from_millis(most);
                 self.span(node, field, bounds).map(Value::Span)
             }
-            Takes::Expr(place) => self.expr(node, field, place).map(Value::Expr),
-            Takes::Condition(place) => self.condition(node, field, place).map(Value::Expr),
-            Takes::Holes => self.holes(node, field),
-            Takes::Value => self.template(node),
-            Takes::Constant => self.constant(node, field),
-            Takes::Map(shape) => self.record(node, shape).map(Value::Map),
-            Takes::Maps(shape) => self.list(node, field, Takes::Map(shape)),
-            Takes::Named(takes) => self.named(node, field, *takes),
-            Takes::List(takes) => self.list(node, field, *takes),
-            Takes::Either(forms) => self.either(node, field, forms),
-            Takes::Steps => self.steps(node, field),
+            FieldType::Expr(place) => self.expr(node, field, place).map(Value::Expr),
+            FieldType::Condition(place) => self.condition(node, field, place).map(Value::Expr),
+            FieldType::Holes => self.holes(node, field),
+            FieldType::Value => self.template(node),
+            FieldType::Constant => self.constant(node, field),
+            FieldType::Map(schema) => self.record(node, schema).map(Value::Map),
+            FieldType::Maps(schema) => self.list(node, field, FieldType::Map(schema)),
+            FieldType::Named(takes) => self.named(node, field, *takes),
+            FieldType::List(takes) => self.list(node, field, *takes),
+            FieldType::Either(forms) => self.either(node, field, forms),
+            FieldType::Steps => self.steps(node, field),
         }
     }
 
@@ -201,7 +203,7 @@ impl Reader<'_, '_> {
         Some(Value::Json(value))
     }
 
-    fn named(&mut self, node: &Node, field: &str, takes: Takes) -> Option<Value> {
+    fn named(&mut self, node: &Node, field: &str, takes: FieldType) -> Option<Value> {
         let entries: &[yaml::Entry] = match &node.kind {
             Kind::Map(entries) => entries,
             Kind::Scalar(scalar) if scalar.text.is_empty() => &[],
@@ -229,7 +231,7 @@ impl Reader<'_, '_> {
         Some(Value::Named(read))
     }
 
-    fn list(&mut self, node: &Node, field: &str, takes: Takes) -> Option<Value> {
+    fn list(&mut self, node: &Node, field: &str, takes: FieldType) -> Option<Value> {
         let Kind::List(items) = &node.kind else {
             self.wrong_type(node, field, "a list");
             return None;
@@ -242,22 +244,22 @@ impl Reader<'_, '_> {
         Some(Value::List(read.collect()))
     }
 
-    fn either(&mut self, node: &Node, field: &str, forms: &[Takes]) -> Option<Value> {
-        let fits = |takes: &&Takes| match &node.kind {
-            Kind::Map(_) => matches!(takes, Takes::Map(_) | Takes::Named(_)),
-            Kind::List(_) => matches!(takes, Takes::List(_) | Takes::Steps),
+    fn either(&mut self, node: &Node, field: &str, forms: &[FieldType]) -> Option<Value> {
+        let fits = |takes: &&FieldType| match &node.kind {
+            Kind::Map(_) => matches!(takes, FieldType::Map(_) | FieldType::Named(_)),
+            Kind::List(_) => matches!(takes, FieldType::List(_) | FieldType::Steps),
             Kind::Scalar(_) => !matches!(
                 takes,
-                Takes::Map(_) | Takes::Named(_) | Takes::List(_) | Takes::Steps
+                FieldType::Map(_) | FieldType::Named(_) | FieldType::List(_) | FieldType::Steps
             ),
         };
         let takes = forms.iter().find(fits).or(forms.first())?;
-        if let (Takes::Word(words), Some(scalar)) = (takes, node.as_scalar())
+        if let (FieldType::Word(words), Some(scalar)) = (takes, node.as_scalar())
             && !words.contains(&scalar.text.as_str())
         {
             let maps = forms.iter().find_map(|form| {
-                if let Takes::Map(shape) = form {
-                    Some(shape.names().collect::<Vec<_>>().join("` or `"))
+                if let FieldType::Map(schema) = form {
+                    Some(schema.names().collect::<Vec<_>>().join("` or `"))
                 } else {
                     None
                 }
@@ -272,7 +274,7 @@ impl Reader<'_, '_> {
     }
 
     fn steps(&mut self, node: &Node, field: &str) -> Option<Value> {
-        let read = self.list(node, field, Takes::Map(&STEP))?;
+        let read = self.list(node, field, FieldType::Map(&STEP))?;
         if let Value::List(items) = &read {
             let before = self.step_count;
             self.step_count += items.len();

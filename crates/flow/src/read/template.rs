@@ -1,8 +1,8 @@
 //! Values and texts with holes.
 
 use super::Reader;
-use super::names::Place;
 use crate::expr::{Expr, ExprError};
+use crate::grammar::Place;
 use crate::template::{Template, TextTemplate};
 use crate::tree::{Placed, Value};
 use crate::yaml::{Kind, Node, Style};

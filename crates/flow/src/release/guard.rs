@@ -4,12 +4,11 @@ use semel_model::connection::Connection;
 use semel_model::{Guard, Span};
 use serde::Serialize;
 
-use super::db::DbStep;
-use super::http::Request;
 use crate::expr::Expr;
+use crate::steps::{DbStep, HttpStep, ReleasedStep};
 
 /// How long most destinations remember a key.
-const WINDOW: Span = Span::from_const_secs(24 * 3_600);
+pub(crate) const KEY_WINDOW: Span = Span::from_const_secs(24 * 3_600);
 
 /// How a step is made safe to meet twice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +76,7 @@ impl StepGuard {
     pub fn window(&self, connection: Option<&Connection>) -> Option<Span> {
         let honoured = connection.and_then(|connection| connection.honours_keys);
         match self {
-            Self::Key { window } => Some(window.or(honoured).unwrap_or(WINDOW)),
+            Self::Key { window } => Some(window.or(honoured).unwrap_or(KEY_WINDOW)),
             Self::Connection => honoured,
             Self::Read
             | Self::Transaction
@@ -113,7 +112,7 @@ pub enum Ask {
     /// A `get` or a `head`.
     Http {
         /// The request.
-        request: Box<Request>,
+        request: Box<HttpStep>,
         /// Whether it happened, over `probe`.
         found: Expr,
     },
@@ -144,10 +143,7 @@ impl Probe {
     pub fn exprs(&self) -> Vec<&Expr> {
         match &self.ask {
             Ask::Http { request, .. } => request.exprs(),
-            Ask::Db { query, .. } => {
-                let values = query.values.iter();
-                values.flat_map(|value| value.exprs()).collect()
-            }
+            Ask::Db { query, .. } => query.exprs(),
             Ask::Marker => Vec::new(),
         }
     }

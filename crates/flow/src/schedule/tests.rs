@@ -1,4 +1,4 @@
-//! Rhythms: the instants that they name, above all where the clocks change.
+//! Recurrences: the instants that they name, above all where the clocks change.
 
 use super::*;
 
@@ -6,20 +6,20 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn cron(pattern: &str, zone: &str) -> Rhythm {
-    Rhythm::Cron(Box::new(Cron::parse(pattern, zone).unwrap()))
+fn cron(pattern: &str, zone: &str) -> Recurrence {
+    Recurrence::Cron(Box::new(Cron::parse(pattern, zone).unwrap()))
 }
 
-fn first(rhythm: &Rhythm, after: &str, count: usize) -> Vec<String> {
-    let instants = rhythm.after(at(after)).take(count);
+fn first(recurrence: &Recurrence, after: &str, count: usize) -> Vec<String> {
+    let instants = recurrence.after(at(after)).take(count);
     instants.map(|instant| instant.to_string()).collect()
 }
 
 #[test]
 fn a_time_in_the_skipped_hour_is_due_once_when_the_gap_ends() {
-    let rhythm = cron("30 2 * * *", "Europe/Berlin");
+    let recurrence = cron("30 2 * * *", "Europe/Berlin");
 
-    let instants = first(&rhythm, "2026-03-28T12:00:00Z", 2);
+    let instants = first(&recurrence, "2026-03-28T12:00:00Z", 2);
 
     // At 02:00 the clocks show 03:00, which is 01:00 in UTC.
     assert_eq!(instants, ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
@@ -27,28 +27,28 @@ fn a_time_in_the_skipped_hour_is_due_once_when_the_gap_ends() {
 
 #[test]
 fn a_time_in_the_repeated_hour_is_due_in_the_first_pass() {
-    let rhythm = cron("30 2 * * *", "Europe/Berlin");
+    let recurrence = cron("30 2 * * *", "Europe/Berlin");
 
-    let instants = first(&rhythm, "2026-10-24T12:00:00Z", 2);
+    let instants = first(&recurrence, "2026-10-24T12:00:00Z", 2);
 
     assert_eq!(instants, ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
 }
 
 #[test]
 fn times_outside_of_a_change_are_due_as_ever() {
-    let rhythm = cron("30 1 * * *", "Europe/Berlin");
+    let recurrence = cron("30 1 * * *", "Europe/Berlin");
 
-    let instants = first(&rhythm, "2026-03-28T12:00:00Z", 2);
+    let instants = first(&recurrence, "2026-03-28T12:00:00Z", 2);
 
     assert_eq!(instants, ["2026-03-29T00:30:00Z", "2026-03-29T23:30:00Z"]);
 }
 
 #[test]
 fn every_quarter_of_an_hour_goes_on_through_both_changes() {
-    let rhythm = cron("*/15 * * * *", "Europe/Berlin");
+    let recurrence = cron("*/15 * * * *", "Europe/Berlin");
 
     for start in ["2026-03-29T00:00:00Z", "2026-10-25T00:00:00Z"] {
-        let instants: Vec<Timestamp> = rhythm.after(at(start)).take(16).collect();
+        let instants: Vec<Timestamp> = recurrence.after(at(start)).take(16).collect();
 
         for pair in instants.windows(2) {
             assert_eq!(pair[1].as_second() - pair[0].as_second(), 900, "{start}");
@@ -58,9 +58,9 @@ fn every_quarter_of_an_hour_goes_on_through_both_changes() {
 
 #[test]
 fn several_times_in_one_gap_are_one_instant() {
-    let rhythm = cron("0,15,30 2,3 * * *", "Europe/Berlin");
+    let recurrence = cron("0,15,30 2,3 * * *", "Europe/Berlin");
 
-    let instants = first(&rhythm, "2026-03-29T00:30:00Z", 3);
+    let instants = first(&recurrence, "2026-03-29T00:30:00Z", 3);
 
     // 02:00, 02:15, 02:30 and 03:00 are all 01:00 in UTC on that day.
     assert_eq!(
@@ -75,18 +75,18 @@ fn several_times_in_one_gap_are_one_instant() {
 
 #[test]
 fn a_span_counts_from_1970_whenever_somebody_asks() {
-    let rhythm = Rhythm::Every("90m".parse().unwrap());
+    let recurrence = Recurrence::Every("90m".parse().unwrap());
 
     assert_eq!(
-        first(&rhythm, "1970-01-01T00:00:00Z", 1),
+        first(&recurrence, "1970-01-01T00:00:00Z", 1),
         ["1970-01-01T01:30:00Z"]
     );
     assert_eq!(
-        first(&rhythm, "2026-11-15T00:10:00Z", 1),
+        first(&recurrence, "2026-11-15T00:10:00Z", 1),
         ["2026-11-15T01:30:00Z"]
     );
-    assert!(rhythm.names(at("2026-11-15T01:30:00Z")));
-    assert!(!rhythm.names(at("2026-11-15T01:31:00Z")));
+    assert!(recurrence.names(at("2026-11-15T01:30:00Z")));
+    assert!(!recurrence.names(at("2026-11-15T01:31:00Z")));
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn what_is_wrong_with_a_pattern_is_told_where_it_is() {
 
 #[test]
 fn a_leap_day_on_a_monday_is_found_however_far_it_is() {
-    let rhythm = cron("0 0 29 2 +MON", "UTC");
+    let recurrence = cron("0 0 29 2 +MON", "UTC");
 
     assert_eq!(
-        first(&rhythm, "2024-03-01T00:00:00Z", 1),
+        first(&recurrence, "2024-03-01T00:00:00Z", 1),
         ["2044-02-29T00:00:00Z"]
     );
 }

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{Piece, holes, pieces, spell};
-use crate::expr::{EvalError, Expr, ExprError, Fault, Scope, with_deep_stack};
+use crate::expr::{EvalError, EvalErrorKind, Expr, ExprError, Scope, with_deep_stack};
 
 /// A text with holes. What a value may do in it depends on where the text goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +45,15 @@ impl TextTemplate {
         let url = self.render_with(scope, |before, value| {
             // An empty id turns `DELETE /customers/42` into `DELETE /customers/`.
             if value.is_empty() && !before.contains('?') {
-                return Err(Fault::Invalid("a value in a path is empty".to_owned()));
+                return Err(EvalErrorKind::Invalid(
+                    "a value in a path is empty".to_owned(),
+                ));
             }
             Ok(percent_encoded(&value))
         })?;
         if !self.is_constant() && walks(&url) {
-            let fault = Fault::Invalid("a value makes a path walk up with `.` or `..`".to_owned());
+            let fault =
+                EvalErrorKind::Invalid("a value makes a path walk up with `.` or `..`".to_owned());
             return Err(fault.at(0));
         }
         Ok(url)
@@ -64,7 +67,7 @@ impl TextTemplate {
     pub fn render_header(&self, scope: &Scope<'_>) -> Result<String, EvalError> {
         self.render_with(scope, |_, value| {
             if value.contains(['\r', '\n', '\0']) {
-                return Err(Fault::Invalid(
+                return Err(EvalErrorKind::Invalid(
                     "a header cannot hold a line break".to_owned(),
                 ));
             }
@@ -92,8 +95,13 @@ impl TextTemplate {
         }
     }
 
+    /// The text with the flow's constants in their place.
+    pub(crate) fn with_env(self, env: &Value) -> Result<Self, EvalError> {
+        self.fold("env", &Scope::new().with("env", env))
+    }
+
     /// Puts the text of known values in place of the holes that read nothing else.
-    pub(crate) fn fold(self, known: &str, scope: &Scope<'_>) -> Result<Self, EvalError> {
+    fn fold(self, known: &str, scope: &Scope<'_>) -> Result<Self, EvalError> {
         let mut folded: Vec<Piece> = Vec::new();
         for piece in self.pieces {
             let text = match piece {
@@ -117,7 +125,7 @@ impl TextTemplate {
     fn render_with(
         &self,
         scope: &Scope<'_>,
-        mut admit: impl FnMut(&str, String) -> Result<String, Fault>,
+        mut admit: impl FnMut(&str, String) -> Result<String, EvalErrorKind>,
     ) -> Result<String, EvalError> {
         let mut rendered = String::new();
         for piece in &self.pieces {
@@ -158,7 +166,7 @@ pub(super) fn text_of(expr: &Expr, scope: &Scope<'_>) -> Result<String, EvalErro
 }
 
 fn unspliced(expr: &Expr, why: &str) -> EvalError {
-    Fault::Invalid(format!("`{expr}` yields {why}")).at(0)
+    EvalErrorKind::Invalid(format!("`{expr}` yields {why}")).at(0)
 }
 
 /// Percent-encodes all but RFC 3986's unreserved characters.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Piece, holes, pieces, spell};
 use crate::expr::limits::{OUTPUT_BYTES_MAX, OUTPUT_DEPTH_MAX};
-use crate::expr::{EvalError, Expr, ExprError, Fault, Scope, with_deep_stack};
+use crate::expr::{EvalError, EvalErrorKind, Expr, ExprError, Scope, with_deep_stack};
 
 /// The most bytes that the holes of one template yield together.
 const RENDERED_BYTES_MAX: usize = 4 * OUTPUT_BYTES_MAX;
@@ -92,7 +92,7 @@ impl Template {
         // A hole alone is within the limit already.
         let has_levels = matches!(self.node, Node::List(_) | Node::Map(_));
         match has_levels && depth(&value) > OUTPUT_DEPTH_MAX {
-            true => Err(Fault::Limit("depth").at(0)),
+            true => Err(EvalErrorKind::Limit("depth").at(0)),
             false => Ok(value),
         }
     }
@@ -104,7 +104,7 @@ impl Template {
                 let value = render_text(pieces, scope)?;
                 *left = left
                     .checked_sub(weight(&value))
-                    .ok_or_else(|| Fault::Limit("output").at(0))?;
+                    .ok_or_else(|| EvalErrorKind::Limit("output").at(0))?;
                 Ok(value)
             }
             Node::List(items) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use super::{Record, Value};
-use crate::release::Digest;
+use crate::digest::ReleaseDigest;
 
 /// A flow of the whole language, read and checked.
 #[derive(Clone)]
@@ -30,8 +30,8 @@ impl Tree {
 
     /// What the flow is, in 32 bytes: equal for equal meaning, whatever the spelling.
     #[must_use]
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.to_canonical_json())
+    pub fn digest(&self) -> ReleaseDigest {
+        ReleaseDigest::of(&self.to_canonical_json())
     }
 }
 
@@ -47,7 +47,7 @@ fn record(of: &Record) -> Json {
         let Some(value) = &entry.value else {
             continue;
         };
-        let default = of.shape.find(entry.name).and_then(|field| field.default);
+        let default = of.schema.find(entry.name).and_then(|field| field.default);
         let json = json(value);
         let text = json.as_str().map(str::to_owned);
         let as_written = text.unwrap_or_else(|| json.to_string());

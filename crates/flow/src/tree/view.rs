@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use semel_model::Span;
+use serde_json::Value as Json;
 
 use super::{Entry, Item, Placed, Record, Value};
 use crate::template::{Template, TextTemplate};
@@ -87,7 +88,7 @@ impl Record {
     }
 
     fn default_text(&self, name: &str) -> Option<&'static str> {
-        self.shape.find(name).and_then(|field| field.default)
+        self.schema.find(name).and_then(|field| field.default)
     }
 
     /// The place of a field's name; of the map where the field is absent.
@@ -165,7 +166,7 @@ impl Value {
         match self {
             Self::Expr(placed) => see(placed),
             Self::Holes(_, holes) | Self::Template(_, holes) => holes.iter().for_each(see),
-            Self::Map(record) if record.shape.name == "step" => {}
+            Self::Map(record) if record.schema.name == "step" => {}
             Self::Map(record) => {
                 for entry in &record.fields {
                     if let Some(value) = &entry.value {
@@ -183,4 +184,17 @@ impl Value {
             | Self::Json(_) => {}
         }
     }
+}
+
+/// The flow's constants as one map.
+pub(crate) fn env_of(flow: &Record) -> Json {
+    let mut env = serde_json::Map::new();
+    if let Some(Value::Named(entries)) = flow.value("env") {
+        for entry in entries {
+            if let Value::Json(value) = &entry.value {
+                env.insert(entry.name.clone(), value.clone());
+            }
+        }
+    }
+    Json::Object(env)
 }

@@ -226,7 +226,7 @@ impl Inference<'_, '_> {
                 self.problem(node, message, "leave `size` out, or name a list beside it");
             }
         }
-        builtin.yields()
+        yields(builtin)
     }
 
     fn expect(
@@ -275,4 +275,28 @@ fn summed(operator: Operator, one: &Type, other: &Type) -> bool {
         Operator::Subtract | Operator::Multiply | Operator::Divide | Operator::Remainder => false,
     };
     added || (one.is_number() && other.is_number())
+}
+
+/// The type of what a function gives.
+fn yields(builtin: Builtin) -> Type {
+    match builtin {
+        Builtin::Size | Builtin::Int | Builtin::Epoch => Type::Int,
+        Builtin::Double => Type::Double,
+        Builtin::Bool | Builtin::StartsWith | Builtin::EndsWith | Builtin::Contains => Type::Bool,
+        Builtin::Split => Type::List(Box::new(Type::Text)),
+        Builtin::ParseJson => Type::Any,
+        Builtin::String
+        | Builtin::Type
+        | Builtin::Lower
+        | Builtin::Upper
+        | Builtin::Trim
+        | Builtin::Join
+        | Builtin::Replace
+        | Builtin::Sha256
+        | Builtin::HmacSha256
+        | Builtin::Json
+        | Builtin::Fingerprint
+        | Builtin::Date
+        | Builtin::Rfc3339 => Type::Text,
+    }
 }

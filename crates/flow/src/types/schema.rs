@@ -3,36 +3,8 @@
 use serde_json::Value as Json;
 
 use super::{Field, Fields, Type};
-use crate::release::InputSchema;
+use crate::input_schema::{InputSchema, words};
 use crate::tree::{Record, Value};
-
-/// How deep a schema is read.
-const DEPTH_MAX: usize = 32;
-/// Words of JSON Schema that say nothing about types.
-const SILENT: [&str; 22] = [
-    "title",
-    "description",
-    "default",
-    "examples",
-    "format",
-    "pattern",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "$schema",
-    "$id",
-    "$comment",
-    "deprecated",
-];
 
 /// What the flow says about its input, where it does.
 pub(crate) fn input_type(flow: &Record) -> Option<Type> {
@@ -97,34 +69,9 @@ pub(crate) fn of_example(value: &Json) -> Type {
 
 /// The type that a schema describes, or what is wrong with the schema.
 pub(crate) fn of_schema(schema: &Json, depth: usize) -> Result<Type, String> {
-    if depth > DEPTH_MAX {
-        return Err(format!("a schema nests at most {DEPTH_MAX} deep"));
-    }
-    if *schema == Json::Bool(true) {
+    let Some(map) = words(schema, depth)? else {
         return Ok(Type::Any);
-    }
-    let Some(map) = schema.as_object() else {
-        return Err("a schema is a map".to_owned());
     };
-    let known = [
-        "type",
-        "properties",
-        "required",
-        "items",
-        "enum",
-        "const",
-        "additionalProperties",
-        "nullable",
-        "anyOf",
-        "oneOf",
-    ];
-    for word in map.keys() {
-        if !known.contains(&word.as_str()) && !SILENT.contains(&word.as_str()) {
-            return Err(format!(
-                "`{word}` is not part of the schemas that flows use"
-            ));
-        }
-    }
     let mut found = match map.get("type") {
         Some(Json::String(word)) => of_word(word, schema, depth)?,
         Some(Json::Array(words)) => {

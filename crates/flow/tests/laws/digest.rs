@@ -1,9 +1,9 @@
 //! The digest follows the meaning, not the spelling.
 
 use proptest::prelude::*;
-use semel_flow::{Digest, check};
+use semel_flow::{ReleaseDigest, check};
 
-fn digest(source: &str) -> Digest {
+fn digest(source: &str) -> ReleaseDigest {
     let checked = check("law.yaml", source);
     let flow = checked
         .flow

@@ -71,8 +71,8 @@ proptest! {
         let again = Expr::compile(expr.as_str(), &["input"]);
         let again = again.map_err(|error| TestCaseError::fail(format!("{expr}: {error}")))?;
         prop_assert_eq!(expr.as_str(), again.as_str());
-        let first = expr.eval(&scope).map_err(|error| error.fault);
-        prop_assert_eq!(first, again.eval(&scope).map_err(|error| error.fault));
+        let first = expr.eval(&scope).map_err(|error| error.kind);
+        prop_assert_eq!(first, again.eval(&scope).map_err(|error| error.kind));
     }
 
     #[test]

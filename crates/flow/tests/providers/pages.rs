@@ -1,7 +1,7 @@
 //! What the pages of the presets show, run through `check`.
 
 use semel_flow::provider::{self, Provider};
-use semel_flow::{Facts, examine};
+use semel_flow::{CheckContext, examine};
 
 use crate::folder;
 
@@ -36,14 +36,14 @@ fn every_order_that_a_page_proposes_passes() {
 fn keys_are_kept_for_as_long_as_the_source_repeats() {
     for provider in provider::all() {
         let source = format!("keep: 1h\n{}", example(provider));
-        let found = examine(provider.name, &flow(&source), &Facts::default()).diagnostics;
+        let found = examine(provider.name, &flow(&source), &CheckContext::default()).diagnostics;
         let codes: Vec<&str> = found.iter().map(|found| found.code.as_str()).collect();
         assert_eq!(codes, ["keep-short"], "{}", provider.name);
     }
 }
 
 fn passes(provider: &Provider, source: &str) {
-    let examined = examine(provider.name, &flow(source), &Facts::default());
+    let examined = examine(provider.name, &flow(source), &CheckContext::default());
     let alarms = examined.render(false);
     assert!(
         examined.diagnostics.is_empty(),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use semel_flow::provider::{Algorithm, Encoding, Part, Scheme, Secret, SentAt, Signature};
+use semel_flow::provider::{
+    Algorithm, Encoding, PresetPart, PresetScheme, PresetSentAt, PresetSignature, SecretEncoding,
+};
 use serde_json::Value;
 use sha2::Sha256;
 
@@ -21,7 +23,7 @@ pub(crate) struct Call {
 }
 
 /// Whether one of the signatures in the header fits.
-pub(crate) fn is_authentic(signature: &Signature, secret: &str, call: &Call) -> bool {
+pub(crate) fn is_authentic(signature: &PresetSignature, secret: &str, call: &Call) -> bool {
     let Some(message) = message(signature, call) else {
         return false;
     };
@@ -33,7 +35,7 @@ pub(crate) fn is_authentic(signature: &Signature, secret: &str, call: &Call) -> 
     })
 }
 
-fn entries<'a>(signature: &Signature, call: &'a Call) -> Vec<&'a str> {
+fn entries<'a>(signature: &PresetSignature, call: &'a Call) -> Vec<&'a str> {
     let header = call.headers.get(signature.header).map_or("", |text| text);
     match signature.separator {
         Some(separator) => header.split(separator).map(str::trim).collect(),
@@ -41,38 +43,38 @@ fn entries<'a>(signature: &Signature, call: &'a Call) -> Vec<&'a str> {
     }
 }
 
-fn message(signature: &Signature, call: &Call) -> Option<String> {
+fn message(signature: &PresetSignature, call: &Call) -> Option<String> {
     let parts = signature.signed.iter().map(|part| match part {
-        Part::Text(text) => Some((*text).to_owned()),
-        Part::Body => Some(call.body.clone()),
-        Part::Sent => sent(signature, call),
-        Part::Id => call.headers.get(signature.id_header?).cloned(),
-        Part::Method => Some(call.method.clone()),
-        Part::Url => Some(call.url.clone()),
-        Part::UrlDecoded => Some(decoded(&call.url)),
-        Part::FormSorted => Some(form(&call.body).into_iter().map(|(n, v)| n + &v).collect()),
+        PresetPart::Text(text) => Some((*text).to_owned()),
+        PresetPart::Body => Some(call.body.clone()),
+        PresetPart::Sent => sent(signature, call),
+        PresetPart::Id => call.headers.get(signature.id_header?).cloned(),
+        PresetPart::Method => Some(call.method.clone()),
+        PresetPart::Url => Some(call.url.clone()),
+        PresetPart::UrlDecoded => Some(decoded(&call.url)),
+        PresetPart::FormSorted => Some(form(&call.body).into_iter().map(|(n, v)| n + &v).collect()),
     });
     parts.collect()
 }
 
-fn sent(signature: &Signature, call: &Call) -> Option<String> {
+fn sent(signature: &PresetSignature, call: &Call) -> Option<String> {
     match signature.sent?.at {
-        SentAt::Header(name) => call.headers.get(name).cloned(),
-        SentAt::Beside(prefix) => entries(signature, call)
+        PresetSentAt::Header(name) => call.headers.get(name).cloned(),
+        PresetSentAt::Beside(prefix) => entries(signature, call)
             .iter()
             .find_map(|entry| entry.strip_prefix(prefix))
             .map(str::to_owned),
-        SentAt::Body(path) => {
+        PresetSentAt::Body(path) => {
             let body: Value = serde_json::from_str(&call.body).ok()?;
             body.get(path).map(Value::to_string)
         }
     }
 }
 
-fn expected(scheme: &Scheme, secret: &str, message: &str) -> Option<String> {
+fn expected(scheme: &PresetScheme, secret: &str, message: &str) -> Option<String> {
     let key = match scheme.secret {
-        Secret::Text => secret.as_bytes().to_vec(),
-        Secret::Base64(prefix) => STANDARD.decode(secret.strip_prefix(prefix)?).ok()?,
+        SecretEncoding::Text => secret.as_bytes().to_vec(),
+        SecretEncoding::Base64(prefix) => STANDARD.decode(secret.strip_prefix(prefix)?).ok()?,
     };
     let bytes = match scheme.algorithm {
         Algorithm::HmacSha256 => {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use semel_flow::shapes::{self, Kind, ValueField, ValueShape};
+use semel_flow::shapes::{ValueField, ValueKind, ValueShape};
+use semel_flow::steps::{Docs, KINDS};
+use semel_flow::value_shapes;
 use serde_json::{Value, json};
 
 use crate::code;
@@ -24,6 +26,7 @@ pub(super) struct Topic {
 }
 
 /// A topic of the list.
+#[derive(Clone, Copy)]
 pub(super) struct Page {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -31,6 +34,7 @@ pub(super) struct Page {
 }
 
 /// Where the text of a topic comes from.
+#[derive(Clone, Copy)]
 enum From {
     /// A whole page.
     Whole(&'static str),
@@ -50,12 +54,25 @@ const fn page(name: &'static str, about: &'static str, from: From) -> Page {
     Page { name, about, from }
 }
 
-const fn kind(name: &'static str, about: &'static str, text: &'static str) -> Page {
-    page(name, about, From::Step(text))
+/// Every topic, in reading order: the kinds of steps are those of the registry.
+pub(super) fn pages() -> Vec<Page> {
+    let kinds = KINDS.iter().map(|kind| {
+        let from = match kind.docs {
+            Docs::Page(text) => From::Step(text),
+            Docs::Control => From::Way(kind.name()),
+        };
+        page(kind.name(), kind.summary, from)
+    });
+    FIRST
+        .iter()
+        .copied()
+        .chain(kinds)
+        .chain(LAST.iter().copied())
+        .collect()
 }
 
-/// Every topic, in reading order.
-pub(super) const PAGES: &[Page] = &[
+/// What comes before the kinds of steps.
+const FIRST: &[Page] = &[
     page(
         "concepts",
         "what a key, a run, an effect and a doubt are",
@@ -102,42 +119,14 @@ pub(super) const PAGES: &[Page] = &[
         "the codes of what goes wrong in steps",
         From::Whole(step!("faults")),
     ),
-    kind("http", "one HTTP request", step!("http")),
-    kind("db", "one SQL statement", step!("db")),
-    kind("kv", "entries that flows share", step!("kv")),
-    kind("function", "a value that is worked out", step!("function")),
-    kind("llm", "one question to a model", step!("llm")),
-    kind("notify", "one message to people", step!("notify")),
-    kind("ssh", "one command on another machine", step!("ssh")),
-    kind(
-        "persist",
-        "a large value, kept by reference",
-        step!("persist"),
-    ),
-    kind("emit", "an event for other flows", step!("emit")),
-    kind("wait", "a durable pause", step!("wait")),
-    kind("approval", "a person's yes or no", step!("approval")),
-    kind("task", "work for a program of your own", step!("task")),
-    page("switch", "one of several ways", From::Way("switch")),
-    page(
-        "foreach",
-        "the same for each item of a list",
-        From::Way("foreach"),
-    ),
-    page("parallel", "several ways together", From::Way("parallel")),
-    page("call", "a run of another flow", From::Way("call")),
-    page("fail", "the end of a run, as failed", From::Way("fail")),
-    page(
-        "return",
-        "the end of a run, with a result",
-        From::Way("return"),
-    ),
-    page("undo", "what takes an effect back", From::Way("undo")),
 ];
+
+/// What comes behind the kinds of steps.
+const LAST: &[Page] = &[page("undo", "what takes an effect back", From::Way("undo"))];
 
 /// A topic by its name: one of the list, a shape's map of fields, or an error's code.
 pub(super) fn find(name: &str) -> Option<Topic> {
-    if let Some(page) = PAGES.iter().find(|page| page.name == name) {
+    if let Some(page) = pages().iter().find(|page| page.name == name) {
         return Some(Topic {
             name: name.to_owned(),
             about: page.about.to_owned(),
@@ -238,8 +227,8 @@ pub(super) fn codes() -> Vec<&'static str> {
 
 /// The topic that is meant, where one begins alike or is written almost so.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let known = PAGES.iter().map(|page| page.name).chain(codes());
-    let all: Vec<&str> = known.collect();
+    let known = pages().into_iter().map(|page| page.name);
+    let all: Vec<&str> = known.chain(codes()).collect();
     let singular = name.trim_end_matches('s');
     let begins = all
         .iter()
@@ -254,7 +243,7 @@ pub(super) fn shapes_text() -> String {
          What a destination, a worker or a caller decides is `any`. A result over 64 KiB is kept as a resource, and what later\n\
          steps read is its reference. `semel explain shapes` prints this page, with `--json` as data.\n",
     );
-    for shape in shapes::ALL {
+    for shape in value_shapes() {
         let _ = write!(
             text,
             "\n## {}\n\n{}.\n\n",
@@ -284,11 +273,15 @@ fn sentence(text: &str) -> String {
 
 fn is(field: &ValueField) -> String {
     let mut text = match field.kind {
-        Kind::Of(shape) => shape.name.to_owned(),
-        Kind::ListOf(shape) => format!("list of {}", shape.name),
-        Kind::Any | Kind::Text | Kind::Int | Kind::Number | Kind::Bool | Kind::List | Kind::Map => {
-            field.kind.as_str().to_owned()
-        }
+        ValueKind::Of(shape) => shape.name.to_owned(),
+        ValueKind::ListOf(shape) => format!("list of {}", shape.name),
+        ValueKind::Any
+        | ValueKind::Text
+        | ValueKind::Int
+        | ValueKind::Number
+        | ValueKind::Bool
+        | ValueKind::List
+        | ValueKind::Map => field.kind.as_str().to_owned(),
     };
     text.push_str(if field.nullable { " or null" } else { "" });
     text.push_str(if field.optional {
@@ -309,7 +302,7 @@ pub(super) fn shapes_data() -> Value {
         let fields: Vec<Value> = fields.collect();
         json!({ "shape": shape.name, "about": shape.about, "fields": fields })
     };
-    shapes::ALL.iter().map(described).collect()
+    value_shapes().iter().map(described).collect()
 }
 
 #[cfg(test)]
@@ -318,8 +311,8 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_text() {
-        for page in PAGES {
-            let text = text_of(page);
+        for page in pages() {
+            let text = text_of(&page);
             assert!(text.len() > 100, "{} says too little: {text}", page.name);
         }
         let foreach = find("foreach").unwrap().text;

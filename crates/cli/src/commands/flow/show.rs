@@ -55,7 +55,7 @@ fn live_effects(found: &FlowDetail, style: Style) -> Option<String> {
         .releases
         .iter()
         .find(|release| Some(release.number) == found.flow.live)?;
-    let facts = semel_flow::Facts::default();
+    let facts = semel_flow::CheckContext::default();
     let examined = semel_flow::examine(&found.flow.name, &live.source, &facts);
     let told = inventory::tell(&examined.inventory, style);
     (!told.is_empty()).then_some(told)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::collections::BTreeMap;
 
 use hmac::{Hmac, KeyInit as _, Mac};
-use semel_flow::{Facts, Severity};
+use semel_flow::{CheckContext, Severity};
 use semel_model::{Connection, Fault, SecretText, Span};
 use semel_store::{ReadError, audit, connections};
 use sha2::Sha256;
@@ -126,16 +126,16 @@ impl Runtime {
         self: &Arc<Self>,
         namespace_id: i32,
         unknown: Severity,
-    ) -> Result<Facts, ReadError> {
+    ) -> Result<CheckContext, ReadError> {
         let known = self.list_connections(namespace_id).await?;
         let known = known.into_iter().map(|row| {
-            let fact = semel_flow::Connection {
+            let fact = semel_flow::KnownConnection {
                 honours_keys: row.connection.honours_keys,
                 kind: Some(row.connection.kind()),
             };
             (row.name, fact)
         });
-        Ok(Facts {
+        Ok(CheckContext {
             connections: known.collect::<BTreeMap<_, _>>(),
             unknown: Some(unknown),
         })

@@ -1,6 +1,6 @@
 //! What events make of the ledger's rows and of tasks.
 
-use semel_flow::{Action, Flow, Step};
+use semel_flow::{Action, Flow};
 use semel_model::effect::State;
 use semel_model::event::{Event, Plan, Seen};
 use semel_model::request::Call;
@@ -146,7 +146,7 @@ fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectC
     EffectChange {
         effect: now.effect,
         step: step.to_owned(),
-        kind: flow.find_step(step).map_or("http", Step::kind),
+        kind: flow.find_step(step).map_or("", |step| step.kind().as_str()),
         guard: now.guard,
         state: now.state,
         attempt: now.attempt,

@@ -4,7 +4,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use semel_flow::provider::{Algorithm, Encoding, Secret};
+use semel_flow::provider::{Algorithm, Encoding, SecretEncoding};
 use semel_flow::release::Scheme;
 use subtle::{Choice, ConstantTimeEq as _};
 use zeroize::Zeroizing;
@@ -81,8 +81,10 @@ fn verifies(key: &[u8], message: &Message<'_>, given: &[u8]) -> Choice {
 /// all, must never be taken for one.
 fn read_key(scheme: &Scheme, secret: &str) -> Option<Zeroizing<Vec<u8>>> {
     match scheme.secret {
-        Secret::Text => (!secret.is_empty()).then(|| Zeroizing::new(secret.as_bytes().to_vec())),
-        Secret::Base64(prefix) => {
+        SecretEncoding::Text => {
+            (!secret.is_empty()).then(|| Zeroizing::new(secret.as_bytes().to_vec()))
+        }
+        SecretEncoding::Base64(prefix) => {
             let text = secret.strip_prefix(prefix)?;
             let bytes = Zeroizing::new(STANDARD.decode(text).ok()?);
             let fits = match scheme.algorithm {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use semel_flow::release::{Part, Signature};
+use semel_flow::release::{Signature, SignedPart};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use url::form_urlencoded;
@@ -45,22 +45,26 @@ impl<'a> Message<'a> {
     }
 }
 
-fn piece<'a>(part: &'a Part, call: &Call<'a>, time: Option<&'a str>) -> Option<Cow<'a, [u8]>> {
+fn piece<'a>(
+    part: &'a SignedPart,
+    call: &Call<'a>,
+    time: Option<&'a str>,
+) -> Option<Cow<'a, [u8]>> {
     let text = |text: &'a str| Cow::Borrowed(text.as_bytes());
     match part {
-        Part::Text(fixed) => Some(text(fixed)),
-        Part::Body => Some(Cow::Borrowed(call.body)),
-        Part::Sent => time.map(text),
+        SignedPart::Text(fixed) => Some(text(fixed)),
+        SignedPart::Body => Some(Cow::Borrowed(call.body)),
+        SignedPart::Sent => time.map(text),
         // With a dot in it, a part of the value could pass for the part behind it.
-        Part::Header(name) => {
+        SignedPart::Header(name) => {
             let value = call.header(name);
             value.filter(|value| !value.contains('.')).map(text)
         }
-        Part::Method => Some(text(METHOD)),
-        Part::Url => Some(text(call.url)),
-        Part::UrlDecoded => Some(Cow::Owned(decoded(call.url))),
-        Part::FormSorted if call.is_form() => Some(Cow::Owned(sorted_form(call.body))),
-        Part::FormSorted => has_digest(call).then_some(Cow::Borrowed(&[])),
+        SignedPart::Method => Some(text(METHOD)),
+        SignedPart::Url => Some(text(call.url)),
+        SignedPart::UrlDecoded => Some(Cow::Owned(decoded(call.url))),
+        SignedPart::FormSorted if call.is_form() => Some(Cow::Owned(sorted_form(call.body))),
+        SignedPart::FormSorted => has_digest(call).then_some(Cow::Borrowed(&[])),
     }
 }
 

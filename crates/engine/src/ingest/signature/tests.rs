@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use semel_flow::provider::{self, Provider};
-use semel_flow::release::Part;
+use semel_flow::release::SignedPart;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -215,7 +215,7 @@ fn a_header_that_is_missing_or_stands_twice_proves_nothing() {
         let signature = request.signature().clone();
         let mut needed = vec![signature.header.clone()];
         for part in &signature.signed {
-            if let Part::Header(name) = part {
+            if let SignedPart::Header(name) = part {
                 needed.push(name.clone());
             }
         }

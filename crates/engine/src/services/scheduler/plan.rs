@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_flow::Missed;
-use semel_flow::release::Schedule;
+use semel_flow::release::ScheduleTrigger;
 
 use crate::catalogue::Release;
 
@@ -70,7 +70,7 @@ impl Stretch {
 
 /// What a schedule rests on when it is decided.
 pub(crate) struct Basis {
-    /// The release whose rhythm was in force.
+    /// The release whose recurrence was in force.
     pub(crate) former: Option<Arc<Release>>,
     /// The live release, if it has a schedule.
     pub(crate) live: Option<Arc<Release>>,
@@ -177,7 +177,7 @@ pub(crate) struct Span {
 
 /// What becomes of the instants of a time, and whether that is all of them: of a long one, the first
 /// `skips` that are skipped.
-pub(crate) fn decide(schedule: &Schedule, span: Span, skips: usize) -> (Vec<Call>, bool) {
+pub(crate) fn decide(schedule: &ScheduleTrigger, span: Span, skips: usize) -> (Vec<Call>, bool) {
     let (keep, reason) = match schedule.missed {
         Missed::Skip | Missed::Once => (1, "missed"),
         Missed::All => (schedule.most as usize, "capped"),
@@ -186,7 +186,7 @@ pub(crate) fn decide(schedule: &Schedule, span: Span, skips: usize) -> (Vec<Call
     let mut overtaken = None;
     let mut paused = None;
     let mut whole = true;
-    let instants = schedule.rhythm.after(span.after);
+    let instants = schedule.recurrence.after(span.after);
     let instants = instants.take_while(|instant| *instant <= span.until);
     for (seen, instant) in instants.enumerate() {
         if seen == keep + skips {

@@ -4,11 +4,10 @@ use semel_model::{Guard, RetryPolicy};
 
 use super::super::Check;
 use crate::diagnostic::Code;
-use crate::effect::{Effect, connection, method};
-use crate::inventory::key_window;
+use crate::effect::{Effect, connection, key_window};
 use crate::lower::retry;
+use crate::outline::{StepIndex, StepInfo};
 use crate::provider::Provider;
-use crate::tree::{StepIndex, StepInfo};
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn effect_rules(&mut self) {
@@ -39,7 +38,7 @@ impl<'t> Check<'_, 't, '_> {
         if !tries || effect.stated || !effect.is_unguarded() {
             return false;
         }
-        let action = step.action.unwrap_or_default();
+        let action = step.name();
         let message = format!("this `{action}` is retried, and nothing makes a second time safe");
         let help = "add `guard: key`, `guard: probe`, or `guard: review` if a person settles a lost answer";
         self.add(
@@ -53,20 +52,19 @@ impl<'t> Check<'_, 't, '_> {
 
     /// A step that a person settles after a lost answer, without anybody having said so.
     fn unstated(&mut self, step: &StepInfo<'t>, effect: Effect) {
-        let action = step.action.unwrap_or_default();
-        if effect.stated || !effect.is_unguarded() || action == "notify" {
+        let Some(kind) = step.kind else {
+            return;
+        };
+        if effect.stated || !effect.is_unguarded() || effect.review_is_usual {
             return;
         }
-        let what = match step.record.map("http").and_then(method) {
-            Some(method) => method,
-            None => action,
-        };
+        let what = kind.verb(step.record.map(kind.name()));
         let message = format!("a lost answer to this `{what}` waits for a person");
         let help = "add `guard: key` if the destination honours Idempotency-Key, \
                     `guard: probe` if a read can tell, or `guard: review` if this is meant";
         self.add(
             Code::GuardUnstated,
-            step.record.name_span(action),
+            step.record.name_span(kind.name()),
             &message,
             help,
         );
@@ -81,7 +79,7 @@ impl<'t> Check<'_, 't, '_> {
         else {
             return;
         };
-        let body = step.action.and_then(|action| step.record.map(action));
+        let body = step.kind.and_then(|kind| step.record.map(kind.name()));
         let timeout = body.and_then(|body| body.span_of("timeout"));
         let (Some(after), Some(timeout)) = (probe.span_of("after"), timeout) else {
             return;
@@ -105,7 +103,7 @@ impl<'t> Check<'_, 't, '_> {
     /// A guard that rests on keys which the destination does not look at.
     fn unhonoured(&mut self, index: StepIndex, step: &StepInfo<'t>, effect: Effect) {
         let body = self.outline.body(index);
-        let Some(known) = connection(body, self.facts) else {
+        let Some(known) = connection(body, self.context) else {
             return;
         };
         let name = body
@@ -143,7 +141,7 @@ impl<'t> Check<'_, 't, '_> {
     /// Retries that go on after the destination has forgotten the key.
     fn past_window(&mut self, index: StepIndex, step: &StepInfo<'t>, base: RetryPolicy) {
         let policy = retry(step.record, base);
-        let window = key_window(self.outline, self.facts, index);
+        let window = key_window(self.outline, self.context, index);
         if policy.attempts == 1 || policy.within <= window {
             return;
         }

@@ -5,11 +5,16 @@ mod signed;
 
 use std::ops::Range;
 
+use semel_model::TriggerKind;
+
 use super::super::Check;
 use super::super::taint::{Origin, Taint};
 use crate::diagnostic::Code;
 use crate::expr::Path;
-use crate::tree::{Placed, StepIndex};
+use crate::outline::StepIndex;
+use crate::steps::Holds;
+use crate::tree::Placed;
+use crate::triggers;
 
 /// What a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +82,8 @@ impl<'t> Check<'_, 't, '_> {
             }
         };
         if let Some(trigger) = flow.map("trigger") {
-            for name in ["webhook", "event", "api", "manual"] {
-                let Some(start) = trigger.map(name) else {
-                    continue;
-                };
-                let hooked = name == "webhook";
+            for (spec, start) in triggers::declared(trigger) {
+                let hooked = spec.kind == TriggerKind::Webhook;
                 add(start.expr("key"), Role::Trigger, None, hooked);
                 if let Some(order) = start.map("order") {
                     add(order.expr("object"), Role::Object, None, hooked);
@@ -100,7 +102,7 @@ impl<'t> Check<'_, 't, '_> {
         }
         for (index, step) in self.outline.steps.iter().enumerate() {
             add(step.record.expr("key"), Role::Business, Some(index), false);
-            if step.action == Some("foreach") {
+            if step.holds() == Some(Holds::Items) {
                 let body = self.outline.body(index);
                 add(
                     body.and_then(|body| body.expr("key")),

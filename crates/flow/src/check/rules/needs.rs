@@ -1,6 +1,7 @@
 //! Which steps need the outcome of which, at once or through the steps between.
 
-use crate::tree::{Outline, Placed, StepIndex};
+use crate::outline::{Outline, StepIndex};
+use crate::tree::Placed;
 
 const BITS: usize = u64::BITS as usize;
 
@@ -23,7 +24,7 @@ impl Needs {
         let mut pauses = 0;
         for (index, step) in outline.steps.iter().enumerate() {
             needs.pauses.push(pauses);
-            pauses += usize::from(matches!(step.action, Some("wait" | "approval")));
+            pauses += usize::from(step.kind.is_some_and(|kind| kind.pauses));
             let mut reads: Vec<StepIndex> = vec![];
             step.record.each_expr(&mut |_, placed: &Placed| {
                 let paths = placed.expr.references().iter();

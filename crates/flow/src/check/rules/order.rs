@@ -6,9 +6,11 @@ use super::super::Check;
 use super::super::taint::Taint;
 use super::needs::Needs;
 use crate::diagnostic::Code;
-use crate::effect::{Effect, changes, method};
+use crate::effect::Effect;
 use crate::expr::Path;
-use crate::tree::{StepIndex, Value};
+use crate::outline::StepIndex;
+use crate::steps::{ActionKind, Method, http};
+use crate::tree::{Record, Value};
 
 /// Parts of an address that move money.
 const MONEY: [&str; 18] = [
@@ -65,7 +67,7 @@ impl<'t> Check<'_, 't, '_> {
         let Some(later) = later else {
             return;
         };
-        let action = step.action.unwrap_or_default();
+        let action = step.name();
         let later = outline.steps[later].id;
         let message = format!(
             "a doubt about this `{action}` holds up `{later}`, which could be done safely before it"
@@ -83,10 +85,9 @@ impl<'t> Check<'_, 't, '_> {
     /// has the link gives, where no other one is needed.
     fn money(&mut self, index: StepIndex) -> Vec<StepIndex> {
         let outline = self.outline;
-        let Some(body) = outline.steps[index].record.map("http") else {
-            return Vec::new();
-        };
-        let Some("post") = method(body).filter(|_| changes("http", Some(body))) else {
+        let body = outline.steps[index].record.map(http::KIND.name());
+        let posts = |body: &&Record| http::method(body) == Some(Method::Post);
+        let Some(body) = body.filter(posts) else {
             return Vec::new();
         };
         let Some(Value::Holes(url, _)) = body.value("post") else {
@@ -103,8 +104,8 @@ impl<'t> Check<'_, 't, '_> {
         };
         let approvals: Vec<StepIndex> = (0..index)
             .filter(|earlier| {
-                outline.steps[*earlier].action == Some("approval")
-                    && outline.is_known(*earlier, Some(index))
+                let kind = outline.steps[*earlier].kind.map(|kind| kind.kind);
+                kind == Some(ActionKind::Approval) && outline.is_known(*earlier, Some(index))
             })
             .collect();
         let holds = |earlier: &StepIndex| !self.goes_on_without(*earlier, index);
@@ -157,12 +158,8 @@ impl<'t> Check<'_, 't, '_> {
             (0..=index).filter(|other| *other == index || outline.steps[*other].behind > index);
         !around.into_iter().any(|other| {
             let step = &outline.steps[other];
-            let cases = outline
-                .body(other)
-                .filter(|body| body.shape.name == "switch");
-            let cases = cases.into_iter().flat_map(|body| body.maps("cases"));
-            let whens = cases.filter_map(|case| case.expr("when"));
-            let mut conditions = step.record.expr("if").into_iter().chain(whens);
+            let own = step.record.expr("if").into_iter();
+            let mut conditions = own.chain(outline.cases(other));
             conditions.any(|placed| placed.expr.references().iter().any(reads))
         })
     }
@@ -186,16 +183,12 @@ impl<'t> Check<'_, 't, '_> {
             let inside = index..step.behind;
             let guards_effect = inside
                 .clone()
-                .any(|inside| Effect::of(&outline.steps[inside], self.facts).is_some());
+                .any(|inside| Effect::of(&outline.steps[inside], self.context).is_some());
             if !guards_effect {
                 continue;
             }
-            let cases = outline
-                .body(index)
-                .filter(|body| body.shape.name == "switch");
-            let cases = cases.into_iter().flat_map(|body| body.maps("cases"));
-            let whens = cases.filter_map(|case| case.expr("when"));
-            let conditions = step.record.expr("if").into_iter().chain(whens);
+            let own = step.record.expr("if").into_iter();
+            let conditions = own.chain(outline.cases(index));
             for placed in conditions {
                 let model = placed.expr.references().iter().find(|path| {
                     let origins = tracer.path(path, Some(index));

@@ -3,7 +3,9 @@
 use super::super::Check;
 use crate::diagnostic::Code;
 use crate::expr::Path;
-use crate::tree::{Placed, StepIndex};
+use crate::outline::StepIndex;
+use crate::steps::ActionKind;
+use crate::tree::Placed;
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn path_rules(&mut self) {
@@ -65,7 +67,10 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let id = self.outline.steps[index].id;
-        let ends = at.is_some_and(|at| self.outline.steps[at].action == Some("return"));
+        let ends = at.is_some_and(|at| {
+            let kind = self.outline.steps[at].kind;
+            kind.is_some_and(|kind| kind.kind == ActionKind::Return)
+        });
         let (code, what) = match field {
             "undo" => (Code::UndoUnknown, "the undo"),
             "result" if at.is_none() => (Code::ResultPartial, "the result"),

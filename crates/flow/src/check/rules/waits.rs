@@ -4,7 +4,8 @@ use super::super::Check;
 use crate::diagnostic::Code;
 use crate::effect::Effect;
 use crate::expr::Scope;
-use crate::tree::{StepIndex, StepInfo};
+use crate::outline::{StepIndex, StepInfo};
+use crate::steps::Holds;
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn wait_rules(&mut self) {
@@ -18,36 +19,24 @@ impl<'t> Check<'_, 't, '_> {
 
     /// A wait for somebody who may never come.
     fn endless(&mut self, index: StepIndex, step: &StepInfo<'t>) {
-        let Some(body) = self.outline.body(index) else {
+        let Some((kind, body)) = step.kind.zip(self.outline.body(index)) else {
             return;
         };
-        if self.broken.contains(&index) {
+        let Some((whom, example)) = (kind.waits_for)(body) else {
             return;
-        }
-        let (whom, example) = match body.shape.name {
-            "wait" if body.has("callback") => ("a callback", "7d"),
-            "wait" if body.has("event") => ("an event", "7d"),
-            "approval" => ("a person", "2d"),
-            "task" => ("a worker", "1h"),
-            _ => return,
         };
-        if body.has("within") {
+        if self.broken.contains(&index) || body.has("within") {
             return;
         }
         let message = format!("nothing ends this wait if {whom} never comes");
         let help = format!("add `within: {example}`");
-        let action = step.action.unwrap_or_default();
-        self.add(
-            Code::WaitEndless,
-            step.record.name_span(action),
-            &message,
-            &help,
-        );
+        let span = step.record.name_span(kind.name());
+        self.add(Code::WaitEndless, span, &message, &help);
     }
 
     /// A loop over effects whose items are known by their place only.
     fn nameless_items(&mut self, index: StepIndex, step: &StepInfo<'t>) {
-        if step.action != Some("foreach") {
+        if step.holds() != Some(Holds::Items) {
             return;
         }
         let Some(body) = self.outline.body(index) else {
@@ -56,7 +45,7 @@ impl<'t> Check<'_, 't, '_> {
         let inside = index + 1..step.behind;
         let effects = inside
             .into_iter()
-            .any(|inside| Effect::of(&self.outline.steps[inside], self.facts).is_some());
+            .any(|inside| Effect::of(&self.outline.steps[inside], self.context).is_some());
         if !effects || body.has("key") {
             return;
         }
@@ -65,7 +54,7 @@ impl<'t> Check<'_, 't, '_> {
         let help = format!("add `key: {item}.id`, or what else tells the items apart");
         self.add(
             Code::ForeachKeyMissing,
-            step.record.name_span("foreach"),
+            step.record.name_span(step.name()),
             message,
             &help,
         );
@@ -73,10 +62,10 @@ impl<'t> Check<'_, 't, '_> {
 
     /// A step that no run comes to.
     fn unreachable(&mut self, index: StepIndex, step: &StepInfo<'t>) {
-        let ends = matches!(step.action, Some("return" | "fail")) && !step.record.has("if");
+        let ends = step.kind.is_some_and(|kind| kind.ends_run) && !step.record.has("if");
         if let (true, Some(next)) = (ends, step.next) {
             let next = self.outline.steps[next].record;
-            let action = step.action.unwrap_or_default();
+            let action = step.name();
             let message = format!(
                 "no run comes here: `{}` always ends it with `{action}`",
                 step.id
@@ -97,17 +86,7 @@ impl<'t> Check<'_, 't, '_> {
 
     /// A case of a switch behind one that is always true, or the same as an earlier one.
     fn covered_case(&mut self, index: StepIndex) {
-        let Some(body) = self
-            .outline
-            .body(index)
-            .filter(|body| body.shape.name == "switch")
-        else {
-            return;
-        };
-        let cases: Vec<_> = body
-            .maps("cases")
-            .filter_map(|case| case.expr("when"))
-            .collect();
+        let cases: Vec<_> = self.outline.cases(index).collect();
         for (later, placed) in cases.iter().enumerate() {
             let covered = cases[..later]
                 .iter()

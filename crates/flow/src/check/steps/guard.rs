@@ -3,10 +3,11 @@
 use semel_model::Guard;
 
 use super::super::Check;
-use super::an;
 use crate::diagnostic::Code;
-use crate::effect::{changes, guards, method};
-use crate::tree::{Record, StepInfo};
+use crate::effect::connection;
+use crate::outline::StepInfo;
+use crate::steps::{StepKind, db, http};
+use crate::tree::Record;
 
 /// Which guard each part of one belongs to.
 const PARTS: [(&str, Guard); 3] = [
@@ -19,7 +20,7 @@ impl<'t> Check<'_, 't, '_> {
     pub(super) fn guard(
         &mut self,
         step: &StepInfo<'t>,
-        action: &'static str,
+        kind: &'static StepKind,
         body: Option<&'t Record>,
     ) {
         let record = step.record;
@@ -29,18 +30,16 @@ impl<'t> Check<'_, 't, '_> {
         if record.has("guard") && record.value("guard").is_none() {
             return;
         }
-        // Nothing can be said about a call that could not be read.
-        if action == "http" && body.and_then(method).is_none() {
-            return;
+        match kind.changes(body) {
+            Some(true) => {}
+            Some(false) => return self.guard_of_nothing(record, kind, body),
+            // Nothing can be said about a call that could not be read.
+            None => return,
         }
         let named: Option<Guard> = record.text("guard").and_then(|word| word.parse().ok());
-        if !changes(action, body) {
-            self.guard_of_nothing(record, action, body);
-            return;
-        }
-        let fitting = guards(action, body, self.facts);
+        let fitting = kind.guards(body, connection(body, self.context));
         if let Some(guard) = named.filter(|guard| !fitting.contains(guard)) {
-            self.unfit(record, action, guard, &fitting);
+            self.unfit(record, kind, guard, &fitting);
             return;
         }
         self.stray_parts(record, named.or(fitting.first().copied()));
@@ -49,46 +48,43 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    fn guard_of_nothing(&mut self, record: &Record, action: &str, body: Option<&Record>) {
+    fn guard_of_nothing(&mut self, record: &Record, kind: &StepKind, body: Option<&Record>) {
         let all = ["guard", "window", "because", "probe"];
         for field in all.into_iter().filter(|field| record.has(field)) {
-            let (message, help) = match (action, field) {
-                ("http", "guard") => {
-                    let method = body.and_then(method).unwrap_or("get");
-                    let message = format!("a `{method}` has no effect to guard");
-                    (message, "leave `guard` out")
-                }
-                ("kv" | "db", "guard") => (
-                    "a read has no effect to guard".to_owned(),
+            // Another step of the kind could have an effect, and a guard.
+            let (message, help, span) = match field == "guard" && kind.effect.is_some() {
+                true => (
+                    format!("a `{}` has no effect to guard", kind.verb(body)),
                     "leave `guard` out",
+                    record.value_span(field),
                 ),
-                _ => (
-                    format!("{} step cannot have `{field}`", an(action)),
+                false => (
+                    format!("{} step cannot have `{field}`", kind.spoken()),
                     "leave it out: there is no call whose answer could get lost",
+                    record.name_span(field),
                 ),
-            };
-            let span = match field {
-                "guard" if matches!(action, "http" | "kv" | "db") => record.value_span(field),
-                _ => record.name_span(field),
             };
             self.add(Code::GuardUnfit, span, &message, help);
         }
     }
 
-    fn unfit(&mut self, record: &Record, action: &str, guard: Guard, fitting: &[Guard]) {
+    fn unfit(&mut self, record: &Record, kind: &StepKind, guard: Guard, fitting: &[Guard]) {
         let mut names: Vec<&str> = fitting.iter().map(|guard| guard.as_str()).collect();
         names.sort_unstable();
         let (message, help) = match fitting {
             [Guard::Transaction] => (
-                format!("{} step cannot have the guard `{guard}`", an(action)),
+                format!("{} step cannot have the guard `{guard}`", kind.spoken()),
                 "leave `guard` out: its effect and its marker commit together".to_owned(),
             ),
             _ if guard == Guard::Transaction => (
-                format!("{} step cannot commit together with its marker", an(action)),
+                format!(
+                    "{} step cannot commit together with its marker",
+                    kind.spoken()
+                ),
                 format!("choose one of: {}", names.join(", ")),
             ),
             _ => (
-                format!("{} step cannot have the guard `{guard}`", an(action)),
+                format!("{} step cannot have the guard `{guard}`", kind.spoken()),
                 format!("choose one of: {}", names.join(", ")),
             ),
         };
@@ -145,22 +141,19 @@ impl<'t> Check<'_, 't, '_> {
             let span = probe.value_span("because");
             self.add(Code::GuardIncomplete, span, "the reason is empty", help);
         }
-        for action in ["http", "db"] {
-            let Some(body) = probe.map(action) else {
+        for kind in [&http::KIND, &db::KIND] {
+            let Some(body) = probe.map(kind.name()) else {
                 continue;
             };
-            self.action(action, body);
-            if changes(action, Some(body)) {
-                let asked = match action {
-                    "http" => method(body).unwrap_or("post"),
-                    _ => "execute",
+            self.body(kind, body);
+            if kind.changes(Some(body)) == Some(true) {
+                let message = format!("a probe reads, and `{}` does not", kind.verb(Some(body)));
+                let help = match probe.has("http") {
+                    true => "use `get` or `head`",
+                    false => "use `query`",
                 };
-                let message = format!("a probe reads, and `{asked}` does not");
-                let help = match action {
-                    "http" => "use `get` or `head`",
-                    _ => "use `query`",
-                };
-                self.add(Code::GuardUnfit, probe.name_span(action), &message, help);
+                let span = probe.name_span(kind.name());
+                self.add(Code::GuardUnfit, span, &message, help);
             }
         }
     }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::super::fault::Fault;
+use super::super::error::EvalErrorKind;
 use super::super::fuel::Fuel;
 use super::super::value::{Map, Text, Val};
 use super::{Builtin, made, text_of, wrong};
@@ -19,12 +19,12 @@ const STEPS_PER_NODE: usize = 3;
 /// Nodes behind paths to ignore.
 const IGNORED_MAX: usize = 100;
 
-pub(super) fn json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
+pub(super) fn json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     let text = canonical(fuel, value, &[])?;
     made(fuel, text)
 }
 
-pub(super) fn sha256<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
+pub(super) fn sha256<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     let text = text_of(Builtin::Sha256, value)?;
     hashed(fuel, text.as_bytes())
 }
@@ -34,7 +34,7 @@ pub(super) fn hmac_sha256<'a>(
     fuel: &mut Fuel,
     value: &Val<'_>,
     key: &Val<'_>,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     const BLOCK_BYTES: usize = 64;
     let text = text_of(Builtin::HmacSha256, value)?;
     let key = text_of(Builtin::HmacSha256, key)?;
@@ -58,7 +58,7 @@ pub(super) fn fingerprint<'a>(
     fuel: &mut Fuel,
     value: &Val<'_>,
     ignored: Option<&Val<'_>>,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     let ignored = ignored.map_or(Ok(vec![]), paths)?;
     let ignored: Vec<Vec<&str>> = ignored
         .iter()
@@ -68,18 +68,19 @@ pub(super) fn fingerprint<'a>(
     hashed(fuel, text.as_bytes())
 }
 
-pub(super) fn parse_json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, Fault> {
+pub(super) fn parse_json<'a>(fuel: &mut Fuel, value: &Val<'_>) -> Result<Val<'a>, EvalErrorKind> {
     let text = text_of(Builtin::ParseJson, value)?;
     fuel.burn_for(text.len(), BYTES_PER_STEP)?;
     // A parsed value takes up to thirty times its text (`[0,0,…]` is the worst), and making many
     // small values takes its time.
     fuel.make(text.len().saturating_mul(64))?;
-    let parsed = semel_model::json::parse_strict(text.as_bytes())
-        .map_err(|error| Fault::Invalid(format!("`parse_json` was given no JSON: {error}")))?;
+    let parsed = semel_model::json::parse_strict(text.as_bytes()).map_err(|error| {
+        EvalErrorKind::Invalid(format!("`parse_json` was given no JSON: {error}"))
+    })?;
     own(&parsed)
 }
 
-fn own<'a>(value: &Value) -> Result<Val<'a>, Fault> {
+fn own<'a>(value: &Value) -> Result<Val<'a>, EvalErrorKind> {
     Ok(match Val::lend(value)? {
         Val::Null => Val::Null,
         Val::Bool(value) => Val::Bool(value),
@@ -104,13 +105,13 @@ fn own<'a>(value: &Value) -> Result<Val<'a>, Fault> {
     })
 }
 
-fn paths(ignored: &Val<'_>) -> Result<Vec<String>, Fault> {
+fn paths(ignored: &Val<'_>) -> Result<Vec<String>, EvalErrorKind> {
     let expected = "a list of paths";
     let Val::List(items) = ignored else {
         return Err(wrong(Builtin::Fingerprint, expected, ignored));
     };
     if items.len() > IGNORED_MAX {
-        return Err(Fault::Limit("ignored paths"));
+        return Err(EvalErrorKind::Limit("ignored paths"));
     }
     items
         .iter()
@@ -124,7 +125,11 @@ fn paths(ignored: &Val<'_>) -> Result<Vec<String>, Fault> {
         .collect()
 }
 
-fn canonical(fuel: &mut Fuel, value: &Val<'_>, ignored: &[Vec<&str>]) -> Result<String, Fault> {
+fn canonical(
+    fuel: &mut Fuel,
+    value: &Val<'_>,
+    ignored: &[Vec<&str>],
+) -> Result<String, EvalErrorKind> {
     let ignored: Vec<&[&str]> = ignored.iter().map(Vec::as_slice).collect();
     let mut text = String::new();
     write(fuel, &mut text, value, &ignored)?;
@@ -137,7 +142,7 @@ fn write(
     out: &mut String,
     value: &Val<'_>,
     ignored: &[&[&str]],
-) -> Result<(), Fault> {
+) -> Result<(), EvalErrorKind> {
     fuel.burn(STEPS_PER_NODE)?;
     let before = out.len();
     match value {
@@ -148,7 +153,7 @@ fn write(
         }
         Val::Int(_) => {
             let said = "a whole number beyond 2^53 has no exact JSON form: send it as text";
-            return Err(Fault::Invalid(said.to_owned()));
+            return Err(EvalErrorKind::Invalid(said.to_owned()));
         }
         Val::Double(value) => leaf(out, &Value::from(*value))?,
         Val::Text(text) => {
@@ -176,7 +181,7 @@ fn write_map(
     out: &mut String,
     fields: &Map<'_>,
     ignored: &[&[&str]],
-) -> Result<(), Fault> {
+) -> Result<(), EvalErrorKind> {
     let mut keys = fields.keys();
     // RFC 8785 sorts by UTF-16 units, which differs from bytes beyond the basic plane.
     keys.sort_by(|left, right| {
@@ -212,14 +217,14 @@ fn write_map(
     Ok(())
 }
 
-fn leaf(out: &mut String, value: &Value) -> Result<(), Fault> {
+fn leaf(out: &mut String, value: &Value) -> Result<(), EvalErrorKind> {
     let text = serde_json_canonicalizer::to_string(value)
-        .map_err(|error| Fault::Invalid(format!("not JSON: {error}")))?;
+        .map_err(|error| EvalErrorKind::Invalid(format!("not JSON: {error}")))?;
     out.push_str(&text);
     Ok(())
 }
 
-fn hashed<'a>(fuel: &mut Fuel, bytes: &[u8]) -> Result<Val<'a>, Fault> {
+fn hashed<'a>(fuel: &mut Fuel, bytes: &[u8]) -> Result<Val<'a>, EvalErrorKind> {
     fuel.burn_for(bytes.len(), BYTES_PER_STEP)?;
     made(fuel, hex::encode(Sha256::digest(bytes)))
 }

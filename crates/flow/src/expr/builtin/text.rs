@@ -1,6 +1,6 @@
 //! Functions over text.
 
-use super::super::fault::Fault;
+use super::super::error::EvalErrorKind;
 use super::super::fuel::Fuel;
 use super::super::limits::LIST_LEN_MAX;
 use super::super::order::BYTES_PER_STEP;
@@ -11,7 +11,7 @@ pub(super) fn call<'a>(
     fuel: &mut Fuel,
     builtin: Builtin,
     arguments: &[Val<'a>],
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     if let (Builtin::Join, [list, rest @ ..]) = (builtin, arguments) {
         return join(fuel, list, rest.first());
     }
@@ -44,23 +44,23 @@ pub(super) fn call<'a>(
         | Builtin::Rfc3339
         | Builtin::Json
         | Builtin::ParseJson
-        | Builtin::Fingerprint => Err(Fault::Invalid(format!(
+        | Builtin::Fingerprint => Err(EvalErrorKind::Invalid(format!(
             "`{}` is not called like this",
             builtin.name()
         ))),
     }
 }
 
-fn split<'a>(fuel: &mut Fuel, text: &str, separator: &str) -> Result<Val<'a>, Fault> {
+fn split<'a>(fuel: &mut Fuel, text: &str, separator: &str) -> Result<Val<'a>, EvalErrorKind> {
     if separator.is_empty() {
-        return Err(Fault::Invalid(
+        return Err(EvalErrorKind::Invalid(
             "`split` needs a separator that is not empty".to_owned(),
         ));
     }
     let mut parts = Vec::new();
     for part in text.split(separator) {
         if parts.len() == LIST_LEN_MAX {
-            return Err(Fault::Limit("list"));
+            return Err(EvalErrorKind::Limit("list"));
         }
         fuel.step()?;
         fuel.make(size_of::<Val<'_>>() + part.len())?;
@@ -73,7 +73,7 @@ fn join<'a>(
     fuel: &mut Fuel,
     list: &Val<'_>,
     separator: Option<&Val<'_>>,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     let Val::List(items) = list else {
         return Err(wrong(Builtin::Join, "a list", list));
     };
@@ -92,9 +92,14 @@ fn join<'a>(
 }
 
 /// Counts before it makes: a short text can ask for a very long one.
-fn replace<'a>(fuel: &mut Fuel, text: &str, from: &str, to: &str) -> Result<Val<'a>, Fault> {
+fn replace<'a>(
+    fuel: &mut Fuel,
+    text: &str,
+    from: &str,
+    to: &str,
+) -> Result<Val<'a>, EvalErrorKind> {
     if from.is_empty() {
-        return Err(Fault::Invalid(
+        return Err(EvalErrorKind::Invalid(
             "`replace` needs a text to look for".to_owned(),
         ));
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::super::fault::Fault;
+use super::super::error::EvalErrorKind;
 use super::super::fuel::Fuel;
 use super::super::value::Val;
 use super::{Builtin, made, text_of, unreadable, wrong};
@@ -13,13 +13,14 @@ pub(super) fn call<'a>(
     fuel: &mut Fuel,
     builtin: Builtin,
     value: &Val<'_>,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvalErrorKind> {
     fuel.burn(16)?;
     if builtin == Builtin::Rfc3339 {
         let Val::Int(seconds) = value else {
             return Err(wrong(builtin, "seconds as a whole number", value));
         };
-        let time = Timestamp::from_second(*seconds).map_err(|_| Fault::Overflow("rfc3339"))?;
+        let time =
+            Timestamp::from_second(*seconds).map_err(|_| EvalErrorKind::Overflow("rfc3339"))?;
         return made(fuel, time.to_string());
     }
     let text = text_of(builtin, value)?;

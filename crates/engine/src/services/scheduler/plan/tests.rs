@@ -1,6 +1,6 @@
 //! Which instants start runs, by policy.
 
-use semel_flow::Rhythm;
+use semel_flow::Recurrence;
 use serde_json::Value;
 
 use super::*;
@@ -9,9 +9,9 @@ fn at(text: &str) -> Timestamp {
     format!("2026-11-15T{text}Z").parse().unwrap()
 }
 
-fn hourly(missed: Missed, most: u32) -> Schedule {
-    Schedule {
-        rhythm: Rhythm::Every("1h".parse().unwrap()),
+fn hourly(missed: Missed, most: u32) -> ScheduleTrigger {
+    ScheduleTrigger {
+        recurrence: Recurrence::Every("1h".parse().unwrap()),
         missed,
         most,
         input: Value::Null,
@@ -43,7 +43,7 @@ fn decided(missed: Missed, most: u32, now: &str) -> Vec<Call> {
 }
 
 /// Decides a time in goes that skip at most so many instants each.
-fn in_goes(schedule: &Schedule, mut span: Span, skips: usize) -> Vec<Call> {
+fn in_goes(schedule: &ScheduleTrigger, mut span: Span, skips: usize) -> Vec<Call> {
     let mut all = vec![];
     loop {
         let (calls, whole) = decide(schedule, span, skips);

@@ -1,0 +1,171 @@
+//! The file as a whole.
+
+use super::step::{ALLOW, RETRY};
+use crate::grammar::{DAY, Field, FieldType, MINUTE, MapSchema, Place, YEAR, field};
+use crate::triggers::TRIGGER;
+
+pub(crate) static FLOW: MapSchema = MapSchema::new(
+    ("a flow", "flow"),
+    "One automation: what starts it, what it does, and what a repeat means.",
+    FIELDS,
+);
+
+const FIELDS: &[Field] = &[
+    field(
+        "flow",
+        FieldType::FlowName,
+        "The name: a letter, then up to 62 of a-z, 0-9 and '-'.",
+    )
+    .needed("name"),
+    field(
+        "about",
+        FieldType::Text,
+        "What the flow is for, in a sentence.",
+    ),
+    field("trigger", FieldType::Map(&TRIGGER), "What starts runs.").needed("{ api: {} }"),
+    field(
+        "keep",
+        FieldType::Span(MINUTE, YEAR),
+        "How long a key is remembered after its run has ended. A repeat after that is a new run.",
+    )
+    .default("30d"),
+    field(
+        "overlap",
+        FieldType::Map(&OVERLAP),
+        "What happens to a run while another one of the same object is under way.",
+    ),
+    field(
+        "limit",
+        FieldType::Map(&LIMIT),
+        "How many runs, and how fast.",
+    ),
+    field(
+        "retry",
+        FieldType::Map(&RETRY),
+        "How often a failed attempt is made again, for steps that do not say otherwise.",
+    ),
+    field(
+        "env",
+        FieldType::Named(&FieldType::Constant),
+        "Constants, read as `env.NAME`.",
+    ),
+    field(
+        "input_schema",
+        FieldType::Constant,
+        "What the input looks like: JSON Schema, or `{ from_example: NAME }`.",
+    ),
+    field(
+        "steps",
+        FieldType::Steps,
+        "What a run does, from the first to the last.",
+    )
+    .needed("[…]"),
+    field(
+        "result",
+        FieldType::Expr(Place::Result),
+        "What the run yields.",
+    ),
+    field(
+        "on_failure",
+        FieldType::Word(&["stop", "undo"]),
+        "What becomes of done steps where a run fails: they stand, or are undone in reverse.",
+    )
+    .default("stop"),
+    field(
+        "examples",
+        FieldType::Maps(&EXAMPLE),
+        "Deliveries to check and to rehearse with.",
+    ),
+    field(
+        "allow",
+        FieldType::Maps(&ALLOW),
+        "Rules that the author disagrees with, each with a reason.",
+    ),
+];
+
+static OVERLAP: MapSchema = MapSchema::new(
+    ("`overlap`", "overlap"),
+    "Runs of one object, one at a time.",
+    &[
+        field(
+            "key",
+            FieldType::Expr(Place::Start),
+            "The object. Absent: the flow as a whole.",
+        ),
+        field(
+            "policy",
+            FieldType::Word(&["queue", "skip", "join", "replace"]),
+            "What becomes of the later run.",
+        )
+        .needed("queue"),
+    ],
+);
+
+static LIMIT: MapSchema = MapSchema::new(
+    ("`limit`", "limit"),
+    "How many runs, and how fast.",
+    &[
+        field(
+            "at_once",
+            FieldType::Whole(1, 100_000),
+            "The most runs under way together.",
+        ),
+        field(
+            "rate",
+            FieldType::Whole(1, 1_000_000),
+            "The most runs that start within `per`.",
+        ),
+        field(
+            "per",
+            FieldType::Span(1_000, DAY),
+            "The time that `rate` counts in.",
+        )
+        .default("1m"),
+        field(
+            "key",
+            FieldType::Expr(Place::Start),
+            "What the limit is counted by. Absent: the flow as a whole.",
+        ),
+        field(
+            "debounce",
+            FieldType::Span(1, DAY),
+            "A run starts once its object has been quiet for this long.",
+        ),
+        field(
+            "priority",
+            FieldType::Whole(-10, 10),
+            "Which flow goes first where several are due; higher is sooner.",
+        )
+        .default("0"),
+    ],
+);
+
+static EXAMPLE: MapSchema = MapSchema::new(
+    ("an example", "example"),
+    "One delivery, and what the world answers to it.",
+    &[
+        field("name", FieldType::Label, "What the example is called.").needed("paid"),
+        field("about", FieldType::Text, "What it shows."),
+        field("input", FieldType::Constant, "The payload.").needed("{ id: a1 }"),
+        field(
+            "headers",
+            FieldType::Named(&FieldType::Constant),
+            "The headers of the delivery.",
+        ),
+        field(
+            "query",
+            FieldType::Named(&FieldType::Constant),
+            "The query parameters of the delivery.",
+        ),
+        field(
+            "answers",
+            FieldType::Named(&FieldType::Constant),
+            "By step: what the destination answers.",
+        ),
+        field(
+            "result",
+            FieldType::Constant,
+            "What the run yields, for a rehearsal to compare.",
+        ),
+    ],
+);

@@ -1,0 +1,129 @@
+//! `persist`: a value that is kept by reference.
+
+use semel_model::request::{Call, PersistRequest};
+use semel_model::{EffectId, Guard, Span};
+use serde::Serialize;
+
+use super::body::{Lowering, template, text};
+use super::effect::{EffectKind, EffectRule, always, no_verb, transaction};
+use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use crate::expr::{EvalError, Expr, Scope};
+use crate::grammar::{FieldType, MINUTE, MapSchema, YEAR, field};
+use crate::shapes::RESOURCE;
+use crate::template::{Template, TextTemplate};
+use crate::types::of_shape;
+
+/// The kind.
+pub(crate) static KIND: StepKind = StepKind {
+    kind: ActionKind::Persist,
+    about: "Keeps a large value by reference.",
+    summary: "a large value, kept by reference",
+    docs: Docs::Page(include_str!("../../../../docs/steps/persist.md")),
+    article: "a",
+    takes: FieldType::Map(&SCHEMA),
+    effect: Some(EffectRule {
+        changes: always,
+        verb: no_verb,
+        effect_kind: |_| EffectKind::Create,
+        guards: &[Guard::Transaction],
+        default_guard: transaction,
+        asks_connection: false,
+        review_is_usual: false,
+        commits_here: false,
+    }),
+    undoable: false,
+    connection: &[],
+    check: None,
+    lower: |step| lower(step).map(Box::new).map(Action::Persist),
+    response: |_| of_shape(&RESOURCE),
+    result: |_| of_shape(&RESOURCE),
+    takes_result: false,
+    takes_external_id: false,
+    origin: ResultOrigin::World,
+    holds: None,
+    pauses: false,
+    shapes: &[&RESOURCE],
+    ends_run: false,
+    has_link: no_link,
+    waits_for: waits_for_nobody,
+};
+
+static SCHEMA: MapSchema = MapSchema::new(
+    ("`persist`", "persist"),
+    "A value that is kept by reference, as `res://…`.",
+    &[
+        field("value", FieldType::Value, "The value.").needed("\"${{ steps.a.result }}\""),
+        field("name", FieldType::Holes, "What people call it."),
+        field("type", FieldType::Text, "Its media type.").default("application/json"),
+        field(
+            "keep",
+            FieldType::Span(MINUTE, YEAR),
+            "How long it is kept.",
+        )
+        .default("30d"),
+    ],
+);
+
+fn lower(step: &Lowering<'_>) -> Option<PersistStep> {
+    let body = step.body?;
+    Some(PersistStep {
+        value: template(body, "value")?,
+        name: text(body, "name"),
+        media_type: body.word("type")?.to_owned(),
+        keep: body.span_of("keep")?,
+    })
+}
+
+/// A value that is kept by reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PersistStep {
+    /// The value.
+    pub value: Template,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<TextTemplate>,
+    /// Its media type.
+    #[serde(rename = "type")]
+    pub media_type: String,
+    /// How long it is kept.
+    pub keep: Span,
+}
+
+impl PersistStep {
+    /// The value with every hole worked out.
+    ///
+    /// # Errors
+    ///
+    /// Where a hole cannot be worked out.
+    pub fn render(&self, scope: &Scope<'_>) -> Result<PersistRequest, EvalError> {
+        let name = self.name.as_ref().map(|it| it.render(scope));
+        Ok(PersistRequest {
+            value: self.value.render(scope)?,
+            name: name.transpose()?,
+            media_type: self.media_type.clone(),
+            keep: self.keep,
+        })
+    }
+}
+
+impl ReleasedStep for PersistStep {
+    fn exprs(&self) -> Vec<&Expr> {
+        let mut exprs: Vec<&Expr> = self.value.exprs();
+        exprs.extend(self.name.iter().flat_map(TextTemplate::exprs));
+        exprs
+    }
+
+    fn connection(&self) -> Option<&str> {
+        None
+    }
+
+    fn request(
+        &self,
+        scope: &Scope<'_>,
+        _: FindConnection<'_>,
+        _: Option<EffectId>,
+    ) -> Result<Option<Call>, RenderError> {
+        Ok(Some(Call::Persist(self.render(scope)?)))
+    }
+}

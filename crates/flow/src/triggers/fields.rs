@@ -1,0 +1,41 @@
+//! Fields that several triggers have.
+
+use semel_model::Mismatch;
+
+use super::order::ORDER_SCHEMA;
+use crate::grammar::{Field, FieldType, field};
+use crate::tree::Record;
+
+pub(super) const MISMATCH: Field = field(
+    "mismatch",
+    FieldType::Word(&["reject", "accept", "quarantine"]),
+    "A known key with another payload: refused, taken as a repeat, or kept for a person.",
+)
+.default("reject");
+
+pub(super) const ON_REPEAT: Field = field(
+    "on_repeat",
+    FieldType::Word(&["answer", "resume"]),
+    "A repeat of a failed run: gets the stored failure, or resumes the run behind its ledger.",
+)
+.default("answer");
+
+pub(super) const ORDER: Field = field(
+    "order",
+    FieldType::Map(&ORDER_SCHEMA),
+    "Which delivery about one object is newer; an older one that comes later is recorded only.",
+);
+
+/// What becomes of a known key with another payload.
+pub(super) fn mismatch(record: &Record) -> Mismatch {
+    match record.word("mismatch") {
+        Some("accept") => Mismatch::Accept,
+        Some("quarantine") => Mismatch::Quarantine,
+        Some(_) | None => Mismatch::Reject,
+    }
+}
+
+/// Whether a repeat resumes a run that failed.
+pub(super) fn resumes(record: &Record) -> bool {
+    record.word("on_repeat") == Some("resume")
+}

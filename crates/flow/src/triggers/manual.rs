@@ -1,0 +1,16 @@
+//! `manual`: a start by a person.
+
+use semel_model::TriggerKind;
+
+use super::{Proof, TriggerSpec, start};
+
+/// The kind.
+pub(crate) static SPEC: TriggerSpec = TriggerSpec {
+    kind: TriggerKind::Manual,
+    about: "A person.",
+    schema: &start::SCHEMA,
+    check: None,
+    implied_key: start::implied_key,
+    proof: |_| Proof::SignIn,
+    has_instant: false,
+};

@@ -1,0 +1,151 @@
+//! `schedule`: runs by the clock.
+
+use std::ops::Range;
+
+use semel_model::TriggerKind;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::{Proof, TriggerSpec};
+use crate::diagnostic::{Code, Report};
+use crate::grammar::{FieldType, MINUTE, MapSchema, OneOf, YEAR, field};
+use crate::schedule::{Cron, Flaw, Missed, Recurrence};
+use crate::tree::{Record, Value};
+
+/// The kind.
+pub(crate) static SPEC: TriggerSpec = TriggerSpec {
+    kind: TriggerKind::Schedule,
+    about: "The time.",
+    schema: &SCHEMA,
+    check: Some(check),
+    implied_key: |_| "the nominal time",
+    proof: |_| Proof::Inside,
+    has_instant: true,
+};
+
+static SCHEMA: MapSchema = MapSchema::new(
+    ("`schedule`", "schedule"),
+    "Runs by the clock. The nominal time of a tick is its key, so it fires once.",
+    &[
+        field(
+            "cron",
+            FieldType::Text,
+            "Five fields: minute, hour, day, month, weekday.",
+        ),
+        field(
+            "every",
+            FieldType::Span(MINUTE, YEAR),
+            "A run each so often, counted from 1970-01-01T00:00:00Z.",
+        ),
+        field(
+            "zone",
+            FieldType::Text,
+            "The time zone that `cron` is read in.",
+        )
+        .default("UTC"),
+        field(
+            "missed",
+            FieldType::Word(&["skip", "once", "all"]),
+            "Ticks that passed while nothing ran: none, the last, or each of them starts a run.",
+        )
+        .default("once"),
+        field(
+            "most",
+            FieldType::Whole(1, 1_000),
+            "With `missed: all`: the most runs that are caught up on; the latest ticks have them.",
+        )
+        .default("100"),
+        field("input", FieldType::Constant, "The input of each run."),
+    ],
+)
+.one_of(&OneOf {
+    fields: &["cron", "every"],
+    none: (
+        "`schedule` does not say when",
+        "write `cron: \"0 3 * * *\"` or `every: 1h`",
+    ),
+    many: ("a schedule has one recurrence", "keep `cron` or `every`"),
+});
+
+fn check(report: &mut Report<'_>, schedule: &Record) {
+    let zone = schedule.word("zone").unwrap_or("UTC");
+    if let Some(cron) = schedule.text("cron")
+        && !schedule.has("every")
+        && let Err(problem) = Cron::parse(cron, zone)
+    {
+        let span = match problem.flaw {
+            Flaw::Zone => schedule.value_span("zone"),
+            Flaw::Pattern => schedule.value_span("cron"),
+            Flaw::Field(field) => within(report, schedule.value_span("cron"), cron, field),
+        };
+        let (message, help) = (&problem.message, &problem.help);
+        report.add(Code::ScheduleInvalid, span, message, help);
+    }
+    if schedule.has("zone") && schedule.has("every") {
+        let message = "`zone` is for `cron`";
+        let span = schedule.name_span("zone");
+        report.add(Code::FieldConflict, span, message, "leave it out");
+    }
+    if schedule.has("most") && schedule.word("missed") != Some("all") {
+        let message = "`most` is for `missed: all`";
+        let help = "leave it out, or write `missed: all`";
+        let span = schedule.name_span("most");
+        report.add(Code::FieldConflict, span, message, help);
+    }
+}
+
+/// The bytes of the file behind a part of a text that stands there as it is.
+fn within(
+    report: &Report<'_>,
+    whole: Range<usize>,
+    text: &str,
+    part: Range<usize>,
+) -> Range<usize> {
+    let written = report.source.get(whole.clone());
+    match written.and_then(|written| written.find(text)) {
+        Some(begin) => {
+            let begin = whole.start + begin;
+            begin + part.start..begin + part.end
+        }
+        None => whole,
+    }
+}
+
+/// Runs by the clock. The nominal instant of a tick is its key.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScheduleTrigger {
+    /// When it is due.
+    pub recurrence: Recurrence,
+    /// What becomes of instants that passed while nothing ran.
+    pub missed: Missed,
+    /// The most instants that `missed: all` catches up on.
+    pub most: u32,
+    /// The input of each run.
+    pub input: Json,
+}
+
+/// How many instants `missed: all` catches up on, where nothing is said.
+const MOST: u32 = 100;
+
+pub(super) fn lower(record: &Record) -> Option<ScheduleTrigger> {
+    let recurrence = match record.text("cron") {
+        Some(cron) => Recurrence::Cron(Box::new(Cron::parse(cron, record.word("zone")?).ok()?)),
+        None => Recurrence::Every(record.span_of("every")?),
+    };
+    let most = record.whole("most");
+    Some(ScheduleTrigger {
+        recurrence,
+        missed: match record.word("missed")? {
+            "skip" => Missed::Skip,
+            "all" => Missed::All,
+            _ => Missed::Once,
+        },
+        most: most
+            .and_then(|most| u32::try_from(most).ok())
+            .unwrap_or(MOST),
+        input: match record.value("input") {
+            Some(Value::Json(input)) => input.clone(),
+            Some(_) | None => Json::Null,
+        },
+    })
+}

@@ -1,0 +1,119 @@
+//! `webhook`: a request to a hook.
+
+mod auth;
+mod check;
+mod schema;
+
+pub use auth::WebhookAuth;
+
+use semel_model::{FlowName, Mismatch, TriggerKind};
+use serde::Serialize;
+
+use super::fields::{mismatch, resumes};
+use super::order::{self, Order};
+use super::{Proof, TriggerSpec};
+use crate::expr::Expr;
+use crate::provider::{self, Provider};
+use crate::tree::Record;
+
+/// The kind.
+pub(crate) static SPEC: TriggerSpec = TriggerSpec {
+    kind: TriggerKind::Webhook,
+    about: "A request to a hook.",
+    schema: &schema::SCHEMA,
+    check: Some(check::check),
+    implied_key: |webhook| match provider_of(webhook) {
+        Some(provider) => provider.key,
+        None => "named by the caller",
+    },
+    proof,
+    has_instant: false,
+};
+
+/// The source that a webhook names.
+pub(crate) fn provider_of(webhook: &Record) -> Option<&'static Provider> {
+    webhook.text("provider").and_then(provider::find)
+}
+
+fn proof(webhook: &Record) -> Proof {
+    let signs = provider_of(webhook).is_some_and(|provider| provider.signature.is_some());
+    match webhook.map("auth") {
+        Some(auth) if auth.has("token") => Proof::Token,
+        Some(_) => Proof::Signature,
+        None if signs && !webhook.has("auth") => Proof::Signature,
+        None => Proof::Nothing,
+    }
+}
+
+/// What the key of a preset may read.
+const KEY_ROOTS: [&str; 2] = ["input", "headers"];
+
+/// A hook at `/hooks/{namespace}/{path}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Webhook {
+    /// The last part of its address.
+    pub path: String,
+    /// How a delivery proves where it comes from.
+    pub auth: WebhookAuth,
+    /// What two deliveries of one intent have in common.
+    pub key: Expr,
+    /// Deliveries for which this is false start nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expr>,
+    /// Which delivery about one object is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// What becomes of a known key with another payload.
+    pub mismatch: Mismatch,
+    /// Whether a repeat resumes a run that failed, behind its ledger.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
+    /// Whether a signed body that comes again under another key is held for a person. True only
+    /// where the signature does not cover the key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_replays: bool,
+    /// Paths of the payload that may differ between two deliveries of one event, and so are no
+    /// mismatch. `*` is each item of a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clock_fields: Vec<String>,
+}
+
+pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
+    let path = record.text("path").unwrap_or(flow.as_str()).to_owned();
+    let provider = match record.text("provider") {
+        Some(name) => Some(provider::find(name)?),
+        None => None,
+    };
+    let auth = WebhookAuth::lower(record, provider)?;
+    let key = match (record.expr("key"), provider) {
+        (Some(placed), _) => placed.expr.clone(),
+        (None, Some(provider)) => Expr::compile(provider.key, &KEY_ROOTS).ok()?,
+        (None, None) => return None,
+    };
+    Some(Webhook {
+        path,
+        when: record.expr("when").map(|placed| placed.expr.clone()),
+        order: order::lower(record),
+        mismatch: mismatch(record),
+        resumes: resumes(record),
+        holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),
+        clock_fields: provider.map_or_else(Vec::new, |provider| {
+            let fields = provider.clock_fields.iter();
+            fields.map(|field| (*field).to_owned()).collect()
+        }),
+        auth,
+        key,
+    })
+}
+
+/// Whether nobody who merely captured a delivery can send it again under another key. Without a
+/// signature there is nothing to capture: whoever can deliver once can deliver anything.
+fn covers_key(auth: &WebhookAuth, key: &Expr) -> bool {
+    match auth {
+        WebhookAuth::None | WebhookAuth::Token { .. } => true,
+        WebhookAuth::Signature { signature, .. } => {
+            let paths = key.references();
+            paths.iter().all(|path| signature.covers(path))
+        }
+    }
+}
