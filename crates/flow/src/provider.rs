@@ -5,12 +5,19 @@
 //! facts only: nothing here verifies, and nothing here reads a delivery. Where the facts come from
 //! is told on each preset's page in `docs/presets/`.
 
-mod chat;
-mod commerce;
-mod forms;
-mod open;
-mod ops;
+mod cloudevents;
+mod github;
+mod hubspot;
+mod idempotency_key;
+mod linear;
+mod pagerduty;
+mod shopify;
 mod signature;
+mod slack;
+mod standard_webhooks;
+mod stripe;
+mod twilio;
+mod typeform;
 
 pub use signature::{
     Algorithm, Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
@@ -77,18 +84,18 @@ impl Provider {
 
 /// Every preset, sorted by name.
 const ALL: &[Provider] = &[
-    open::CLOUDEVENTS,
-    ops::GITHUB,
-    forms::HUBSPOT,
-    open::IDEMPOTENCY_KEY,
-    ops::LINEAR,
-    ops::PAGERDUTY,
-    commerce::SHOPIFY,
-    chat::SLACK,
-    open::STANDARD_WEBHOOKS,
-    commerce::STRIPE,
-    chat::TWILIO,
-    forms::TYPEFORM,
+    cloudevents::PRESET,
+    github::PRESET,
+    hubspot::PRESET,
+    idempotency_key::PRESET,
+    linear::PRESET,
+    pagerduty::PRESET,
+    shopify::PRESET,
+    slack::PRESET,
+    standard_webhooks::PRESET,
+    stripe::PRESET,
+    twilio::PRESET,
+    typeform::PRESET,
 ];
 
 /// The preset of that name.

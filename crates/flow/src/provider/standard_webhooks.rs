@@ -1,4 +1,4 @@
-//! Conventions that many sources follow: Standard Webhooks, CloudEvents and `Idempotency-Key`.
+//! Standard Webhooks 1.0.
 
 use super::signature::FIVE_MINUTES;
 use super::{
@@ -6,8 +6,8 @@ use super::{
     Provider, SecretEncoding, Source, Unit, days,
 };
 
-/// Standard Webhooks 1.0.
-pub(super) const STANDARD_WEBHOOKS: Provider = Provider {
+/// The preset.
+pub(super) const PRESET: Provider = Provider {
     name: "standard-webhooks",
     title: "Standard Webhooks",
     key: r#"headers["webhook-id"]"#,
@@ -47,35 +47,6 @@ pub(super) const STANDARD_WEBHOOKS: Provider = Provider {
     // The recommended schedule ends after a little more than three days; replays by hand are
     // encouraged and have no limit.
     redelivery: Some(days(7)),
-    order: None,
-    clock_fields: &[],
-};
-
-/// CloudEvents 1.0 in structured mode: the envelope is the body.
-pub(super) const CLOUDEVENTS: Provider = Provider {
-    name: "cloudevents",
-    title: "CloudEvents",
-    // A source is a URI reference, which holds no space: the two parts cannot run together.
-    key: r#"input.source + " " + input.id"#,
-    key_source: Source::Body,
-    signature: None,
-    covers_headers: &[],
-    // Nothing is said of it.
-    redelivery: Some(days(7)),
-    order: None,
-    clock_fields: &[],
-};
-
-/// A caller that sends `Idempotency-Key`.
-pub(super) const IDEMPOTENCY_KEY: Provider = Provider {
-    name: "idempotency-key",
-    title: "Idempotency-Key",
-    key: r#"headers["idempotency-key"]"#,
-    key_source: Source::Header("idempotency-key"),
-    signature: None,
-    covers_headers: &[],
-    // The caller decides for how long it repeats itself; a day is the custom.
-    redelivery: Some(days(1)),
     order: None,
     clock_fields: &[],
 };

@@ -1,4 +1,4 @@
-//! Sources that collect people: Typeform and HubSpot.
+//! HubSpot's webhooks API: one delivery carries up to a hundred events.
 
 use super::signature::FIVE_MINUTES;
 use super::{
@@ -6,26 +6,8 @@ use super::{
     Source, Unit, days,
 };
 
-/// Typeform's webhooks.
-pub(super) const TYPEFORM: Provider = Provider {
-    name: "typeform",
-    title: "Typeform",
-    // The token names the submission. A partial one has the same token and another type.
-    key: r#"input.event_type + "/" + input.form_response.token"#,
-    key_source: Source::Body,
-    signature: Some(PresetSignature::over_body(
-        "typeform-signature",
-        &[PresetScheme::sha256("sha256=", Encoding::Base64)],
-    )),
-    covers_headers: &[],
-    // Its retries end within hours; a person can send a delivery again later.
-    redelivery: Some(days(3)),
-    order: None,
-    clock_fields: &[],
-};
-
-/// HubSpot's webhooks API: one delivery carries up to a hundred events.
-pub(super) const HUBSPOT: Provider = Provider {
+/// The preset.
+pub(super) const PRESET: Provider = Provider {
     name: "hubspot",
     title: "HubSpot",
     // An event's id alone is not guaranteed to be unique. `occurredAt` is when the change was made,

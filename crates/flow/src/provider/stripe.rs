@@ -1,14 +1,13 @@
-//! Sources that sell: Stripe and Shopify.
+//! Stripe's events, as snapshots.
 
 use super::signature::FIVE_MINUTES;
 use super::{
     Encoding, PresetOrder, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
-    Provider, Source, Unit,
+    Provider, Source, Unit, days,
 };
-use super::{days, hours};
 
-/// Stripe's events, as snapshots.
-pub(super) const STRIPE: Provider = Provider {
+/// The preset.
+pub(super) const PRESET: Provider = Provider {
     name: "stripe",
     title: "Stripe",
     key: "input.id",
@@ -34,24 +33,4 @@ pub(super) const STRIPE: Provider = Provider {
     }),
     // How many endpoints have not answered yet: it falls from one delivery to the next.
     clock_fields: &["pending_webhooks"],
-};
-
-/// Shopify's webhooks over HTTPS.
-pub(super) const SHOPIFY: Provider = Provider {
-    name: "shopify",
-    title: "Shopify",
-    key: r#"headers["x-shopify-webhook-id"]"#,
-    key_source: Source::Header("x-shopify-webhook-id"),
-    signature: Some(PresetSignature::over_body(
-        "x-shopify-hmac-sha256",
-        &[PresetScheme::sha256("", Encoding::Base64)],
-    )),
-    covers_headers: &[],
-    // Four hours since September 2024, two days before.
-    redelivery: Some(hours(48)),
-    order: Some(PresetOrder {
-        object: "input.id",
-        version: "input.updated_at",
-    }),
-    clock_fields: &[],
 };
