@@ -57,7 +57,7 @@ result: steps.each.result.succeeded
 
 const NOBODY: &str = "flow: nobody
 trigger: { api: { key: input.id }, manual: { key: input.id } }
-retry: { attempts: 2, first: 10ms, most: 20ms, within: 1h }
+retry: { attempts: 2, delay: 10ms, max_delay: 20ms, within: 1h }
 steps:
   - { id: call, http: { put: 'http://127.0.0.1:9/x', text: hi } }
 ";

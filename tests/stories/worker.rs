@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOW: &str = "flow: work
 trigger: { api: { key: input.mode } }
-retry: { attempts: 3, first: 10ms, most: 50ms, within: 1h }
+retry: { attempts: 3, delay: 10ms, max_delay: 50ms, within: 1h }
 steps:
   - id: act
     task: { queue: work, input: \"${{ input.mode }}\", within: 1h, lease: 30s }

@@ -171,7 +171,7 @@ fn source(name: &str, steps: &str) -> String {
     let steps = steps.replace("FIRST", first).replace("SECOND", second);
     format!(
         "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-         retry: {{ attempts: 100, first: 50ms, most: 1s, within: 1h }}\n{steps}"
+         retry: {{ attempts: 100, delay: 50ms, max_delay: 1s, within: 1h }}\n{steps}"
     )
 }
 

@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const FLOW: &str = "flow: insert
 trigger:
   webhook: { auth: none, key: input.id }
-retry: { attempts: 20, first: 100ms, most: 2s, within: 1h }
+retry: { attempts: 20, delay: 100ms, max_delay: 2s, within: 1h }
 steps:
   - id: act
     db: { connection: rows, execute: 'INSERT INTO acts SELECT $1::text FROM pg_sleep(0.05)', values: ['${{ input.id }}'], timeout: 10s }

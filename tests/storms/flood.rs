@@ -37,11 +37,7 @@ async fn a_flood_of_repeats_makes_one_run_and_one_effect_per_key() -> Result<()>
     let peer = Peer::start().await?;
     let server = serve(Program::semel()?, &home.url(), "10s").await?;
     let post = "steps:\n  - id: act\n    http: { post: 'PEER/keyed/${{ input.id }}', json: { id: '${{ input.id }}' } }\n    guard: key\n";
-    for (name, policy) in [
-        ("flood", "reject"),
-        ("lenient", "accept"),
-        ("wary", "quarantine"),
-    ] {
+    for (name, policy) in [("flood", "reject"), ("lenient", "accept"), ("wary", "hold")] {
         let source = format!(
             "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id, mismatch: {policy} }}\n{post}"
         );

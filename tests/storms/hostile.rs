@@ -166,7 +166,7 @@ impl World {
         };
         let source = format!(
             "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-             retry: {{ attempts: 3, first: 100ms, most: 200ms, within: 1h }}\n\
+             retry: {{ attempts: 3, delay: 100ms, max_delay: 200ms, within: 1h }}\n\
              steps:\n  - id: act\n    http: {{ {method}: 'PEER/{mode}/${{{{ input.id }}}}', \
              json: {{ id: '${{{{ input.id }}}}' }}, timeout: 2s }}\n    guard: {guard}{more}\n"
         );

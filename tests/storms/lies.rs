@@ -207,7 +207,7 @@ impl World {
 fn flow(name: &str, address: &str, guard: &str) -> String {
     format!(
         "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-         retry: {{ attempts: 5, first: 100ms, most: 200ms, within: 1h }}\n\
+         retry: {{ attempts: 5, delay: 100ms, max_delay: 200ms, within: 1h }}\n\
          steps:\n  - id: act\n    \
          http: {{ post: '{address}/${{{{ input.id }}}}', json: {{ id: '${{{{ input.id }}}}' }} }}\n    {guard}\n"
     )

@@ -71,7 +71,7 @@ async fn a_destination_that_hangs_holds_back_nobody_else() -> Result<()> {
 fn flow(name: &str, path: &str) -> String {
     format!(
         "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-         retry: {{ attempts: 50, first: 1s, most: 5s, within: 1h }}\n\
+         retry: {{ attempts: 50, delay: 1s, max_delay: 5s, within: 1h }}\n\
          steps:\n  - id: act\n    http: {{ connection: {name}, post: '{path}/${{{{ input.id }}}}', \
          json: {{}}, timeout: 120s }}\n    guard: review\n"
     )

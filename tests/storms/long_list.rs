@@ -45,7 +45,7 @@ fn flow(peer: &Peer) -> String {
         "flow: list
 trigger:
   api: {{}}
-retry: {{ attempts: 20, first: 100ms, most: 2s, within: 1h }}
+retry: {{ attempts: 20, delay: 100ms, max_delay: 2s, within: 1h }}
 steps:
   - id: read
     http: {{ get: '{}${{{{ input.count }}}}' }}

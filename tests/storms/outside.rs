@@ -23,7 +23,7 @@ const FLOWS: [(&str, &str); 2] = [
         "flow: work
 trigger:
   webhook: { auth: none, key: input.id }
-retry: { attempts: 9, first: 50ms, most: 200ms, within: 1h }
+retry: { attempts: 9, delay: 50ms, max_delay: 200ms, within: 1h }
 steps:
   - id: act
     task: { queue: work, input: { id: '${{ input.id }}' }, within: 1h, lease: 20s }

@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 pub(crate) const FLOW: &str = "flow: NAME
 trigger:
   webhook: { auth: none, key: input.id }
-retry: { attempts: 100, first: 100ms, most: 1s, within: 1h }
+retry: { attempts: 100, delay: 100ms, max_delay: 1s, within: 1h }
 overlap: { key: input.object, policy: NAME }
 steps:
   - id: begin

@@ -138,7 +138,7 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
     for way in WAYS {
         let source = format!(
             "flow: {}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-             retry: {{ attempts: 9, first: 50ms, most: 200ms, within: 1h }}\nsteps:{}",
+             retry: {{ attempts: 9, delay: 50ms, max_delay: 200ms, within: 1h }}\nsteps:{}",
             way.name,
             way.steps.replace("PEER", &peer.url(""))
         );

@@ -103,7 +103,7 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
 fn flow(queue: &str) -> String {
     format!(
         "flow: {queue}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-         retry: {{ attempts: 50, first: 50ms, most: 500ms, within: 1d }}\nsteps:\n\
+         retry: {{ attempts: 50, delay: 50ms, max_delay: 500ms, within: 1d }}\nsteps:\n\
          \x20 - id: work\n    task: {{ queue: {queue}, input: {{ n: '${{{{ input.n }}}}' }}, within: 1d, lease: {LEASE} }}\n    \
          guard: key\n\
          \x20 - id: counted\n    kv: {{ add: '{queue}/${{{{ input.id }}}}' }}\n\

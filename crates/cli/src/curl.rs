@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_tells_objects_and_versions_apart_is_brought_too() {
         let source = "flow: a\ntrigger:\n  webhook: { auth: none, key: input.id, order: { object: input.order, version: input.version } }\n\
-                      overlap: { key: input.customer, policy: queue }\nlimit: { key: input.shop, at_once: 3 }\n\
+                      overlap: { key: input.customer, policy: queue }\nlimit: { key: input.shop, concurrency: 3 }\n\
                       steps:\n  - id: a\n    function: '1'\n";
         let flow = semel_flow::check("a", source).flow.unwrap();
 

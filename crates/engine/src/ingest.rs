@@ -279,7 +279,7 @@ impl Runtime {
         runtime.metrics.mismatches.add_one();
         let kind = match inbound.mismatch {
             Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,
-            Mismatch::Quarantine => DuplicateVerdict::Held,
+            Mismatch::Hold => DuplicateVerdict::Held,
         };
         let subject = Subject::Claim(claim);
         runtime
@@ -295,7 +295,7 @@ impl Runtime {
         match inbound.mismatch {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
-            Mismatch::Quarantine => Ok(Intake::Quarantined(answer(inbound, met, true))),
+            Mismatch::Hold => Ok(Intake::Quarantined(answer(inbound, met, true))),
         }
     }
 }

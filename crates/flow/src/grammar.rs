@@ -27,6 +27,8 @@ pub(crate) struct MapSchema {
     pub(crate) one_of: Option<&'static OneOf>,
     /// Sets of fields of which at least one must stand whole; the checks say it in words.
     pub(crate) any_of: &'static [&'static [&'static str]],
+    /// Fields that had another name once, and the one that they have: the old one is refused.
+    pub(crate) renamed: &'static [(&'static str, &'static str)],
 }
 
 /// Fields that exclude each other, one of which is needed.
@@ -51,6 +53,8 @@ pub(crate) struct Field {
     pub(crate) example: &'static str,
     /// Whether expressions in it can name the item that the map is about.
     pub(crate) names_item: bool,
+    /// Words that had another name once, and the one that they have: the old one is refused.
+    pub(crate) renamed: &'static [(&'static str, &'static str)],
 }
 
 /// What a field takes.
@@ -94,6 +98,15 @@ pub(crate) enum FieldType {
     Steps,
 }
 
+/// The name that something has which had another one once.
+pub(crate) fn new_name(
+    renamed: &[(&'static str, &'static str)],
+    name: &str,
+) -> Option<&'static str> {
+    let mut renamed = renamed.iter();
+    renamed.find(|(old, _)| *old == name).map(|(_, new)| *new)
+}
+
 impl FieldType {
     /// Whether it is a list of steps.
     pub(crate) const fn is_steps(self) -> bool {
@@ -111,6 +124,7 @@ pub(crate) const fn field(name: &'static str, takes: FieldType, about: &'static 
         default: None,
         example: "…",
         names_item: false,
+        renamed: &[],
     }
 }
 
@@ -129,6 +143,10 @@ impl Field {
             default: Some(default),
             ..self
         }
+    }
+
+    pub(crate) const fn renamed(self, renamed: &'static [(&'static str, &'static str)]) -> Self {
+        Self { renamed, ..self }
     }
 
     /// Expressions in the field can name the item.
@@ -153,7 +171,12 @@ impl MapSchema {
             fields,
             one_of: None,
             any_of: &[],
+            renamed: &[],
         }
+    }
+
+    pub(crate) const fn renamed(self, renamed: &'static [(&'static str, &'static str)]) -> Self {
+        Self { renamed, ..self }
     }
 
     pub(crate) const fn any_of(self, any_of: &'static [&'static [&'static str]]) -> Self {

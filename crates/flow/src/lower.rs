@@ -66,8 +66,8 @@ pub(crate) fn retry(record: &Record, base: RetryPolicy) -> RetryPolicy {
         attempts: attempts
             .and_then(|attempts| u32::try_from(attempts).ok())
             .unwrap_or(base.attempts),
-        first: span("first", base.first),
-        most: span("most", base.most),
+        delay: span("delay", base.delay),
+        max_delay: span("max_delay", base.max_delay),
         within: span("within", base.within),
     }
 }

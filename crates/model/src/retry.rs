@@ -11,9 +11,9 @@ pub struct RetryPolicy {
     /// The most attempts in all, the first included.
     pub attempts: u32,
     /// The ceiling of the first delay; it doubles with every attempt.
-    pub first: Span,
+    pub delay: Span,
     /// The ceiling that no delay exceeds.
-    pub most: Span,
+    pub max_delay: Span,
     /// The most time from the first attempt to the last.
     pub within: Span,
 }
@@ -22,8 +22,8 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             attempts: 6,
-            first: Span::from_secs(1),
-            most: Span::from_secs(300),
+            delay: Span::from_secs(1),
+            max_delay: Span::from_secs(300),
             within: Span::from_secs(86_400),
         }
     }
@@ -47,8 +47,8 @@ impl RetryPolicy {
         let asked = asked.filter(|_| !SeededBug::RetryAfterIgnored.is_seeded());
         let doublings = attempt.saturating_sub(1).min(40);
         let doublings = doublings * u32::from(!SeededBug::BackoffConstant.is_seeded());
-        let ceiling = self.first.as_millis().saturating_mul(1 << doublings);
-        let ceiling = ceiling.min(self.most.as_millis());
+        let ceiling = self.delay.as_millis().saturating_mul(1 << doublings);
+        let ceiling = ceiling.min(self.max_delay.as_millis());
         let jitter = jitter.max(f64::from(u8::from(SeededBug::BackoffNotSpread.is_seeded())));
         let jittered = (ceiling as f64 * jitter.clamp(0.0, 1.0)) as u64;
         let delay = Span::from_millis(jittered.max(asked.unwrap_or_default().as_millis()));

@@ -53,5 +53,5 @@ pub enum Mismatch {
     /// Answered as a repeat of the first, and recorded.
     Accept,
     /// Kept with its payload for a person, and answered 202.
-    Quarantine,
+    Hold,
 }

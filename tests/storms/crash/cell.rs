@@ -199,7 +199,7 @@ impl Guard {
         };
         format!(
             "flow: {}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-             retry: {{ attempts: 5, first: 100ms, most: 200ms, within: 1h }}\n\
+             retry: {{ attempts: 5, delay: 100ms, max_delay: 200ms, within: 1h }}\n\
              steps:\n{look}  - id: act\n    {step}\n",
             self.flow_name(opens)
         )

@@ -75,7 +75,7 @@ fn flow(name: &str, peer: &Peer) -> String {
     };
     format!(
         "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-         retry: {{ attempts: 50, first: 50ms, most: 500ms, within: 1d }}\nsteps:\n{steps}  \
+         retry: {{ attempts: 50, delay: 50ms, max_delay: 500ms, within: 1d }}\nsteps:\n{steps}  \
          - {{ id: note, kv: {{ set: 'done/{key}', value: 1 }} }}\n"
     )
 }

@@ -35,8 +35,8 @@ const DELIVERY_TIMEOUT: Span = Span::from_const_secs(30);
 /// know do. The time ends it, and not the count.
 const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
     attempts: 100,
-    first: Span::from_const_secs(5),
-    most: Span::from_const_secs(8 * 3_600),
+    delay: Span::from_const_secs(5),
+    max_delay: Span::from_const_secs(8 * 3_600),
     within: Span::from_const_secs(3 * 86_400),
 };
 

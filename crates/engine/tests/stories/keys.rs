@@ -32,7 +32,7 @@ async fn a_delivery_without_its_key_is_refused() -> Result<()> {
 #[tokio::test]
 async fn another_payload_under_a_known_key_never_makes_a_second_run() -> Result<()> {
     let world = World::start().await?;
-    for (policy, expected) in [("reject", 0), ("accept", 1), ("quarantine", 2)] {
+    for (policy, expected) in [("reject", 0), ("accept", 1), ("hold", 2)] {
         world
             .publish_source(&format!(
                 "flow: story\ntrigger:\n  webhook: {{ auth: none, key: input.id, mismatch: {policy} }}\n{STEPS}"

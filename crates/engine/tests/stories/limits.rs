@@ -38,7 +38,7 @@ async fn starts(world: &World) -> Result<Vec<Timestamp>> {
 #[tokio::test]
 async fn no_more_runs_are_under_way_than_the_limit_of_their_key() -> Result<()> {
     let world = World::start().await?;
-    let steps = "limit: { at_once: 2, key: input.object }\nsteps:\n\
+    let steps = "limit: { concurrency: 2, key: input.object }\nsteps:\n\
         \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n";
     world.publish(steps).await?;
 

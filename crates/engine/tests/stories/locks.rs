@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Takes the lock, calls, and frees the lock.
 const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }\n    \
-    retry: { attempts: 90, first: 100ms, most: 200ms, within: 1h }\n\
+    retry: { attempts: 90, delay: 100ms, max_delay: 200ms, within: 1h }\n\
     \x20 - id: call\n    http: { post: 'PEER/hold/plain/x', json: { token: '${{ steps.alone.result.token }}' } }\n\
     \x20 - id: free\n    kv: { unlock: door }\n\
     result: '{\"token\": steps.alone.result.token, \"released\": steps.free.result.released}'\n";

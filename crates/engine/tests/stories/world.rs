@@ -159,7 +159,7 @@ impl World {
         let steps = steps.replace("PEER", &self.peer.url(""));
         let source = format!(
             "flow: story\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-             retry: {{ attempts: 3, first: 100ms, most: 200ms, within: 1h }}\n{steps}"
+             retry: {{ attempts: 3, delay: 100ms, max_delay: 200ms, within: 1h }}\n{steps}"
         );
         self.publish_source(&source).await
     }

@@ -106,7 +106,7 @@ static LIMIT: MapSchema = MapSchema::new(
     "How many runs, and how fast.",
     &[
         field(
-            "at_once",
+            "concurrency",
             FieldType::Whole(1, 100_000),
             "The most runs under way together.",
         ),
@@ -138,7 +138,8 @@ static LIMIT: MapSchema = MapSchema::new(
         )
         .default("0"),
     ],
-);
+)
+.renamed(&[("at_once", "concurrency")]);
 
 static EXAMPLE: MapSchema = MapSchema::new(
     ("an example", "example"),

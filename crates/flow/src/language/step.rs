@@ -224,12 +224,12 @@ pub(super) static RETRY: MapSchema = MapSchema::new(
             "The most attempts in all, the first included.",
         ),
         field(
-            "first",
+            "delay",
             FieldType::Span(1, YEAR),
             "The ceiling of the first delay; it doubles with every attempt.",
         ),
         field(
-            "most",
+            "max_delay",
             FieldType::Span(1, YEAR),
             "The ceiling that no delay exceeds.",
         ),
@@ -239,7 +239,8 @@ pub(super) static RETRY: MapSchema = MapSchema::new(
             "The most time from the first attempt to the last.",
         ),
     ],
-);
+)
+.renamed(&[("first", "delay"), ("most", "max_delay")]);
 
 pub(super) static ALLOW: MapSchema = MapSchema::new(
     ("`allow`", "allow"),

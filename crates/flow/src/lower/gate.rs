@@ -29,7 +29,7 @@ pub(super) fn limit(flow: &Record) -> Option<Limit> {
     let priority = record.whole("priority").unwrap_or_default();
     Some(Limit {
         key: record.expr("key").map(|placed| placed.expr.clone()),
-        at_once: count("at_once"),
+        concurrency: count("concurrency"),
         rate: rate.map(|(most, per)| Rate { most, per }),
         debounce: record.span_of("debounce"),
         priority: i8::try_from(priority).unwrap_or_default(),

@@ -5,7 +5,7 @@ use semel_model::{FlowName, Span, StepId};
 use super::Reader;
 use crate::diagnostic::Code;
 use crate::expr::is_name;
-use crate::grammar::{Field, FieldType, MapSchema};
+use crate::grammar::{Field, FieldType, MapSchema, new_name};
 use crate::language::STEP;
 use crate::nearest::nearest;
 use crate::tree::{Entry, Item, NamedEntry, Record, Value};
@@ -65,6 +65,9 @@ impl Reader<'_, '_> {
         beside: &[yaml::Entry],
         field: &Field,
     ) -> Option<Value> {
+        if self.is_renamed(&entry.value, field) {
+            return None;
+        }
         if !field.names_item {
             return self.taken(&entry.value, field.name, field.takes);
         }
@@ -77,6 +80,19 @@ impl Reader<'_, '_> {
         value
     }
 
+    /// Tells of a word that had this name once.
+    fn is_renamed(&mut self, node: &Node, field: &Field) -> bool {
+        let word = node.as_scalar().map(|scalar| scalar.text.as_str());
+        let renamed = word.and_then(|word| Some((word, new_name(field.renamed, word)?)));
+        let Some((word, new)) = renamed else {
+            return false;
+        };
+        let message = format!("`{}` cannot be `{word}`", field.name);
+        let help = format!("write `{new}`: the word was renamed");
+        self.report(Code::WrongValue, node.span.clone(), &message, &help);
+        true
+    }
+
     /// Tells of the fields that there are not, and gives those that were probably meant.
     fn unknown_fields(&mut self, entries: &[yaml::Entry], schema: &MapSchema) -> Vec<&'static str> {
         let mut meant = vec![];
@@ -86,11 +102,13 @@ impl Reader<'_, '_> {
                 continue;
             }
             let message = format!("{} has no field `{name}`", schema.what);
-            let near = nearest(name, schema.names());
+            let renamed = new_name(schema.renamed, name);
+            let near = renamed.or_else(|| nearest(name, schema.names()));
             meant.extend(near);
-            let help = match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!(
+            let help = match (renamed, near) {
+                (Some(new), _) => format!("write `{new}`: the field was renamed"),
+                (None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None) => format!(
                     "its fields: {}",
                     schema.names().collect::<Vec<_>>().join(", ")
                 ),

@@ -24,7 +24,7 @@ pub struct Limit {
     pub key: Option<Expr>,
     /// The most runs under way together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_once: Option<u32>,
+    pub concurrency: Option<u32>,
     /// How often runs may start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -49,15 +49,15 @@ impl Limit {
     #[must_use]
     pub fn rules(&self) -> Option<Rules> {
         let Self {
-            at_once,
+            concurrency,
             rate,
             debounce,
             ..
         } = *self;
-        let says = at_once.is_some() || rate.is_some() || debounce.is_some();
+        let says = concurrency.is_some() || rate.is_some() || debounce.is_some();
         says.then_some(Rules {
             policy: Policy::Queue,
-            at_once,
+            at_once: concurrency,
             rate,
             debounce,
         })

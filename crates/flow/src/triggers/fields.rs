@@ -8,10 +8,11 @@ use crate::tree::Record;
 
 pub(super) const MISMATCH: Field = field(
     "mismatch",
-    FieldType::Word(&["reject", "accept", "quarantine"]),
-    "A known key with another payload: refused, taken as a repeat, or kept for a person.",
+    FieldType::Word(&["reject", "accept", "hold"]),
+    "A known key with another payload: refused, taken as a repeat, or held for a person.",
 )
-.default("reject");
+.default("reject")
+.renamed(&[("quarantine", "hold")]);
 
 pub(super) const ON_REPEAT: Field = field(
     "on_repeat",
@@ -30,7 +31,7 @@ pub(super) const ORDER: Field = field(
 pub(super) fn mismatch(record: &Record) -> Mismatch {
     match record.word("mismatch") {
         Some("accept") => Mismatch::Accept,
-        Some("quarantine") => Mismatch::Quarantine,
+        Some("hold") => Mismatch::Hold,
         Some(_) | None => Mismatch::Reject,
     }
 }

@@ -23,8 +23,8 @@ proptest! {
     ) {
         let policy = RetryPolicy {
             attempts,
-            first: Span::from_millis(first),
-            most: Span::from_millis(most),
+            delay: Span::from_millis(first),
+            max_delay: Span::from_millis(most),
             within: Span::from_millis(within),
         };
 
@@ -47,8 +47,8 @@ proptest! {
         let most = first << doublings;
         let policy = RetryPolicy {
             attempts: 100,
-            first: Span::from_millis(first),
-            most: Span::from_millis(most),
+            delay: Span::from_millis(first),
+            max_delay: Span::from_millis(most),
             within: Span::from_secs(315_360_000),
         };
 
@@ -66,8 +66,8 @@ proptest! {
     ) {
         let policy = RetryPolicy {
             attempts: 100,
-            first: Span::from_millis(first),
-            most: Span::from_secs(86_400),
+            delay: Span::from_millis(first),
+            max_delay: Span::from_secs(86_400),
             within: Span::from_secs(315_360_000),
         };
         let delay = |chance| policy.delay(attempt, Span::default(), chance, None);

@@ -72,7 +72,7 @@ async fn a_delivery_that_the_trigger_lets_pass_is_ignored() -> Result<()> {
 async fn a_known_key_with_another_payload_is_treated_as_the_trigger_says() -> Result<()> {
     let world = World::start().await?;
     world.publish("orders", ORDERS).await?;
-    let kept = ORDERS.replace("key: input.id,", "key: input.id, mismatch: quarantine,");
+    let kept = ORDERS.replace("key: input.id,", "key: input.id, mismatch: hold,");
     world.publish("kept", &kept).await?;
     for path in ["orders", "kept"] {
         let path = format!("/hooks/main/{path}");

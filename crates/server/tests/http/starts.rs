@@ -236,7 +236,7 @@ async fn a_request_that_is_kept_for_a_person_is_told_the_same_when_it_comes_agai
     let world = World::start().await?;
     let keeping = REFUND.replace(
         "api: { key: input.refund_id }",
-        "api: { key: input.refund_id, mismatch: quarantine }",
+        "api: { key: input.refund_id, mismatch: hold }",
     );
     world.publish("refund", &keeping).await?;
     ask(&world, "a", r#"{"input":{"refund_id":"r-1","n":1}}"#).await?;

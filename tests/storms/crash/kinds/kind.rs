@@ -122,7 +122,7 @@ impl Kind {
     pub(super) fn flow(self, count: &str) -> String {
         format!(
             "flow: {}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
-             retry: {{ attempts: 8, first: 100ms, most: 1s, within: 1h }}\n\
+             retry: {{ attempts: 8, delay: 100ms, max_delay: 1s, within: 1h }}\n\
              steps:\n  - id: look\n    kv: {{ get: 'looked/${{{{ input.id }}}}' }}\n  - id: act\n    {}\n",
             self.name(),
             self.step().replace("COUNT", count)
