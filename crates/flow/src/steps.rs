@@ -87,6 +87,11 @@ macro_rules! kinds {
             }
         }
 
+        $(const _: () = assert!(
+            matches!($descriptor.kind, ActionKind::$kind),
+            "a descriptor says which kind it is of"
+        );)+
+
         /// Every kind of step, in the order of the documentation.
         pub static KINDS: &[&StepKind] = &[$(&$descriptor,)+];
 

@@ -130,7 +130,8 @@ impl Tracer<'_, '_> {
     }
 
     fn function(&self, index: StepIndex, field: Option<&String>, depth: usize) -> Vec<Origin> {
-        let Some(function) = self.outline.steps[index].record.expr("function") else {
+        let step = &self.outline.steps[index];
+        let Some(function) = step.record.expr(step.name()) else {
             return vec![];
         };
         if function.expr.is_constant() {

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::row;
 use crate::outline::{Outline, StepIndex};
 use crate::release::{Ask, Follow, KEY_WINDOW, Probe, Step, StepGuard};
-use crate::steps::{self, DbStep, HttpStep, Lowering, StepKind};
+use crate::steps::{self, DbStep, HttpStep, Lowering, StepKind, db, http};
 use crate::tree::Record;
 
 /// Quiet time before the marker of a command is asked for.
@@ -107,13 +107,13 @@ fn probe(lowering: &Lowering<'_>) -> Option<Probe> {
         });
     };
     let found = probe.expr("found")?.expr.clone();
-    let ask = match probe.map("db") {
+    let ask = match probe.map(db::KIND.name()) {
         Some(query) => Ask::Db {
             query: Box::new(DbStep::of(query)?),
             found,
         },
         None => Ask::Http {
-            request: Box::new(HttpStep::of(probe.map("http")?, lowering.env)?),
+            request: Box::new(HttpStep::of(probe.map(http::KIND.name())?, lowering.env)?),
             found,
         },
     };

@@ -67,14 +67,10 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let id = self.outline.steps[index].id;
-        let ends = at.is_some_and(|at| {
-            let kind = self.outline.steps[at].kind;
-            kind.is_some_and(|kind| kind.kind == ActionKind::Return)
-        });
         let (code, what) = match field {
             "undo" => (Code::UndoUnknown, "the undo"),
             "result" if at.is_none() => (Code::ResultPartial, "the result"),
-            "return" if ends => (Code::ResultPartial, "the result"),
+            field if field == ActionKind::Return.as_str() => (Code::ResultPartial, "the result"),
             _ => (Code::StepSkipped, "this"),
         };
         let span = placed.path_span(self.report.source, path);

@@ -6,7 +6,7 @@ use super::super::Check;
 use crate::diagnostic::Code;
 use crate::effect::connection;
 use crate::outline::StepInfo;
-use crate::steps::{StepKind, db, http};
+use crate::steps::{ActionKind, StepKind, db, http};
 use crate::tree::Record;
 
 /// Which guard each part of one belongs to.
@@ -148,7 +148,7 @@ impl<'t> Check<'_, 't, '_> {
             self.body(kind, body);
             if kind.changes(Some(body)) == Some(true) {
                 let message = format!("a probe reads, and `{}` does not", kind.verb(Some(body)));
-                let help = match probe.has("http") {
+                let help = match kind.kind == ActionKind::Http {
                     true => "use `get` or `head`",
                     false => "use `query`",
                 };

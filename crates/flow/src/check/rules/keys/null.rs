@@ -7,6 +7,7 @@ use super::{Key, Role};
 use crate::diagnostic::Code;
 use crate::expr::Scope;
 use crate::tree::{Placed, Record};
+use crate::triggers;
 use crate::types::{Presence, input_type};
 
 impl<'t> Check<'_, 't, '_> {
@@ -62,11 +63,9 @@ impl<'t> Check<'_, 't, '_> {
                 .into_iter()
                 .collect(),
             None => {
-                let trigger = self.outline.flow.map("trigger");
-                let starts = ["webhook", "event"].into_iter();
-                let starts =
-                    starts.filter_map(|name| trigger.and_then(|trigger| trigger.map(name)));
-                starts.filter_map(|start| start.expr("when")).collect()
+                let starts = self.outline.flow.map("trigger").into_iter();
+                let starts = starts.flat_map(triggers::declared);
+                starts.filter_map(|(_, start)| start.expr("when")).collect()
             }
         };
         let paths = conditions
@@ -78,18 +77,16 @@ impl<'t> Check<'_, 't, '_> {
     /// An example that starts a run and has no key.
     fn null_by_example(&mut self, key: &Key<'t>) {
         let flow = self.outline.flow;
-        let start = ["webhook", "event", "api", "manual"]
-            .into_iter()
-            .find_map(|name| {
-                let start = flow.map("trigger")?.map(name)?;
-                let own = start.expr("key")?;
-                std::ptr::eq(own, key.placed).then_some((name, start))
-            });
-        let Some((kind, start)) = start else {
+        let starts = flow.map("trigger").into_iter();
+        let start = starts.flat_map(triggers::declared).find(|(_, start)| {
+            let own = start.expr("key");
+            own.is_some_and(|own| std::ptr::eq(own, key.placed))
+        });
+        let Some((spec, start)) = start else {
             return;
         };
         for example in flow.maps("examples") {
-            let Some(problem) = keyless(example, kind, start, key.placed) else {
+            let Some(problem) = keyless(example, spec.name(), start, key.placed) else {
                 continue;
             };
             let name = example.text("name").unwrap_or_default();
