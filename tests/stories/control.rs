@@ -82,12 +82,12 @@ async fn a_trip_goes_the_first_way_that_is_open_and_is_taken_back_where_it_fails
     desk.say(&format!("semel wait complete {wait} --payload '5'"))
         .await?;
     let show = format!("semel run show {second}");
-    let paid = desk.until_said(&show, "succeeded").await?;
+    let paid = desk.until_said(&show, "succeeded with").await?;
 
     let told = [
-        "one is enough",
-        "no: fails with withdrawn: the traveller withdrew",
-        "what was done is taken back",
+        "one succeeded, and the others are cancelled",
+        "no: failed (withdrawn): the traveller withdrew",
+        "undoing what was done",
     ];
     for told in told {
         assert!(undone.contains(told), "{told}: {undone}");

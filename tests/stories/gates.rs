@@ -42,7 +42,7 @@ async fn a_run_that_waits_says_behind_whom_and_goes_on_when_its_turn_comes() -> 
     desk.until_said("semel wait list", "answer").await?;
     let second = start(&desk, "2").await?;
     let show = format!("semel run show {second}");
-    let waiting = desk.until_said(&show, "waits at").await?;
+    let waiting = desk.until_said(&show, "waiting at").await?;
     let third = start(&desk, "3").await?;
     let behind = desk
         .until_said(&format!("semel run show {third}"), "1 before it in line")

@@ -7,8 +7,7 @@
 use jiff::Timestamp;
 use semel_flow::release::RenderError;
 use semel_flow::{Action, Flow, Scope, Step};
-use semel_model::effect::{Entry, Licence, Witness};
-use semel_model::event::{Event, Plan};
+use semel_model::event::Event;
 use semel_model::kv::Operation;
 use semel_model::request::Call;
 use semel_model::run::Reason;
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 mod answer;
 mod approval;
+mod effect;
 mod end;
 mod probe;
 mod settle_context;
@@ -26,17 +26,14 @@ mod wait;
 
 pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
-use probe::probe;
 pub use probe::probe_of;
-use settle_context::is_forgotten;
 pub use settle_context::settle_context;
 use wait::{open, wake};
 
 use crate::event::{self, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::landing::Landing;
-use crate::settle;
-use crate::state::{Current, Misfit, PendingEffect, RunState};
+use crate::state::{Current, Misfit, RunState};
 use crate::vault::Destinations;
 
 /// What the decision may look at besides the journal.
@@ -169,7 +166,7 @@ fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
             }
             None => fail(state, context, &reading.fault),
         },
-        Current::Effect(pending) => go_on(state, context, step, pending),
+        Current::Effect(pending) => effect::go_on(state, context, step, pending),
         Current::Waiting { wait, until } => wake(context, step, *wait, *until),
         Current::Fan(fan) if cancel && fan.stopped.is_none() => Next::Event(Event::FanStopped {
             step: step.id.to_string(),
@@ -287,101 +284,6 @@ fn call(
         window: step.guard.window(connection).filter(|it| said != Some(*it)),
         call: Some(Box::new(call)),
     }))
-}
-
-/// The next look at an effect that is not settled.
-fn go_on(
-    state: &RunState,
-    context: &DecideContext<'_>,
-    step: &Step,
-    pending: &PendingEffect,
-) -> Next {
-    let again = |licence| {
-        Next::Event(Event::Intended {
-            step: step.id.to_string(),
-            effect: pending.entry.id(),
-            attempt: pending.entry.attempt() + 1,
-            call: None,
-            licence,
-            guard: None,
-            window: None,
-        })
-    };
-    match &pending.entry {
-        Entry::Pending(effect) if let Call::Task(request) = &pending.call => {
-            task::go_on(context, step, pending, effect, request)
-        }
-        // Whoever wrote this intent is not the one who reads it: the outcome is not known.
-        Entry::Pending(effect) => Next::Event(settle::found_pending(
-            settle_context(context, step, pending),
-            effect,
-        )),
-        // An operator gave it up in doubt, and its run was resumed: it may have happened.
-        Entry::Retrying(effect) if let Some(settled_by) = pending.given_up => {
-            let judged_by = settle_context(context, step, pending);
-            Next::Event(settle::doubted_again(judged_by, effect, settled_by))
-        }
-        // An attempt before this one may have happened: that is found out first.
-        Entry::Retrying(effect)
-            if context.cancel && state.undoing.is_none() && !effect.doubted() =>
-        {
-            Next::Event(give_up(step))
-        }
-        Entry::Retrying(effect) => match pending.retry_at {
-            Some(at) if context.now < at => sleep(at, true),
-            Some(_) if effect.doubted() && is_forgotten(context, step, pending) => {
-                Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
-            }
-            Some(_) => again(None),
-            None => Next::Act(Act::Park(Reason::NeedsReview, effect.state().fault.clone())),
-        },
-        Entry::InDoubt(effect) => {
-            if let Some((_, response)) = context.evidence.iter().find(|(id, _)| *id == effect.id())
-            {
-                return Next::Event(confirmed(step, response, Witness::Evidence));
-            }
-            match (pending.licence, &pending.plan) {
-                // It is known not to be there, and the author's attempts are used up.
-                (Some(Licence::Absent), _) if effect.attempt() >= step.retry.attempts => {
-                    let doubt = &effect.state().doubt;
-                    let fault = Fault::permanent(doubt.code.clone(), doubt.message.clone());
-                    Next::Event(Event::Failed {
-                        step: step.id.to_string(),
-                        fault,
-                        retry_at: None,
-                    })
-                }
-                (Some(licence), _) => again(Some(licence)),
-                (None, Some(Plan::Repeat { at, .. }))
-                    if context.now >= *at && is_forgotten(context, step, pending) =>
-                {
-                    Next::Event(settle::too_late(step, &effect.state().doubt))
-                }
-                (None, Some(Plan::Repeat { at, licence })) if context.now >= *at => {
-                    again(Some(*licence))
-                }
-                (None, Some(Plan::Repeat { at, .. })) => sleep(*at, true),
-                (None, Some(Plan::Probe { at, .. })) if context.now < *at => sleep(*at, true),
-                (None, Some(Plan::Probe { .. })) => probe(state, context, step),
-                (None, Some(Plan::Review) | None) => {
-                    let doubt = &effect.state().doubt;
-                    let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
-                    Next::Act(Act::Park(Reason::InDoubt, fault))
-                }
-            }
-        }
-        Entry::Failed(_) if context.cancel && state.undoing.is_none() => Next::Event(cancelled()),
-        Entry::Failed(effect) => fail(state, context, &effect.state().fault),
-        Entry::Done(_) => unreachable!("a done effect moves the run to its next step"),
-    }
-}
-
-fn give_up(step: &Step) -> Event {
-    Event::Failed {
-        step: step.id.to_string(),
-        fault: by_a_person(),
-        retry_at: None,
-    }
 }
 
 fn broken(step: &Step, error: &RenderError) -> Next {

@@ -118,12 +118,12 @@ fn elapsed(policy: OnTimeout, on_reject: OnReject) -> Result<Value, Fault> {
         OnTimeout::Reject if on_reject == OnReject::Continue => Ok(undecided(Some(false))),
         OnTimeout::Reject => Err(Fault::permanent(
             "approval-rejected",
-            "nobody decided in time, which counts as a rejection",
+            "no decision in time, which counts as a rejection",
         )
         .of(FaultKind::Rejected)),
         OnTimeout::Fail => Err(Fault::permanent(
             "approval-timed-out",
-            "nobody decided in time",
+            "no decision in time",
         )),
     }
 }

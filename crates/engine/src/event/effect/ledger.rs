@@ -96,7 +96,7 @@ pub(in crate::event) fn project_doubted(
         Plan::Probe {
             absent_from: None, ..
         } => "to be probed".to_owned(),
-        Plan::Review => "for a person".to_owned(),
+        Plan::Review => "for an operator".to_owned(),
     };
     let note = format!("{} ({how})", doubt.message);
     let mut changes = noted(before, known.with(State::InDoubt), flow, step, &note);
@@ -118,7 +118,7 @@ pub(in crate::event) fn project_probed(
                 retry_at: None,
             },
         ) => {
-            let note = format!("the probe failed: {} (for a person)", fault.message);
+            let note = format!("the probe failed: {} (for an operator)", fault.message);
             noted(before, known, flow, step, &note)
         }
         (_, Seen::Absent | Seen::AbsentSoFar { .. } | Seen::Unclear { .. }) => {
