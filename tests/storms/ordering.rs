@@ -167,7 +167,7 @@ async fn check_destination(peer: &Peer, objects: usize) -> Result<usize> {
 async fn check_runs(client: &Connection, objects: usize) -> Result<(i64, i64)> {
     let row = client
         .query_one(
-            "SELECT count(*), count(*) FILTER (WHERE state = 'cancelled' AND fault ->> 'code' = 'superseded'),
+            "SELECT count(*), count(*) FILTER (WHERE state = 'superseded' AND fault ->> 'code' = 'superseded'),
                     count(*) FILTER (WHERE state = 'succeeded')
                FROM runs",
             &[],

@@ -305,8 +305,8 @@ pub(crate) async fn check_runs(
         let fine = matches!(
             (policy, state.as_str(), code.as_str()),
             (_, "succeeded", "")
-                | ("skip", "cancelled", "overlap-skipped")
-                | ("replace", "cancelled", "overlap-replaced")
+                | ("skip", "superseded", "overlap-skipped")
+                | ("replace", "superseded", "overlap-replaced")
         );
         ensure!(fine, "{id} is {state}: {code}");
         ensure!(ends.insert(id, (state, code)).is_none(), "a run twice");

@@ -52,9 +52,11 @@ impl Outcome {
             State::InDoubt => Self::InDoubt,
             State::Succeeded => Self::Done,
             // A run that a person has to look at did not work out, though it may yet.
-            State::NeedsReview | State::Quarantined | State::Failed | State::Cancelled => {
-                Self::Failed
-            }
+            State::NeedsReview
+            | State::Quarantined
+            | State::Failed
+            | State::Cancelled
+            | State::Superseded => Self::Failed,
         }
     }
 }

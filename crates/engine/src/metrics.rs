@@ -80,8 +80,10 @@ pub struct Metrics {
     pub runs_failed: Counter,
     /// Runs that were cancelled.
     pub runs_cancelled: Counter,
-    /// Runs that were parked for a person.
-    pub runs_parked: Counter,
+    /// Runs that ended because another run of their object took their place.
+    pub runs_superseded: Counter,
+    /// Runs that stopped until an operator acts.
+    pub runs_stopped: Counter,
     /// Effects that happened.
     pub effects_done: Counter,
     /// Attempts that are known not to have happened.

@@ -252,7 +252,7 @@ impl Turn {
         if !self.state.parked {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "a run is stopped until an operator acts: {}", fault.message);
-            self.runtime.metrics.runs_parked.add_one();
+            self.runtime.metrics.runs_stopped.add_one();
             self.record(Event::Parked { reason, fault })?;
         }
         self.commit(PARKED).await

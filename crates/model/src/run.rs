@@ -4,7 +4,7 @@
 //!            ┌──────────────── settled by a person ───────────────┐
 //!            ▼                                                    │
 //! Active ──┬──▶ Parked (in doubt, needs review, quarantined) ─────┤
-//!          ├──▶ Ended (succeeded, failed, cancelled)  ◀───────────┘
+//!          ├──▶ Ended (succeeded, failed, cancelled, superseded)  ◀───────────┘
 //! ```
 //!
 //! *Queued*, *running* and *waiting* are one state to the record, `Active`: which of them it is
@@ -38,13 +38,15 @@ pub enum State {
     Succeeded,
     /// Ended, with a fault.
     Failed,
-    /// Ended by a person.
+    /// Ended by an operator.
     Cancelled,
+    /// Ended because another run of its object took its place.
+    Superseded,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Active,
         Self::InDoubt,
         Self::NeedsReview,
@@ -52,6 +54,7 @@ impl State {
         Self::Succeeded,
         Self::Failed,
         Self::Cancelled,
+        Self::Superseded,
     ];
 
     /// The state's name.
@@ -64,13 +67,14 @@ impl State {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Superseded => "superseded",
         }
     }
 
     /// Whether nothing more will happen to the run.
     pub fn is_ended(self) -> bool {
         match self {
-            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::Succeeded | Self::Failed | Self::Cancelled | Self::Superseded => true,
             Self::Active | Self::InDoubt | Self::NeedsReview | Self::Quarantined => false,
         }
     }
@@ -143,8 +147,10 @@ pub enum EndState {
     Succeeded,
     /// With a fault.
     Failed,
-    /// By a person.
+    /// By an operator.
     Cancelled,
+    /// Another run of its object took its place.
+    Superseded,
 }
 
 impl Run<Active> {
@@ -241,6 +247,7 @@ impl AsState for Ended {
             EndState::Succeeded => State::Succeeded,
             EndState::Failed => State::Failed,
             EndState::Cancelled => State::Cancelled,
+            EndState::Superseded => State::Superseded,
         }
     }
 }

@@ -115,7 +115,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 29] = [
+    let counters: [(&str, &str, &Counter); 30] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -196,9 +196,14 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.runs_cancelled,
         ),
         (
-            "runs_parked",
-            "Runs parked for a person",
-            &metrics.runs_parked,
+            "runs_superseded",
+            "Runs that ended because another run of their object took their place",
+            &metrics.runs_superseded,
+        ),
+        (
+            "runs_stopped",
+            "Runs that stopped until an operator acts",
+            &metrics.runs_stopped,
         ),
         (
             "effects_done",

@@ -117,7 +117,12 @@ async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: Refusal)
         return refusal;
     };
     match store_runs::find(app.cell(), namespace_id, run).await {
-        Ok(Some(view)) if matches!(view.state, RunState::Failed | RunState::Cancelled) => {
+        Ok(Some(view))
+            if matches!(
+                view.state,
+                RunState::Failed | RunState::Cancelled | RunState::Superseded
+            ) =>
+        {
             let hint = format!(
                 "That run is {}. To start it anew with this payload, free its key first: \
                  `semel key drop {flow} KEY --reason …`, with the key that the run has.",

@@ -48,7 +48,7 @@ const DROP: &str = "/* commits alone: drop key */
           FROM claims c
           JOIN runs r ON r.id = c.run_id
          WHERE c.id = $1 AND c.run_id = $2 AND c.expires_at IS NOT NULL
-           AND r.state IN ('succeeded', 'failed', 'cancelled')
+           AND r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')
            FOR UPDATE OF c FOR SHARE OF r)
     UPDATE claims c
        SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_partition_date = j.partition_date

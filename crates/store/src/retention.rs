@@ -14,7 +14,7 @@ use crate::cell::{Cell, ReadError};
 const FORGET: &str = "/* commits alone: forget keys */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     old AS MATERIALIZED (
-        SELECT c.id, c.run_id, r.partition_date, r.state IN ('succeeded', 'failed', 'cancelled') AS ended,
+        SELECT c.id, c.run_id, r.partition_date, r.state IN ('succeeded', 'failed', 'cancelled', 'superseded') AS ended,
                coalesce(r.ended_at, r.accepted_at) AS ended_at, r.accepted_at, c.expires_at,
                c.counted_from
           FROM claims c
@@ -63,7 +63,7 @@ pub const FORGET_MAX: i64 = 5_000;
 /// Forgets keys whose time is over and whose run has ended. Gives how many were forgotten, and
 /// whether there may be more.
 pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
-    let ended = "r.state IN ('succeeded', 'failed', 'cancelled')";
+    let ended = "r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')";
     let text = semel_model::SeededBug::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
     let row = cell.reader().await?.query_one(text, &[&FORGET_MAX]).await?;
     let (forgotten, seen): (i64, i64) = (row.get(0), row.get(1));

@@ -65,7 +65,7 @@ pub(crate) async fn check_peer(
             let over = calls.get(other.as_str()).copied().unwrap_or_default();
             let gave_way = ends
                 .get(other.as_str())
-                .is_some_and(|(state, _)| state == "cancelled");
+                .is_some_and(|(state, _)| state == "superseded");
             ensure!(
                 over == 3 || gave_way,
                 "{id} began while {other} was at call {over}"

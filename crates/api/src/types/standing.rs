@@ -30,21 +30,23 @@ pub enum Standing {
     Succeeded,
     /// Ended, with a fault.
     Failed,
-    /// Ended by a person.
+    /// Ended by an operator.
     Cancelled,
+    /// Ended because another run of its object took its place.
+    Superseded,
 }
 
 /// The text names no standing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected one of active, queued, running, waiting, retrying, in_doubt, needs_review, \
-     quarantined, succeeded, failed, cancelled"
+     quarantined, succeeded, failed, cancelled, superseded"
 )]
 pub struct StandingError;
 
 impl Standing {
     /// Every standing.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Active,
         Self::Queued,
         Self::Running,
@@ -56,6 +58,7 @@ impl Standing {
         Self::Succeeded,
         Self::Failed,
         Self::Cancelled,
+        Self::Superseded,
     ];
 
     /// The word.
@@ -72,6 +75,7 @@ impl Standing {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Superseded => "superseded",
         }
     }
 
@@ -87,6 +91,7 @@ impl Standing {
             Self::Succeeded => State::Succeeded,
             Self::Failed => State::Failed,
             Self::Cancelled => State::Cancelled,
+            Self::Superseded => State::Superseded,
         }
     }
 
@@ -106,6 +111,7 @@ impl From<State> for Standing {
             State::Succeeded => Self::Succeeded,
             State::Failed => Self::Failed,
             State::Cancelled => Self::Cancelled,
+            State::Superseded => Self::Superseded,
         }
     }
 }

@@ -70,9 +70,11 @@ fn judged(answer: Answer, run: &Run) -> Answer {
                 format!("semel run resume {} --reason '…'", run.id),
             )
             .with_fault(outcome, code::RUN_FAILED, &failure(run)),
-        State::Cancelled => answer
-            .next(show)
-            .with_fault(outcome, code::RUN_FAILED, &failure(run)),
+        State::Cancelled | State::Superseded => {
+            answer
+                .next(show)
+                .with_fault(outcome, code::RUN_FAILED, &failure(run))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const fn tone(standing: Standing) -> Tone {
     match standing {
         Standing::Succeeded => Tone::Good,
         Standing::InDoubt | Standing::NeedsReview | Standing::Quarantined => Tone::Odd,
-        Standing::Failed | Standing::Cancelled => Tone::Bad,
+        Standing::Failed | Standing::Cancelled | Standing::Superseded => Tone::Bad,
         Standing::Active
         | Standing::Queued
         | Standing::Running

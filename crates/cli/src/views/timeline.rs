@@ -44,7 +44,7 @@ const fn tone(event: &Event) -> Tone {
         Event::FanEnded { fault: Some(_), .. } => Tone::Bad,
         Event::Ended { state, .. } => match state {
             EndState::Succeeded => Tone::Good,
-            EndState::Failed | EndState::Cancelled => Tone::Bad,
+            EndState::Failed | EndState::Cancelled | EndState::Superseded => Tone::Bad,
         },
         Event::Accepted { .. }
         | Event::Held { .. }

@@ -131,6 +131,7 @@ fn has_stopped(run: &RunView) -> Result<(), SettleError> {
         (run::State::InDoubt, _) => Err(not("its run waits for another doubt".to_owned())),
         (run::State::Succeeded, _) => Err(not("its run has succeeded with it".to_owned())),
         (run::State::Cancelled, _) => Err(not("its run was cancelled".to_owned())),
+        (run::State::Superseded, _) => Err(not("its run was superseded".to_owned())),
     }
 }
 

@@ -153,7 +153,8 @@ impl Runtime {
                 "there is nothing left to do; items of a list that failed are resumed one by \
                  one, semel run items --state failed",
             )),
-            (State::Cancelled, _) => Err(unfit("a person ended it; start another one")),
+            (State::Cancelled, _) => Err(unfit("an operator ended it; start another one")),
+            (State::Superseded, _) => Err(unfit("another run of its object took its place")),
         }
     }
 

@@ -243,6 +243,7 @@ fn end_state(state: EndState) -> State {
         EndState::Succeeded => State::Succeeded,
         EndState::Failed => State::Failed,
         EndState::Cancelled => State::Cancelled,
+        EndState::Superseded => State::Superseded,
     }
 }
 
@@ -369,5 +370,6 @@ pub(super) fn describe_ended(state: EndState, result: &Value, fault: Option<&Fau
         EndState::Succeeded => format!("succeeded with {}", words::value(result)),
         EndState::Failed => format!("failed{why}"),
         EndState::Cancelled => format!("cancelled{why}"),
+        EndState::Superseded => format!("superseded{why}"),
     }
 }

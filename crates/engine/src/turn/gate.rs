@@ -159,6 +159,7 @@ impl Turn {
             State::Succeeded => EndState::Succeeded,
             State::Failed => EndState::Failed,
             State::Cancelled => EndState::Cancelled,
+            State::Superseded => EndState::Superseded,
             // It was resumed meanwhile.
             State::Active | State::InDoubt | State::NeedsReview | State::Quarantined => {
                 let due_at = Some(self.runtime.clock.now() + LOOK_AGAIN);
@@ -180,7 +181,7 @@ impl Turn {
 
     /// Ends without having begun.
     async fn give_way(&mut self, fault: Fault) -> Result<bool, Stop> {
-        self.end(EndState::Cancelled, Value::Null, Some(fault))
+        self.end(EndState::Superseded, Value::Null, Some(fault))
             .await?;
         Ok(false)
     }
@@ -225,6 +226,7 @@ impl Turn {
         if let (Some(by), Event::Ended { state, fault, .. }) = (by, end)
             && *state == EndState::Cancelled
         {
+            *state = EndState::Superseded;
             *fault = Some(gave_way(gate, by));
         }
         Ok(())

@@ -102,6 +102,7 @@ impl Turn {
                 match end.as_ref().map(|record| record.state) {
                     Some(State::Succeeded) => metrics.runs_succeeded.add_one(),
                     Some(State::Cancelled) => metrics.runs_cancelled.add_one(),
+                    Some(State::Superseded) => metrics.runs_superseded.add_one(),
                     _ => metrics.runs_failed.add_one(),
                 }
             }

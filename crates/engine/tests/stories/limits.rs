@@ -116,7 +116,7 @@ async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()
     let other = end(&world, other.run).await?;
 
     let fault: Value = serde_json::from_str(dropped.fault.as_deref().context("a fault")?)?;
-    assert_eq!(dropped.state, State::Cancelled);
+    assert_eq!(dropped.state, State::Superseded);
     assert_eq!(fault["code"], "debounced");
     let message = fault["message"].as_str().context("a message")?;
     assert!(message.contains(&second.run.to_string()), "{message}");

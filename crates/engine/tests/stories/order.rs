@@ -123,7 +123,7 @@ async fn a_run_that_is_let_in_after_something_newer_was_accepted_does_nothing() 
     let newest = end(&world, third.run).await?;
 
     let fault: Value = serde_json::from_str(superseded.fault.as_deref().context("a fault")?)?;
-    assert_eq!(superseded.state, State::Cancelled);
+    assert_eq!(superseded.state, State::Superseded);
     assert_eq!(fault["code"], "superseded");
     assert_eq!(newest.state, State::Succeeded);
     assert_eq!(applied(&world).await?, [json!(1), json!(3)]);

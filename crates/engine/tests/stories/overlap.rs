@@ -142,11 +142,11 @@ async fn a_run_that_is_skipped_ends_and_names_the_one_under_way() -> Result<()> 
     let third = end(&world, third.run).await?;
 
     let (code, message) = fault(&skipped)?;
-    assert_eq!(skipped.state, State::Cancelled);
+    assert_eq!(skipped.state, State::Superseded);
     assert_eq!(code, "overlap-skipped");
     assert!(message.contains(&first.run.to_string()), "{message}");
     assert_eq!((again.run, again.replayed), (second.run, true));
-    assert_eq!(again.state, State::Cancelled, "a repeat is told the same");
+    assert_eq!(again.state, State::Superseded, "a repeat is told the same");
     assert_eq!(first_end.state, State::Succeeded);
     assert_eq!(third.state, State::Succeeded);
     assert_eq!(acted(&world).await?, ["1", "3"]);
@@ -199,7 +199,7 @@ async fn the_newest_run_takes_the_place_once_the_effect_under_way_is_settled() -
     assert_eq!(still_there, 1, "the effect under way is not cut off");
     for (standing, by) in [(&dropped, third.run), (&replaced, third.run)] {
         let (code, message) = fault(standing)?;
-        assert_eq!(standing.state, State::Cancelled);
+        assert_eq!(standing.state, State::Superseded);
         assert_eq!(code, "overlap-replaced");
         assert!(message.contains(&by.to_string()), "{message}");
     }
