@@ -8,6 +8,7 @@ use crate::commands::{
     wait, worker,
 };
 use crate::output::Reader;
+use crate::version;
 
 const AFTER_HELP: &str = "\
 Start here:
@@ -20,7 +21,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 still running, 4 in doubt, 5 not found,
 
 /// Runs automations that may be asked to do the same thing twice, and do it once.
 #[derive(Debug, Parser)]
-#[command(name = "semel", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "semel", version = version::FULL, after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,

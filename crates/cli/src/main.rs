@@ -19,6 +19,7 @@ mod resources;
 mod service;
 mod style;
 mod text;
+mod version;
 mod views;
 
 use std::ffi::OsString;
@@ -92,8 +93,8 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
     }
     let text = error.to_string();
     let answer = if error.kind() == ErrorKind::DisplayVersion {
-        let version = env!("CARGO_PKG_VERSION");
-        Answer::done(serde_json::json!({ "version": version }), String::new())
+        let told = serde_json::json!({ "version": version::NUMBER, "build": version::BUILD });
+        Answer::done(told, String::new())
     } else if help {
         Answer::done(serde_json::json!({ "help": text }), String::new())
     } else {

@@ -323,6 +323,24 @@ fn the_version_is_data_too() {
 }
 
 #[test]
+fn the_version_names_commit_and_build() {
+    let place = directory();
+
+    let told = stdout(&semel(place.path(), &["--version"]));
+    let data = object(&semel(place.path(), &["--version", "--json"]));
+
+    let build = data["data"]["build"].as_str().expect("a build");
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(told, format!("semel {version} ({build})\n"));
+    if cfg!(debug_assertions) {
+        assert_eq!(build, "dev build");
+    } else {
+        let (commit, profile) = build.rsplit_once(", ").expect("a commit and a profile");
+        assert!(!commit.is_empty() && !profile.is_empty(), "{build}");
+    }
+}
+
+#[test]
 fn a_worker_that_cannot_work_is_refused_at_its_start() {
     let place = directory();
     let begin = |queue: &str, command: &str| {

@@ -12,6 +12,7 @@ use crate::config::Key;
 use crate::context::Context;
 use crate::outcome::Outcome;
 use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::version;
 
 /// Less free space than this is worth a look, in bytes.
 const FREE_BYTES_MIN: u64 = 2 << 30;
@@ -68,10 +69,7 @@ impl Line {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    let mut lines = vec![
-        Line::ok("version", env!("CARGO_PKG_VERSION")),
-        configuration(ctx),
-    ];
+    let mut lines = vec![Line::ok("version", version::FULL), configuration(ctx)];
     lines.extend(database::look(ctx, &arguments.database).await);
     lines.extend(server::look(ctx).await);
     lines.push(disk(ctx));
