@@ -7,6 +7,7 @@ mod detached;
 mod dev;
 mod first_minutes;
 mod gates;
+mod migrate;
 mod open_hooks;
 mod schedules;
 mod steps;

@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Make another token, although there are some.
     #[arg(long)]
     new_token: bool,
+    /// Make no token, not even the first: for units and containers, whose output is kept in logs.
+    #[arg(long, conflicts_with = "new_token")]
+    no_token: bool,
     /// What the token is called: whoever has it is known by this name, to approvals too.
     #[arg(long, value_name = "NAME", requires = "new_token")]
     token_name: Option<String>,
@@ -39,7 +42,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .await
         .map_err(|error| Problem::local(chain(&error)))?
         == 0;
-    let token = if first || arguments.new_token {
+    let token = if (first && !arguments.no_token) || arguments.new_token {
         let usual = if first { "first" } else { "migrate" };
         let name = arguments.token_name.as_deref().unwrap_or(usual);
         Some(access::make_token(&cell, name, &arguments.group).await?)
