@@ -5,6 +5,7 @@
 mod crates;
 mod faults;
 mod layers;
+mod packaging;
 mod promises;
 mod seeded;
 mod sources;
