@@ -1,0 +1,6 @@
+//! Resources: what is kept is found again, once, whole, by its own namespace, and costs no memory.
+
+mod crash;
+mod memory;
+mod shelf;
+mod world;
