@@ -81,11 +81,13 @@ impl Builds {
             .filter_map(|line| line.strip_suffix(": test"));
         let names: Vec<&str> = names.filter(is_it).collect();
         // Of functions with one name, the one whose module the file is.
-        let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
-        let own = format!("{}::{function}", stem.unwrap_or_default());
+        let likest = names
+            .iter()
+            .copied()
+            .max_by_key(|name| modules_shared(name, path));
         let name = match names[..] {
             [only] => Some(only),
-            _ => names.iter().copied().find(|name| name.ends_with(&own)),
+            _ => likest.filter(|name| modules_shared(name, path) > 0),
         };
         let name = name.with_context(|| format!("{path} has no test {function}: {names:?}"))?;
         Ok(Named {
@@ -94,6 +96,16 @@ impl Builds {
             name: name.to_owned(),
         })
     }
+}
+
+/// How many modules of a test's name are the file's and the folders around it, from the inside out.
+fn modules_shared(name: &str, path: &str) -> usize {
+    let modules = name.rsplit("::").skip(1);
+    let folders = path.trim_end_matches(".rs").rsplit('/');
+    modules
+        .zip(folders)
+        .take_while(|(module, folder)| module == folder)
+        .count()
 }
 
 /// The package of a file, and the files that its test may begin with.
@@ -114,7 +126,11 @@ fn begins_with(path: &str) -> Result<(PathBuf, Vec<PathBuf>)> {
     };
     let begins = match inside {
         ["src", ..] => vec![PathBuf::from("src/lib.rs"), PathBuf::from("src/main.rs")],
-        ["tests", name, ..] => test("tests", name),
+        ["tests", name, ..] => {
+            let mut begins = test("tests", name);
+            begins.push(PathBuf::from("tests/all.rs"));
+            begins
+        }
         [name, ..] => test("", name),
         [] => anyhow::bail!("{path} is no file"),
     };

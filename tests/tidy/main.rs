@@ -2,6 +2,7 @@
 //!
 //! Each check lists everything it objects to, so that one run shows all there is to mend.
 
+mod binaries;
 mod crates;
 mod faults;
 mod layers;

@@ -2,11 +2,8 @@
 //! delivered again, and another event.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
-#[path = "providers/pages.rs"]
 mod pages;
-#[path = "providers/sha1.rs"]
 mod sha1;
-#[path = "providers/verify.rs"]
 mod verify;
 
 use std::collections::BTreeMap;

@@ -2,11 +2,8 @@
 //! makes one of its keys unstable is caught.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
-#[path = "recipes/keys.rs"]
 mod keys;
-#[path = "recipes/mutations.rs"]
 mod mutations;
-#[path = "recipes/play.rs"]
 mod play;
 
 use std::collections::{BTreeMap, BTreeSet};

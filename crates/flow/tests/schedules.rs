@@ -10,9 +10,7 @@
     reason = "helpers of tests: an instant that cannot be read is a failure"
 )]
 
-#[path = "schedules/oracle.rs"]
 mod oracle;
-#[path = "schedules/patterns.rs"]
 mod patterns;
 
 use jiff::Timestamp;

@@ -67,7 +67,7 @@ async fn a_cluster_ends_with_an_owner_that_is_killed() {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "holds_a_cluster_until_killed",
+            "clusters::holds_a_cluster_until_killed",
             "--ignored",
             "--nocapture",
         ])

@@ -73,7 +73,7 @@ async fn programs_and_peers_end_with_an_owner_that_is_killed() {
     let mut owner = Program::at(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "holds_programs_until_killed",
+            "programs::holds_programs_until_killed",
             "--ignored",
             "--nocapture",
         ])

@@ -3,7 +3,7 @@
 use semel_flow::provider::{self, Provider};
 use semel_flow::{CheckContext, examine};
 
-use crate::folder;
+use crate::providers::folder;
 
 const STEPS: &str = "steps:\n  - id: seen\n    kv: { add: seen }\n";
 

@@ -11,7 +11,7 @@ use semel_flow::provider::{
 use serde_json::Value;
 use sha2::Sha256;
 
-use crate::sha1;
+use crate::providers::sha1;
 
 /// A request, as a receiver sees it.
 #[derive(Clone)]

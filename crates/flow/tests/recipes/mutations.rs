@@ -3,7 +3,7 @@
 use semel_flow::provider;
 use serde_json::Value;
 
-use crate::keys::{Key, Role};
+use crate::recipes::keys::{Key, Role};
 
 /// A recipe with a key that does not hold, and the codes that may say so.
 pub(crate) struct Mutation {

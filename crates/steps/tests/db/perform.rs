@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use semel_model::{Looked, Outcome};
 use serde_json::json;
 
-use crate::world::{World, done, failed, key, order, request};
+use crate::db::world::{World, done, failed, key, order, request};
 
 #[tokio::test]
 async fn a_statement_is_committed_with_its_result() -> Result<()> {

@@ -7,7 +7,7 @@ use semel_model::Span;
 use semel_steps::{DbCaller, Reach};
 use serde_json::json;
 
-use crate::world::{World, done, failed, key, order, request};
+use crate::db::world::{World, done, failed, key, order, request};
 
 #[tokio::test]
 async fn a_text_of_two_statements_is_refused() -> Result<()> {

@@ -11,7 +11,7 @@ use semel_model::connection::{PostgresTarget, Target, Tls};
 use semel_steps::{DbCaller, Destination};
 use semel_testkit::{Cluster, Options};
 
-use crate::world::{World, done, key, reach, request};
+use crate::db::world::{World, done, key, reach, request};
 
 /// A root, and a certificate for loopback that it signed, in a server's folder.
 const CERTIFICATES: &str = r#"

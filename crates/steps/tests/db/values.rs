@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::world::{World, done, failed, key, request};
+use crate::db::world::{World, done, failed, key, request};
 
 /// Sends a value as a parameter of a type and reads it back.
 async fn echo(world: &World, of: &str, value: Value) -> Value {

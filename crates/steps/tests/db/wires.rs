@@ -7,7 +7,7 @@ use semel_model::Span;
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
-use crate::world::{World, done, failed, in_doubt, key, order, request};
+use crate::db::world::{World, done, failed, in_doubt, key, order, request};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(10);

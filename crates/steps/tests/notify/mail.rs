@@ -9,7 +9,7 @@ use semel_steps::Egress;
 use semel_testkit::smtp::recipient;
 use semel_testkit::{Cut, Proxy, Smtp};
 
-use crate::world::{
+use crate::notify::world::{
     SECRET, done, failed, in_doubt, key, mail_to, message, message_id, notifier, notifier_within,
     smtp,
 };

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::world::{SECRET, done, failed, in_doubt, key, message, notifier, slack, webhook};
+use crate::notify::world::{
+    SECRET, done, failed, in_doubt, key, message, notifier, slack, webhook,
+};
 
 /// Answers each request with one body, and hands back what it was sent.
 async fn answering(

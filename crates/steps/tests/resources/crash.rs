@@ -10,7 +10,7 @@ use semel_steps::ResourceStore as _;
 use semel_steps::resources::{Place, Shelf};
 use semel_testkit::Program;
 
-use crate::world::{PLENTY, files, long};
+use crate::resources::world::{PLENTY, files, long};
 
 /// Where the process that is killed keeps something.
 const PLACE: &str = "SEMEL_TEST_PLACE";
@@ -23,7 +23,7 @@ async fn killed_while_keeping_leaves_an_upload_that_is_swept_and_no_name() -> Re
     let folder = tempfile::tempdir()?;
     let mut keeper = Program::at(std::env::current_exe()?)
         .args([
-            "crash::keeps_for_ever",
+            "resources::crash::keeps_for_ever",
             "--exact",
             "--ignored",
             "--nocapture",

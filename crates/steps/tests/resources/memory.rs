@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, anyhow};
 use futures_util::TryStreamExt as _;
 use semel_steps::ResourceStore as _;
 
-use crate::world::{PLENTY, World, long};
+use crate::resources::world::{PLENTY, World, long};
 
 const BYTES: u64 = 200 << 20;
 const GROWTH_KIB_MAX: u64 = 64 << 10;

@@ -10,7 +10,7 @@ use semel_model::ResourceRef;
 use semel_steps::resources::{NoResources, Place};
 use semel_steps::{ResourceStore as _, resources};
 
-use crate::world::{PLENTY, World, long, pieces, refused};
+use crate::resources::world::{PLENTY, World, long, pieces, refused};
 
 /// Longer than two parts of an upload.
 const LONG: u64 = 20 << 20;

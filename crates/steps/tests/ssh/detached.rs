@@ -7,7 +7,7 @@ use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
-use crate::world::{World, done, key, until};
+use crate::ssh::world::{World, done, key, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_started_once_and_calls_once_it_ended() -> Result<()> {
@@ -27,7 +27,7 @@ async fn it_is_started_once_and_calls_once_it_ended() -> Result<()> {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(crate::world::PATIENCE, called).await?;
+    tokio::time::timeout(crate::ssh::world::PATIENCE, called).await?;
 
     let started: Vec<Value> = started
         .into_iter()

@@ -6,7 +6,7 @@ use semel_model::Span;
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
-use crate::world::{World, done, failed, in_doubt, key, marked, until};
+use crate::ssh::world::{World, done, failed, in_doubt, key, marked, until};
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_runs_nothing() -> Result<()> {

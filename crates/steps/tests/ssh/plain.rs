@@ -7,7 +7,7 @@ use semel_model::Span;
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
-use crate::world::{World, done, failed, in_doubt, key, request};
+use crate::ssh::world::{World, done, failed, in_doubt, key, request};
 
 /// Words that a shell would read something into.
 const HOSTILE: [&str; 10] = [

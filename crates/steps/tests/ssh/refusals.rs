@@ -7,7 +7,7 @@ use semel_model::connection::Target;
 use semel_steps::{Destination, Egress, Reach, SshCaller};
 use semel_testkit::Sshd;
 
-use crate::world::{World, done, failed, key};
+use crate::ssh::world::{World, done, failed, key};
 
 fn change(to: &mut Destination, change: impl FnOnce(&mut semel_model::connection::SshTarget)) {
     if let Target::Ssh(target) = &mut to.connection.to {

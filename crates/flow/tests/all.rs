@@ -1,0 +1,14 @@
+//! The tests of the flow language, in one binary: each file of this folder is a module of it.
+
+mod bounds;
+mod corpus;
+mod format;
+mod fuzz;
+mod language;
+mod laws;
+mod mistakes;
+mod mutations;
+mod pages;
+mod providers;
+mod recipes;
+mod schedules;

@@ -1,8 +1,0 @@
-//! The `db` executor on a real PostgreSQL, with wires that break.
-
-mod perform;
-mod refusals;
-mod tls;
-mod values;
-mod wires;
-mod world;

@@ -1,5 +1,0 @@
-//! The `notify` executor: mail on a real mail server, Slack and webhooks on a peer.
-
-mod mail;
-mod posts;
-mod world;

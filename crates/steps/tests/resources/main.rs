@@ -1,6 +1,0 @@
-//! Resources: what is kept is found again, once, whole, by its own namespace, and costs no memory.
-
-mod crash;
-mod memory;
-mod shelf;
-mod world;

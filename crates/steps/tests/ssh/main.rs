@@ -1,7 +1,0 @@
-//! The `ssh` executor on a real OpenSSH server, with wires that break.
-
-mod detached;
-mod marked;
-mod plain;
-mod refusals;
-mod world;
