@@ -6,6 +6,7 @@ mod format;
 mod fuzz;
 mod language;
 mod laws;
+mod layers;
 mod mistakes;
 mod mutations;
 mod pages;
