@@ -1,6 +1,6 @@
-//! Destinations that lie: that forget what they said they would remember, that tell of a failure
-//! after the deed, that act twice on one request. What Semel does in each case, and what it cannot
-//! do, is told in `docs/lies.md`.
+//! Misbehaving destinations: they forget keys sooner than declared, report a failure after they
+//! acted, or act twice on one request. `docs/misbehaving-destinations.md` says what Semel does in
+//! each case, and what it cannot do.
 
 mod twice;
 

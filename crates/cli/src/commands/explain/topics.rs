@@ -105,13 +105,13 @@ const FIRST: &[Page] = &[
     ),
     page(
         "guards",
-        "what makes an effect safe to meet twice",
+        "what makes an effect safe to repeat",
         From::Section("Guards"),
     ),
     page("keys", "what makes a key hold", From::Section("Keys")),
     page(
         "control",
-        "where a run goes: ways, lists, branches, calls, undo, resuming",
+        "control flow: conditions, branches, lists, calls, compensation, resuming",
         From::Whole(CONTROL),
     ),
     page(
@@ -318,7 +318,7 @@ mod tests {
         let foreach = find("foreach").unwrap().text;
         assert!(foreach.contains("on_error"), "{foreach}");
         assert!(foreach.contains("| `parallel` |"), "{foreach}");
-        assert!(!foreach.contains("## Another flow"), "{foreach}");
+        assert!(!foreach.contains("## Calling another flow"), "{foreach}");
         assert!(find("nothing-like-it").is_none());
     }
 
