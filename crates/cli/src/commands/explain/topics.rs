@@ -85,7 +85,7 @@ const FIRST: &[Page] = &[
     ),
     page(
         "triggers",
-        "what starts runs, and how deliveries prove where they come from",
+        "what starts runs, and how Semel verifies deliveries",
         From::Whole(include_str!("../../../../../docs/triggers.md")),
     ),
     page(
@@ -122,7 +122,11 @@ const FIRST: &[Page] = &[
 ];
 
 /// What comes behind the kinds of steps.
-const LAST: &[Page] = &[page("undo", "what takes an effect back", From::Way("undo"))];
+const LAST: &[Page] = &[page(
+    "undo",
+    "what compensates an effect",
+    From::Way("undo"),
+)];
 
 /// A topic by its name: one of the list, a shape's map of fields, or an error's code.
 pub(super) fn find(name: &str) -> Option<Topic> {
