@@ -98,7 +98,7 @@ pub(crate) static RESOURCE: ValueShape = ValueShape {
     about: "result of a `persist` step, and of any step whose result is over 64 KiB",
     fields: &[
         value("resource", ValueKind::Text, "`res://` and the digest."),
-        value("bytes", ValueKind::Int, "How many bytes."),
-        value("type", ValueKind::Text, "Of which media type."),
+        value("bytes", ValueKind::Int, "The number of bytes."),
+        value("type", ValueKind::Text, "The media type."),
     ],
 };

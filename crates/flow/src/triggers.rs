@@ -114,7 +114,7 @@ impl std::fmt::Debug for TriggerSpec {
 
 pub(crate) static TRIGGER: MapSchema = MapSchema::new(
     ("`trigger`", "trigger"),
-    "The ways in which runs start; at least one.",
+    "What starts runs; at least one.",
     &FIELDS,
 )
 .any_of(&[

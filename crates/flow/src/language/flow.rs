@@ -6,7 +6,7 @@ use crate::triggers::TRIGGER;
 
 pub(crate) static FLOW: MapSchema = MapSchema::new(
     ("a flow", "flow"),
-    "One automation: what starts it, what it does, and what a repeat means.",
+    "A workflow: what starts it, what it does, and how it treats repeats.",
     FIELDS,
 );
 
@@ -20,7 +20,7 @@ const FIELDS: &[Field] = &[
     field(
         "about",
         FieldType::Text,
-        "What the flow is for, in a sentence.",
+        "The purpose of the flow, in a sentence.",
     ),
     field("trigger", FieldType::Map(&TRIGGER), "What starts runs.").needed("{ api: {} }"),
     field(
@@ -32,7 +32,7 @@ const FIELDS: &[Field] = &[
     field(
         "overlap",
         FieldType::Map(&OVERLAP),
-        "What happens to a run while another one of the same object is under way.",
+        "What happens to a run while another run of the same object is active.",
     ),
     field(
         "limit",
@@ -42,7 +42,7 @@ const FIELDS: &[Field] = &[
     field(
         "retry",
         FieldType::Map(&RETRY),
-        "How often a failed attempt is made again, for steps that do not say otherwise.",
+        "How often Semel retries a failed attempt, for steps without their own `retry`.",
     ),
     field(
         "env",
@@ -57,18 +57,18 @@ const FIELDS: &[Field] = &[
     field(
         "steps",
         FieldType::Steps,
-        "What a run does, from the first to the last.",
+        "The steps of a run, in order.",
     )
     .needed("[…]"),
     field(
         "result",
         FieldType::Expr(Place::Result),
-        "What the run yields.",
+        "The result of the run.",
     ),
     field(
         "on_failure",
         FieldType::Word(&["stop", "undo"]),
-        "What becomes of done steps where a run fails: they stand, or are undone in reverse.",
+        "What happens to completed steps when a run fails: they stay, or are compensated in reverse.",
     )
     .default("stop"),
     field(
@@ -79,7 +79,7 @@ const FIELDS: &[Field] = &[
     field(
         "allow",
         FieldType::Maps(&ALLOW),
-        "Rules that the author disagrees with, each with a reason.",
+        "Rules to suppress, each with a reason.",
     ),
 ];
 
@@ -95,7 +95,7 @@ static OVERLAP: MapSchema = MapSchema::new(
         field(
             "policy",
             FieldType::Word(&["queue", "skip", "join", "replace"]),
-            "What becomes of the later run.",
+            "What happens to the later run.",
         )
         .needed("queue"),
     ],
@@ -108,23 +108,18 @@ static LIMIT: MapSchema = MapSchema::new(
         field(
             "concurrency",
             FieldType::Whole(1, 100_000),
-            "The most runs under way together.",
+            "The maximum number of runs at once.",
         ),
         field(
             "rate",
             FieldType::Whole(1, 1_000_000),
-            "The most runs that start within `per`.",
+            "The maximum number of runs that start within `per`.",
         ),
-        field(
-            "per",
-            FieldType::Span(1_000, DAY),
-            "The time that `rate` counts in.",
-        )
-        .default("1m"),
+        field("per", FieldType::Span(1_000, DAY), "The period of `rate`.").default("1m"),
         field(
             "key",
             FieldType::Expr(Place::Start),
-            "What the limit is counted by. Absent: the flow as a whole.",
+            "What the limit applies to. Absent: the flow as a whole.",
         ),
         field(
             "debounce",
@@ -134,7 +129,7 @@ static LIMIT: MapSchema = MapSchema::new(
         field(
             "priority",
             FieldType::Whole(-10, 10),
-            "Which flow goes first where several are due; higher is sooner.",
+            "Which flow goes first if several are due; higher is sooner.",
         )
         .default("0"),
     ],
@@ -143,9 +138,9 @@ static LIMIT: MapSchema = MapSchema::new(
 
 static EXAMPLE: MapSchema = MapSchema::new(
     ("an example", "example"),
-    "One delivery, and what the world answers to it.",
+    "One delivery, and what the destinations return.",
     &[
-        field("name", FieldType::Label, "What the example is called.").needed("paid"),
+        field("name", FieldType::Label, "The name of the example.").needed("paid"),
         field("about", FieldType::Text, "What it shows."),
         field("input", FieldType::Constant, "The payload.").needed("{ id: a1 }"),
         field(
@@ -161,12 +156,12 @@ static EXAMPLE: MapSchema = MapSchema::new(
         field(
             "answers",
             FieldType::Named(&FieldType::Constant),
-            "By step: what the destination answers.",
+            "By step: what the destination returns.",
         ),
         field(
             "result",
             FieldType::Constant,
-            "What the run yields, for a rehearsal to compare.",
+            "The expected result of the run, for a rehearsal to compare.",
         ),
     ],
 );

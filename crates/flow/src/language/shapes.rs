@@ -16,13 +16,13 @@ static STEP: ValueShape = ValueShape {
         value(
             "external_id",
             ValueKind::Any,
-            "What the destination calls it, where the step has `external_id`.",
+            "The destination's id for it, if the step has `external_id`.",
         )
         .or_null(),
         value(
             "status",
             ValueKind::Int,
-            "The HTTP status of the answer, where there was one.",
+            "The HTTP status of the response, if there was one.",
         )
         .or_null(),
     ],
@@ -53,7 +53,7 @@ static TRIGGER: ValueShape = ValueShape {
         value(
             "nominal",
             ValueKind::Text,
-            "The instant, where a schedule started it.",
+            "The nominal time, if a schedule started it.",
         )
         .maybe(),
     ],
@@ -66,7 +66,7 @@ static WAIT: ValueShape = ValueShape {
     fields: &[value(
         "url",
         ValueKind::Text,
-        "Where the callback or the decision is sent to.",
+        "The address for the callback or the decision.",
     )],
 };
 

@@ -5,7 +5,7 @@ use crate::grammar::{DAY, Field, FieldType, MapSchema, OneOf, Place, YEAR, field
 use crate::steps::{EffectKind, KINDS, StepKind, db, http};
 
 pub(crate) static STEP: MapSchema =
-    MapSchema::new(("a step", "step"), "One thing that a run does.", &FIELDS).one_of(&OneOf {
+    MapSchema::new(("a step", "step"), "One unit of work of a run.", &FIELDS).one_of(&OneOf {
         fields: &NAMES,
         none: ("this step does nothing", "add one of: {fields}"),
         many: ("a step does one thing", "make two steps of it"),
@@ -13,7 +13,7 @@ pub(crate) static STEP: MapSchema =
 
 static UNDO: MapSchema = MapSchema::new(
     ("`undo`", "undo"),
-    "What takes an effect back: an effect of its own, with its own key.",
+    "Compensates an effect: an effect of its own, with its own key.",
     &UNDO_FIELDS,
 )
 .one_of(&OneOf {
@@ -95,14 +95,14 @@ const HEAD: &[Field] = &[
     field(
         "id",
         FieldType::StepName,
-        "What the step is called; its outcome is read as `steps.ID`.",
+        "The name of the step; its outcome is `steps.ID`.",
     )
     .needed("name"),
-    field("about", FieldType::Text, "What the step is for."),
+    field("about", FieldType::Text, "The purpose of the step."),
     field(
         "if",
         FieldType::Condition(Place::Step),
-        "The step is skipped where this is false.",
+        "Skips the step if false.",
     ),
 ];
 
@@ -110,23 +110,23 @@ const TAIL: &[Field] = &[
     field(
         "does",
         FieldType::Word(EffectKind::WORDS),
-        "What kind of change it is, where that does not follow from the call.",
+        "The kind of change, if the request does not show it.",
     ),
     field(
         "key",
         FieldType::Expr(Place::Step),
-        "A business key of the effect, instead of one derived from run and step.",
+        "A business key of the effect, instead of the one derived from run and step.",
     ),
     field(
         "scope",
         FieldType::Word(&["flow", "namespace"]),
-        "How far `key` holds.",
+        "The scope of `key`.",
     )
     .default("flow"),
     field(
         "guard",
         FieldType::Word(&["transaction", "key", "natural", "probe", "review", "repeat"]),
-        "How the effect is made safe to meet twice.",
+        "What makes the effect safe to repeat.",
     ),
     field(
         "window",
@@ -137,71 +137,71 @@ const TAIL: &[Field] = &[
     field(
         "because",
         FieldType::Text,
-        "With `guard: repeat`: why a second time does no harm.",
+        "With `guard: repeat`: why a repeat does no harm.",
     ),
     field(
         "probe",
         FieldType::Map(&PROBE),
-        "With `guard: probe`: the read that tells whether it happened.",
+        "With `guard: probe`: the read that finds out whether the effect happened.",
     ),
     field(
         "result",
         FieldType::Expr(Place::Response),
-        "What is kept of the answer, over `response`, which has what its kind of step answers: docs/shapes.md.",
+        "The result, computed from `response`, whose fields depend on the kind of step: docs/shapes.md.",
     ),
     field(
         "external_id",
         FieldType::Expr(Place::ExternalId),
-        "What the destination calls it, over `result`.",
+        "The destination's id for it, computed from `result`.",
     ),
     field(
         "undo",
         FieldType::Map(&UNDO),
-        "What takes the effect back, where `on_failure: undo` or a person asks for it.",
+        "Compensates the effect, with `on_failure: undo` or when an operator asks for it.",
     ),
     field(
         "retry",
         FieldType::Map(&RETRY),
-        "How often a failed attempt is made again.",
+        "How often Semel retries a failed attempt.",
     ),
     field(
         "allow",
         FieldType::Maps(&ALLOW),
-        "Rules that do not hold for this step, each with a reason.",
+        "Rules to suppress for this step, each with a reason.",
     ),
 ];
 
 static PROBE: MapSchema = MapSchema::new(
     ("`probe`", "probe"),
-    "The read that tells whether an effect happened.",
+    "The read that finds out whether an effect happened.",
     &[
         field(
             "http",
             FieldType::Map(&http::SCHEMA),
-            "What is asked: a `get` or a `head`.",
+            "The request: a `get` or a `head`.",
         ),
-        field("db", FieldType::Map(&db::SCHEMA), "What is asked: a `query`."),
+        field("db", FieldType::Map(&db::SCHEMA), "The statement: a `query`."),
         field(
             "found",
             FieldType::Condition(Place::Probe),
-            "Whether it happened, over `probe`: `status`, `headers`, `json`, `text`; by `db`: `rows`, `records`.",
+            "Whether the effect happened, from `probe`: `status`, `headers`, `json`, `text`; with `db`: `rows`, `records`.",
         )
         .needed("probe.json.size() > 0"),
         field(
             "result",
             FieldType::Expr(Place::Probe),
-            "The step's result where it happened, over `probe`: `status`, `headers`, `json`, `text`; by `db`: `rows`, `records`.",
+            "The step's result if it happened, from `probe`: `status`, `headers`, `json`, `text`; with `db`: `rows`, `records`.",
         ),
         field(
             "after",
             FieldType::Span(0, DAY),
-            "Quiet time before the first question.",
+            "The delay before the first request.",
         )
         .default("5s"),
         field(
             "because",
             FieldType::Text,
-            "Why nothing can arrive later than `after`: then a first answer of *absent* is believed.",
+            "Why nothing can arrive later than `after`: Semel then accepts *absent* at once.",
         ),
     ],
 )
@@ -221,22 +221,22 @@ pub(super) static RETRY: MapSchema = MapSchema::new(
         field(
             "attempts",
             FieldType::Whole(1, 100),
-            "The most attempts in all, the first included.",
+            "The maximum number of attempts, including the first.",
         ),
         field(
             "delay",
             FieldType::Span(1, YEAR),
-            "The ceiling of the first delay; it doubles with every attempt.",
+            "The upper bound of the first delay; it doubles with every attempt.",
         ),
         field(
             "max_delay",
             FieldType::Span(1, YEAR),
-            "The ceiling that no delay exceeds.",
+            "The upper bound of every delay.",
         ),
         field(
             "within",
             FieldType::Span(1, YEAR),
-            "The most time from the first attempt to the last.",
+            "The maximum time from the first attempt to the last.",
         ),
     ],
 )
@@ -244,7 +244,7 @@ pub(super) static RETRY: MapSchema = MapSchema::new(
 
 pub(super) static ALLOW: MapSchema = MapSchema::new(
     ("`allow`", "allow"),
-    "A rule that does not hold here, and why.",
+    "A rule to suppress, and why.",
     &[
         field(
             "code",
@@ -255,7 +255,7 @@ pub(super) static ALLOW: MapSchema = MapSchema::new(
         field(
             "because",
             FieldType::Text,
-            "Why it does not hold here. The inventory shows it.",
+            "Why it does not apply here. The inventory shows it.",
         )
         .needed("why it does not hold here"),
     ],

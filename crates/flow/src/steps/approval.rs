@@ -20,8 +20,8 @@ use crate::types::of_shape;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Approval,
-    about: "Asks a person.",
-    summary: "a person's yes or no",
+    about: "Asks approvers for a decision.",
+    summary: "a decision by an approver",
     docs: Docs::Page(include_str!("../../../../docs/steps/approval.md")),
     article: "an",
     takes: FieldType::Map(&SCHEMA),
@@ -45,56 +45,56 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`approval`", "approval"),
-    "A person says yes or no, to exactly what is shown.",
+    "A decision by an approver, about exactly what is shown.",
     &[
         field(
             "from",
             FieldType::List(&FieldType::Text),
-            "Who may answer: people or groups.",
+            "Who may decide: names or groups of tokens.",
         )
         .needed("[finance]"),
         field(
             "show",
             FieldType::Value,
-            "What is approved; the answer is bound to its digest.",
+            "What is approved; the decision is bound to its digest.",
         ),
         field(
             "within",
             FieldType::Span(1_000, YEAR),
-            "How long at the most.",
+            "The maximum time.",
         ),
         field(
             "escalate",
             FieldType::List(&FieldType::Text),
-            "Who else may answer once half of the time is over.",
+            "Who else may decide after half of the time.",
         ),
         field(
             "on_timeout",
             FieldType::Word(&["reject", "fail", "continue"]),
-            "What holds where nobody answered.",
+            "What applies if there is no decision in time.",
         )
         .default("reject"),
         field(
             "remind",
             FieldType::Span(60_000, YEAR),
-            "How often people are told again while nobody answered.",
+            "How often Semel emits a reminder while there is no decision.",
         ),
         field(
             "on_reject",
             FieldType::Word(&["fail", "continue"]),
-            "What a rejection means for the run; going on, `steps.ID.result.approved` is false.",
+            "What a rejection does to the run; with `continue`, `steps.ID.result.approved` is false.",
         )
         .default("fail"),
         field(
             "login",
             FieldType::Truth,
-            "Whether a link alone is not enough: deciding then takes a token.",
+            "Whether deciding takes a token; if false, anyone with the link can decide.",
         )
         .default("true"),
         field(
             "not_starter",
             FieldType::Truth,
-            "Whether whoever started the run may not answer; a link alone is then not enough.",
+            "Whether the token that started the run may not decide; deciding then always takes a token.",
         )
         .default("false"),
     ],
@@ -108,11 +108,11 @@ static DECISION: ValueShape = ValueShape {
         value(
             "approved",
             ValueKind::Bool,
-            "True; null where nobody decided and `on_timeout: continue`.",
+            "Whether it was approved; null after a timeout with `on_timeout: continue`.",
         )
         .or_null(),
         value("by", ValueKind::Text, "Who decided.").or_null(),
-        value("comment", ValueKind::Text, "What they said.").or_null(),
+        value("comment", ValueKind::Text, "The approver's comment.").or_null(),
         value("at", ValueKind::Text, "When.").or_null(),
     ],
 };

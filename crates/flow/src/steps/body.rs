@@ -13,7 +13,7 @@ use crate::tree::{Record, Value, env_of};
 pub(super) const CONNECTION: Field = field(
     "connection",
     FieldType::Label,
-    "The connection: address, sign-in and limits are kept with it.",
+    "The connection, which has the address, authentication and limits.",
 );
 
 /// What the check of a kind can say, and read.

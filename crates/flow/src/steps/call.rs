@@ -59,7 +59,7 @@ static SCHEMA: MapSchema = MapSchema::new(
         field(
             "wait",
             FieldType::Truth,
-            "Whether to wait for its end; its result is then this step's.",
+            "Whether to wait for the run to end; its result is then this step's.",
         )
         .default("true"),
     ],
@@ -68,7 +68,7 @@ static SCHEMA: MapSchema = MapSchema::new(
 /// What a call that does not wait gives.
 static STARTED: ValueShape = ValueShape {
     name: "call result without `wait`",
-    about: "result of a `call` step with `wait: false`; otherwise it is the other run's result",
+    about: "result of a `call` step with `wait: false`; otherwise the result is the other run's",
     fields: &[value("run", ValueKind::Text, "The run that was started.")],
 };
 

@@ -75,12 +75,12 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         field(
             "rows",
             FieldType::Whole(0, 10_000),
-            "How many rows a change must meet; otherwise it is rolled back and fails.",
+            "How many rows a change must affect; otherwise it is rolled back and fails.",
         ),
         field(
             "timeout",
             FieldType::Span(1, 600 * SECOND),
-            "How long it may take.",
+            "The maximum time.",
         )
         .default("30s"),
     ],
@@ -97,18 +97,22 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
 /// What a database answered.
 pub(crate) static ANSWER: ValueShape = ValueShape {
     name: "db answer",
-    about: "`response` of a `db` step, and `probe` where the probe asks by `db`",
+    about: "`response` of a `db` step, and `probe` if the probe uses `db`",
     fields: &[
-        value("rows", ValueKind::Int, "How many rows the statement met."),
+        value(
+            "rows",
+            ValueKind::Int,
+            "The number of rows affected or returned.",
+        ),
         value(
             "records",
             ValueKind::List,
-            "What it gave, a map by column for each row.",
+            "The rows that it returned, each a map by column.",
         ),
         value(
             "repeated",
             ValueKind::Bool,
-            "With `execute`: whether the marker was there already.",
+            "With `execute`: whether the marker existed already.",
         )
         .maybe(),
     ],
@@ -119,21 +123,30 @@ static RESULT: ValueShape = ValueShape {
     name: "db result",
     about: "`steps.ID.result` of a `db` step",
     fields: &[
-        value("rows", ValueKind::Int, "How many rows the statement met."),
+        value(
+            "rows",
+            ValueKind::Int,
+            "The number of rows affected or returned.",
+        ),
         value(
             "records",
             ValueKind::List,
-            "What it gave, a map by column for each row.",
+            "The rows that it returned, each a map by column.",
         )
         .or_null(),
         value(
             "resource",
             ValueKind::Text,
-            "Where the result is over 64 KiB: it is kept there.",
+            "If the result is over 64 KiB: the resource that has it.",
         )
         .maybe(),
-        value("bytes", ValueKind::Int, "How many bytes are kept there.").maybe(),
-        value("type", ValueKind::Text, "Of which type.").maybe(),
+        value(
+            "bytes",
+            ValueKind::Int,
+            "The number of bytes of that resource.",
+        )
+        .maybe(),
+        value("type", ValueKind::Text, "The media type of that resource.").maybe(),
     ],
 };
 

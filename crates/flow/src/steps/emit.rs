@@ -19,7 +19,7 @@ use crate::types::of_shape;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Emit,
-    about: "Tells other flows that something happened.",
+    about: "Emits an event for other flows.",
     summary: "an event for other flows",
     docs: Docs::Page(include_str!("../../../../docs/steps/emit.md")),
     article: "an",
@@ -53,10 +53,10 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`emit`", "emit"),
-    "An event that commits with the run and is delivered with a delivery key.",
+    "An event that commits with the run and is dispatched under a delivery key.",
     &[
         field("event", FieldType::Text, "The event.").needed("order.paid"),
-        field("data", FieldType::Value, "What it carries."),
+        field("data", FieldType::Value, "The data of the event."),
     ],
 );
 

@@ -41,8 +41,8 @@ static SCHEMA: MapSchema = MapSchema::new(
     ("`fail`", "fail"),
     "Ends the run as failed.",
     &[
-        field("code", FieldType::Label, "A stable word for programs.").default("failed"),
-        field("message", FieldType::Holes, "What people read.").needed("what went wrong"),
+        field("code", FieldType::Label, "A stable code for programs.").default("failed"),
+        field("message", FieldType::Holes, "The message for people.").needed("what went wrong"),
     ],
 );
 

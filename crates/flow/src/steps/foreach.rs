@@ -15,8 +15,8 @@ use crate::types::of_shape;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Foreach,
-    about: "Does the same for each item of a list.",
-    summary: "the same for each item of a list",
+    about: "Runs the same steps for each item of a list.",
+    summary: "the same steps for each item of a list",
     docs: Docs::Control,
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -43,26 +43,26 @@ static SCHEMA: MapSchema = MapSchema::new(
     "The same steps for each item of a list.",
     &[
         field("in", FieldType::Expr(Place::Step), "The list.").needed("input.items"),
-        field("as", FieldType::StepName, "What expressions call the item.").default("item"),
+        field("as", FieldType::StepName, "The name of the item in expressions.").default("item"),
         field(
             "key",
             FieldType::Expr(Place::ItemKey),
-            "What tells one item from another, whatever its place in the list.",
+            "What identifies an item, whatever its position in the list.",
         )
         .names_item(),
         field(
             "parallel",
             FieldType::Whole(1, 1_000),
-            "How many items are under way together.",
+            "How many items run at once.",
         )
         .default("1"),
         field(
             "on_error",
             FieldType::Word(&["stop", "continue", "collect"]),
-            "Where an item fails: begin no more and fail; do the others and succeed; or do the others, then fail.",
+            "If an item fails: start no more and fail; finish the others and succeed; or finish the others, then fail.",
         )
         .default("stop"),
-        field("steps", FieldType::Steps, "What is done with each item.")
+        field("steps", FieldType::Steps, "The steps for each item.")
             .needed("[…]")
             .names_item(),
     ],
@@ -73,7 +73,7 @@ static RESULT: ValueShape = ValueShape {
     name: "foreach result",
     about: "result of a `foreach` step",
     fields: &[
-        value("count", ValueKind::Int, "How many items there are."),
+        value("count", ValueKind::Int, "The number of items."),
         value("succeeded", ValueKind::Int, "How many succeeded."),
         value(
             "failed",
@@ -83,7 +83,7 @@ static RESULT: ValueShape = ValueShape {
         value(
             "results",
             ValueKind::List,
-            "What each item's last step gave; null for more than 1,000 items or 64 KiB.",
+            "The result of each item's last step; null for more than 1,000 items or 64 KiB.",
         )
         .or_null(),
         value(
@@ -98,7 +98,7 @@ static FAILURE: ValueShape = ValueShape {
     name: "failure of an item",
     about: "an item of `failures` of a `foreach` result",
     fields: &[
-        value("index", ValueKind::Int, "Its place in the list."),
+        value("index", ValueKind::Int, "Its position in the list."),
         value("key", ValueKind::Text, "Its key."),
         value("run", ValueKind::Text, "Its run."),
         value("code", ValueKind::Text, "The fault's code.").or_null(),

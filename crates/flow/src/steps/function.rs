@@ -12,8 +12,8 @@ use crate::grammar::{FieldType, Place};
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Function,
-    about: "Works out a value.",
-    summary: "a value that is worked out",
+    about: "Computes a value.",
+    summary: "a computed value",
     docs: Docs::Page(include_str!("../../../../docs/steps/function.md")),
     article: "a",
     takes: FieldType::Expr(Place::Step),

@@ -67,7 +67,7 @@ pub(crate) static KIND: StepKind = StepKind {
 /// What an HTTP destination answered.
 pub(crate) static ANSWER: ValueShape = ValueShape {
     name: "http answer",
-    about: "`response` of an `http` step, and `probe` where the probe asks by `http`",
+    about: "`response` of an `http` step, and `probe` if the probe uses `http`",
     fields: &[
         value("status", ValueKind::Int, "The HTTP status."),
         value(
@@ -78,16 +78,16 @@ pub(crate) static ANSWER: ValueShape = ValueShape {
         value(
             "json",
             ValueKind::Any,
-            "The body, where it is JSON; otherwise null.",
+            "The body, if it is JSON; otherwise null.",
         ),
         value("text", ValueKind::Text, "The body as text."),
         value(
             "resource",
             ValueKind::Of(&RESOURCE),
-            "The body, where it is over 1 MiB.",
+            "The body, if it is over 1 MiB.",
         )
         .maybe(),
-        value("truncated", ValueKind::Bool, "True where the body was cut.").maybe(),
+        value("truncated", ValueKind::Bool, "True if the body was cut.").maybe(),
     ],
 };
 

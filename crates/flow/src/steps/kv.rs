@@ -69,34 +69,34 @@ static SCHEMA: MapSchema = MapSchema::new(
         field(
             "lock",
             FieldType::Holes,
-            "Takes the lock of that name, or keeps it; the step is retried while another run has it.",
+            "Takes or extends the lock of that name; the step is retried while another run holds it.",
         ),
         field("unlock", FieldType::Holes, "Releases the lock of that name."),
-        field("value", FieldType::Value, "With `set`: what is written."),
+        field("value", FieldType::Value, "With `set`: the value to write."),
         field(
             "if_absent",
             FieldType::Truth,
-            "With `set`: only where nothing is there.",
+            "With `set`: only if the entry does not exist.",
         ),
         field(
             "expect",
             FieldType::Value,
-            "With `set`: only where this is there.",
+            "With `set`: only if the entry has this value.",
         ),
         field(
             "by",
             FieldType::Whole(-9_007_199_254_740_991, 9_007_199_254_740_991),
-            "With `add`: how much. Absent: 1.",
+            "With `add`: the amount. Absent: 1.",
         ),
         field(
             "ttl",
             FieldType::Span(SECOND, YEAR),
-            "After how long the entry vanishes.",
+            "After how long the entry expires.",
         ),
         field(
             "lease",
             FieldType::Span(SECOND, DAY),
-            "With `lock`: after how long it is free again, unless it is taken again or released.",
+            "With `lock`: after how long it expires, unless it is extended or released.",
         )
         .default("5m"),
     ],
@@ -119,7 +119,7 @@ static SET: ValueShape = ValueShape {
     about: "result of `kv: { set }` with `if_absent` or `expect`",
     fields: &[
         value("set", ValueKind::Bool, "Whether it was set."),
-        value("value", ValueKind::Any, "What is there now."),
+        value("value", ValueKind::Any, "The current value."),
     ],
 };
 
@@ -133,7 +133,7 @@ static LOCK: ValueShape = ValueShape {
             ValueKind::Int,
             "Grows each time another run takes the lock.",
         ),
-        value("until", ValueKind::Text, "Until when this run has it."),
+        value("until", ValueKind::Text, "Until when this run holds it."),
     ],
 };
 
@@ -144,7 +144,7 @@ static UNLOCK: ValueShape = ValueShape {
     fields: &[value(
         "released",
         ValueKind::Bool,
-        "False where this run no longer had it.",
+        "False if this run no longer held it.",
     )],
 };
 

@@ -44,7 +44,7 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`llm`", "llm"),
-    "One question to a language model. The answer is kept: the same question is asked once.",
+    "One question to a language model. The answer is recorded: the same question is asked once.",
     &[
         CONNECTION.needed("model"),
         field(
@@ -52,25 +52,25 @@ static SCHEMA: MapSchema = MapSchema::new(
             FieldType::Text,
             "The model; otherwise the connection's.",
         ),
-        field("system", FieldType::Holes, "What the model is told first."),
+        field("system", FieldType::Holes, "The system prompt."),
         field("prompt", FieldType::Holes, "The question.")
             .needed("\"Classify: ${{ input.text }}\""),
         field("schema", FieldType::Constant, "JSON Schema of the answer."),
         field(
             "max_tokens",
             FieldType::Whole(1, 1_000_000),
-            "The longest answer.",
+            "The maximum length of the answer, in tokens.",
         ),
         field(
             "cache",
             FieldType::Word(&["run", "flow", "namespace"]),
-            "Where the same question gets the same answer.",
+            "The scope in which the same question gets the same answer.",
         )
         .default("run"),
         field(
             "timeout",
             FieldType::Span(1, 600 * SECOND),
-            "How long it may take.",
+            "The maximum time.",
         )
         .default("2m"),
     ],
@@ -81,18 +81,18 @@ static ANSWER: ValueShape = ValueShape {
     name: "llm answer",
     about: "`response` of an `llm` step",
     fields: &[
-        value("text", ValueKind::Text, "What it said.").or_null(),
+        value("text", ValueKind::Text, "The answer.").or_null(),
         value(
             "json",
             ValueKind::Any,
-            "What it said, where `schema` asks for JSON.",
+            "The answer as JSON, if there is a `schema`.",
         ),
-        value("model", ValueKind::Text, "Which model it was.").or_null(),
-        value("tokens", ValueKind::Of(&TOKENS), "How many tokens it took."),
+        value("model", ValueKind::Text, "The model that answered.").or_null(),
+        value("tokens", ValueKind::Of(&TOKENS), "The tokens used."),
         value(
             "cost",
             ValueKind::Number,
-            "What it cost, where the connection has a `price`.",
+            "The cost, if the connection has a `price`.",
         )
         .or_null(),
     ],
@@ -102,8 +102,8 @@ static TOKENS: ValueShape = ValueShape {
     name: "tokens",
     about: "`response.tokens` of an `llm` step",
     fields: &[
-        value("input", ValueKind::Int, "Those of the question.").or_null(),
-        value("output", ValueKind::Int, "Those of the answer.").or_null(),
+        value("input", ValueKind::Int, "Tokens of the question.").or_null(),
+        value("output", ValueKind::Int, "Tokens of the answer.").or_null(),
     ],
 };
 

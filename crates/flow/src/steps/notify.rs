@@ -17,8 +17,8 @@ use crate::types::of_shape;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Notify,
-    about: "Sends a message to people.",
-    summary: "one message to people",
+    about: "Sends a message.",
+    summary: "one message",
     docs: Docs::Page(include_str!("../../../../docs/steps/notify.md")),
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -51,13 +51,13 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`notify`", "notify"),
-    "One message to people, with a stable message id.",
+    "One message, with a stable message id.",
     &[
         CONNECTION.needed("mail"),
         field(
             "to",
             FieldType::Either(&[FieldType::Holes, FieldType::List(&FieldType::Holes)]),
-            "Whom it goes to.",
+            "The recipients.",
         )
         .needed("\"${{ input.email }}\""),
         field("subject", FieldType::Holes, "The subject."),
@@ -69,10 +69,10 @@ static SCHEMA: MapSchema = MapSchema::new(
 /// What carried a message.
 static ANSWER: ValueShape = ValueShape {
     name: "notify answer",
-    about: "`response` and result of a `notify` step: the first two by `smtp`, the others by `slack` and `webhook`",
+    about: "`response` and result of a `notify` step: the first two with `smtp`, the others with `slack` and `webhook`",
     fields: &[
         value("message_id", ValueKind::Text, "The mail's id.").maybe(),
-        value("reply", ValueKind::Text, "What the mail server said.").maybe(),
+        value("reply", ValueKind::Text, "The mail server's reply.").maybe(),
         value("status", ValueKind::Int, "The HTTP status.").maybe(),
         value(
             "headers",
@@ -80,7 +80,7 @@ static ANSWER: ValueShape = ValueShape {
             "The headers, by lower-case name.",
         )
         .maybe(),
-        value("json", ValueKind::Any, "The body, where it is JSON.").maybe(),
+        value("json", ValueKind::Any, "The body, if it is JSON.").maybe(),
         value("text", ValueKind::Text, "The body as text.").maybe(),
     ],
 };

@@ -13,8 +13,8 @@ use crate::grammar::{FieldType, MapSchema, field};
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Parallel,
-    about: "Goes several ways together.",
-    summary: "several ways together",
+    about: "Runs branches at the same time.",
+    summary: "branches at the same time",
     docs: Docs::Control,
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -38,13 +38,13 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`parallel`", "parallel"),
-    "Branches that go their ways together.",
+    "Branches that run at the same time.",
     &[
         field("branches", FieldType::Maps(&BRANCH), "The branches.").needed("[{ steps: […] }]"),
         field(
             "join",
             FieldType::Word(&["all", "first"]),
-            "Which must end: all, or the first that succeeds, and the others are cancelled.",
+            "Which branches must end: all, or the first that succeeds, which cancels the others.",
         )
         .default("all"),
     ],
@@ -53,7 +53,7 @@ static SCHEMA: MapSchema = MapSchema::new(
 static BRANCH: MapSchema = MapSchema::new(
     ("a branch", "branch"),
     "One branch.",
-    &[field("steps", FieldType::Steps, "What is done in it.").needed("[…]")],
+    &[field("steps", FieldType::Steps, "The steps of the branch.").needed("[…]")],
 );
 
 fn lower(step: &Lowering<'_>) -> Option<Parallel> {

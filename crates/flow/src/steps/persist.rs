@@ -17,8 +17,8 @@ use crate::types::of_shape;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Persist,
-    about: "Keeps a large value by reference.",
-    summary: "a large value, kept by reference",
+    about: "Stores a large value by reference.",
+    summary: "a large value, stored by reference",
     docs: Docs::Page(include_str!("../../../../docs/steps/persist.md")),
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -51,15 +51,15 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`persist`", "persist"),
-    "A value that is kept by reference, as `res://…`.",
+    "A value stored by reference, as `res://…`.",
     &[
         field("value", FieldType::Value, "The value.").needed("\"${{ steps.a.result }}\""),
-        field("name", FieldType::Holes, "What people call it."),
+        field("name", FieldType::Holes, "A name for people."),
         field("type", FieldType::Text, "Its media type.").default("application/json"),
         field(
             "keep",
             FieldType::Span(MINUTE, YEAR),
-            "How long it is kept.",
+            "How long Semel keeps it.",
         )
         .default("30d"),
     ],

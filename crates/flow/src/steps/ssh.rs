@@ -59,7 +59,7 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`ssh`", "ssh"),
-    "One command on another machine. Each argument is quoted; there is no shell text.",
+    "One command on another machine. Each argument is quoted; no shell interprets it.",
     &[
         CONNECTION.needed("builder"),
         field(
@@ -68,31 +68,31 @@ static SCHEMA: MapSchema = MapSchema::new(
             "The program and its arguments.",
         )
         .needed("[make, release]"),
-        field("stdin", FieldType::Holes, "What it reads."),
+        field("stdin", FieldType::Holes, "The command's stdin."),
         field(
             "env",
             FieldType::Named(&FieldType::Holes),
-            "Variables that it sees.",
+            "Environment variables of the command.",
         ),
         field(
             "marker",
             FieldType::Truth,
-            "A marker on the other machine tells what became of it: the command runs once.",
+            "A marker on the other machine records the outcome: the command runs once.",
         ),
         field(
             "detach",
             FieldType::Truth,
-            "The command goes on by itself once it was started; no connection is held.",
+            "The command runs on after Semel disconnects.",
         ),
         field(
             "callback",
             FieldType::Holes,
-            "With `detach`: the address that is called when the command ends.",
+            "With `detach`: the address to call when the command ends.",
         ),
         field(
             "timeout",
             FieldType::Span(1, 60 * MINUTE),
-            "How long it may take.",
+            "The maximum time.",
         )
         .default("5m"),
     ],
@@ -106,19 +106,15 @@ static ANSWER: ValueShape = ValueShape {
         value(
             "exit",
             ValueKind::Int,
-            "The exit status: 0, or the step has failed.",
+            "The exit status: 0, otherwise the step failed.",
         ),
-        value("stdout", ValueKind::Text, "What the command wrote."),
-        value("stderr", ValueKind::Text, "What it complained about."),
-        value(
-            "truncated",
-            ValueKind::Bool,
-            "Whether some of that was cut.",
-        ),
+        value("stdout", ValueKind::Text, "The command's stdout."),
+        value("stderr", ValueKind::Text, "The command's stderr."),
+        value("truncated", ValueKind::Bool, "Whether the output was cut."),
         value(
             "repeated",
             ValueKind::Bool,
-            "Whether the marker was there already.",
+            "Whether the marker existed already.",
         ),
     ],
 };
@@ -129,7 +125,7 @@ static DETACHED: ValueShape = ValueShape {
     about: "`response` and result of an `ssh` step with `detach: true`",
     fields: &[
         value("started", ValueKind::Bool, "True."),
-        value("pid", ValueKind::Any, "The command's process."),
+        value("pid", ValueKind::Any, "The command's process id."),
     ],
 };
 

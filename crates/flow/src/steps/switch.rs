@@ -13,8 +13,8 @@ use crate::grammar::{FieldType, MapSchema, Place, field};
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Switch,
-    about: "Goes one of several ways.",
-    summary: "one of several ways",
+    about: "Runs the steps of one of several cases.",
+    summary: "one of several cases",
     docs: Docs::Control,
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -40,31 +40,23 @@ static SCHEMA: MapSchema = MapSchema::new(
     ("`switch`", "switch"),
     "The steps of the first case that is true.",
     &[
-        field(
-            "cases",
-            FieldType::Maps(&CASE),
-            "The cases, from the first to the last.",
-        )
-        .needed("[{ when: …, steps: […] }]"),
-        field(
-            "default",
-            FieldType::Steps,
-            "The steps where no case is true.",
-        ),
+        field("cases", FieldType::Maps(&CASE), "The cases, in order.")
+            .needed("[{ when: …, steps: […] }]"),
+        field("default", FieldType::Steps, "The steps if no case is true."),
     ],
 );
 
 static CASE: MapSchema = MapSchema::new(
     ("a case", "case"),
-    "One way of a switch.",
+    "One case of a `switch`.",
     &[
         field(
             "when",
             FieldType::Condition(Place::Step),
-            "Whether this is the way.",
+            "Whether to take this case.",
         )
         .needed("input.kind == \"a\""),
-        field("steps", FieldType::Steps, "What is done then.").needed("[…]"),
+        field("steps", FieldType::Steps, "The steps of the case.").needed("[…]"),
     ],
 );
 

@@ -15,8 +15,8 @@ use crate::template::Template;
 /// The kind.
 pub(crate) static KIND: StepKind = StepKind {
     kind: ActionKind::Task,
-    about: "Hands work to a program of your own.",
-    summary: "work for a program of your own",
+    about: "Hands work to your own program.",
+    summary: "work for your own program",
     docs: Docs::Page(include_str!("../../../../docs/steps/task.md")),
     article: "a",
     takes: FieldType::Map(&SCHEMA),
@@ -55,19 +55,19 @@ pub(crate) static KIND: StepKind = StepKind {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`task`", "task"),
-    "Work for a program of your own, in any language, that takes it from a queue.",
+    "Work for your own program, in any language, which claims it from a queue.",
     &[
         field("queue", FieldType::Label, "The queue.").needed("resize"),
-        field("input", FieldType::Value, "What the worker gets."),
+        field("input", FieldType::Value, "The input of the worker."),
         field(
             "within",
             FieldType::Span(1_000, YEAR),
-            "How long at the most, in all.",
+            "The maximum time in total.",
         ),
         field(
             "lease",
             FieldType::Span(1_000, YEAR),
-            "How long a worker may be silent before another one takes it.",
+            "How long a worker may be silent before it counts as lost.",
         )
         .default("1m"),
     ],

@@ -56,7 +56,7 @@ static SCHEMA: MapSchema = MapSchema::new(("`wait`", "wait"), "A durable pause."
     });
 
 const WAIT_FIELDS: &[Field] = &[
-    field("for", FieldType::Span(1, YEAR), "So much time."),
+    field("for", FieldType::Span(1, YEAR), "The duration."),
     field(
         "until",
         FieldType::Expr(Place::Step),
@@ -65,27 +65,27 @@ const WAIT_FIELDS: &[Field] = &[
     field(
         "callback",
         FieldType::Truth,
-        "A call to `waits.ID.url`; its payload is the step's result.",
+        "Waits for a call to `waits.ID.url`; its payload is the step's result.",
     ),
     field(
         "event",
         FieldType::Text,
-        "An event of that name; its data is the step's result.",
+        "Waits for an event of that name; its data is the step's result.",
     ),
     field(
         "match",
         FieldType::Condition(Place::Event),
-        "Which event is meant, over `event`.",
+        "Which event to wait for, from `event`.",
     ),
     field(
         "within",
         FieldType::Span(1, YEAR),
-        "How long at the most, for a callback or an event.",
+        "The maximum time to wait for a callback or an event.",
     ),
     field(
         "on_timeout",
         FieldType::Word(&["fail", "continue"]),
-        "What happens where nothing came in time; going on, the result is null.",
+        "What happens if nothing arrives in time; with `continue`, the result is null.",
     )
     .default("fail"),
 ];

@@ -7,7 +7,7 @@ use super::{Proof, TriggerSpec, start};
 /// The kind.
 pub(crate) static SPEC: TriggerSpec = TriggerSpec {
     kind: TriggerKind::Api,
-    about: "A program, through the API.",
+    about: "A start through the API.",
     schema: &start::SCHEMA,
     check: None,
     implied_key: start::implied_key,

@@ -23,18 +23,18 @@ pub(crate) static SPEC: TriggerSpec = TriggerSpec {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`event`", "event"),
-    "Runs by an event that a flow of the namespace emitted. Its delivery key is the key.",
+    "Starts a run for an event that a flow of the namespace emitted. The key is its delivery key.",
     &[
         field("name", FieldType::Text, "The event.").needed("order.paid"),
         field(
             "key",
             FieldType::Expr(Place::Key),
-            "Another key than the one that the event carries.",
+            "Another key than the event's delivery key.",
         ),
         field(
             "when",
             FieldType::Condition(Place::Trigger),
-            "Events for which this is false start nothing.",
+            "Events for which this is false start no run.",
         ),
         ORDER,
         MISMATCH,

@@ -9,7 +9,7 @@ use crate::tree::Record;
 pub(super) const MISMATCH: Field = field(
     "mismatch",
     FieldType::Word(&["reject", "accept", "hold"]),
-    "A known key with another payload: refused, taken as a repeat, or held for a person.",
+    "A known key with another payload: refused, accepted as a repeat, or held for an operator.",
 )
 .default("reject")
 .renamed(&[("quarantine", "hold")]);
@@ -17,14 +17,14 @@ pub(super) const MISMATCH: Field = field(
 pub(super) const ON_REPEAT: Field = field(
     "on_repeat",
     FieldType::Word(&["answer", "resume"]),
-    "A repeat of a failed run: gets the stored failure, or resumes the run behind its ledger.",
+    "A repeat of a failed run: returns the stored failure, or resumes the run and skips completed effects.",
 )
 .default("answer");
 
 pub(super) const ORDER: Field = field(
     "order",
     FieldType::Map(&ORDER_SCHEMA),
-    "Which delivery about one object is newer; an older one that comes later is recorded only.",
+    "Which delivery about one object is newer; an older one that arrives later is only recorded.",
 );
 
 /// What becomes of a known key with another payload.

@@ -7,7 +7,7 @@ use super::{Proof, TriggerSpec, start};
 /// The kind.
 pub(crate) static SPEC: TriggerSpec = TriggerSpec {
     kind: TriggerKind::Manual,
-    about: "A person.",
+    about: "A manual start.",
     schema: &start::SCHEMA,
     check: None,
     implied_key: start::implied_key,

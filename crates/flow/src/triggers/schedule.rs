@@ -15,7 +15,7 @@ use crate::tree::{Record, Value};
 /// The kind.
 pub(crate) static SPEC: TriggerSpec = TriggerSpec {
     kind: TriggerKind::Schedule,
-    about: "The time.",
+    about: "A schedule.",
     schema: &SCHEMA,
     check: Some(check),
     implied_key: |_| "the nominal time",
@@ -25,7 +25,7 @@ pub(crate) static SPEC: TriggerSpec = TriggerSpec {
 
 static SCHEMA: MapSchema = MapSchema::new(
     ("`schedule`", "schedule"),
-    "Runs by the clock. The nominal time of a tick is its key, so it fires once.",
+    "Starts runs by the clock. The key is the nominal time, so each instant fires once.",
     &[
         field(
             "cron",
@@ -35,24 +35,24 @@ static SCHEMA: MapSchema = MapSchema::new(
         field(
             "every",
             FieldType::Span(MINUTE, YEAR),
-            "A run each so often, counted from 1970-01-01T00:00:00Z.",
+            "The interval, counted from 1970-01-01T00:00:00Z.",
         ),
         field(
             "zone",
             FieldType::Text,
-            "The time zone that `cron` is read in.",
+            "The time zone of `cron`.",
         )
         .default("UTC"),
         field(
             "missed",
             FieldType::Word(&["skip", "once", "all"]),
-            "Ticks that passed while nothing ran: none, the last, or each of them starts a run.",
+            "Instants that passed while no server ran: none, the last, or each of them starts a run.",
         )
         .default("once"),
         field(
             "most",
             FieldType::Whole(1, 1_000),
-            "With `missed: all`: the most runs that are caught up on; the latest ticks have them.",
+            "With `missed: all`: the maximum number of runs to catch up on; the latest instants have them.",
         )
         .default("100"),
         field("input", FieldType::Constant, "The input of each run."),

@@ -10,12 +10,12 @@ use crate::tree::Record;
 
 pub(super) static SCHEMA: MapSchema = MapSchema::new(
     ("a start", "start"),
-    "A start by a program or a person.",
+    "A start through the API, or a manual start.",
     &[
         field(
             "key",
             FieldType::Expr(Place::Key),
-            "What two starts of one intent have in common. Absent: the caller names it.",
+            "The key: what two starts of one intent have in common. Absent: the caller provides it.",
         ),
         MISMATCH,
         ON_REPEAT,

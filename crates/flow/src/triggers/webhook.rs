@@ -19,7 +19,7 @@ use crate::tree::Record;
 /// The kind.
 pub(crate) static SPEC: TriggerSpec = TriggerSpec {
     kind: TriggerKind::Webhook,
-    about: "A request to a hook.",
+    about: "A request to a webhook address.",
     schema: &schema::SCHEMA,
     check: Some(check::check),
     implied_key: |webhook| match provider_of(webhook) {

@@ -243,9 +243,9 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
 /// The shapes as `docs/shapes.md` shows them.
 pub(super) fn shapes_text() -> String {
     let mut text = String::from(
-        "# Shapes of values\n\nWhat a map has in expressions, as `semel check` knows it: a field that is not here is an error.\n\
-         What a destination, a worker or a caller decides is `any`. A result over 64 KiB is kept as a resource, and what later\n\
-         steps read is its reference. `semel explain shapes` prints this page, with `--json` as data.\n",
+        "# Shapes of values\n\nThe fields that `semel check` knows in expressions: any other field is an error.\n\
+         What a destination, a worker or a caller decides is `any`. Semel stores a result over 64 KiB as a resource, and later\n\
+         steps read its reference. `semel explain shapes` prints this page, with `--json` as data.\n",
     );
     for shape in value_shapes() {
         let _ = write!(
@@ -254,7 +254,7 @@ pub(super) fn shapes_text() -> String {
             shape.name,
             sentence(shape.about)
         );
-        text.push_str("| field | is | says |\n|---|---|---|\n");
+        text.push_str("| field | type | meaning |\n|---|---|---|\n");
         for field in shape.fields {
             let _ = writeln!(
                 text,

@@ -12,7 +12,7 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         CONNECTION,
         field("get", FieldType::Holes, "Reads."),
         field("head", FieldType::Holes, "Reads the headers."),
-        field("post", FieldType::Holes, "Asks for something new."),
+        field("post", FieldType::Holes, "Creates something."),
         field("put", FieldType::Holes, "Replaces what is at the address."),
         field("patch", FieldType::Holes, "Changes what is at the address."),
         field(
@@ -24,7 +24,7 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         field(
             "query",
             FieldType::Named(&FieldType::Holes),
-            "Parameters that are appended to the address.",
+            "Query parameters, appended to the address.",
         ),
         field("json", FieldType::Value, "The body, sent as JSON."),
         field("text", FieldType::Holes, "The body, sent as text."),
@@ -49,22 +49,22 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         field(
             "pages",
             FieldType::Map(&PAGES),
-            "With `get`: the pages of an answer are read one after another and put together.",
+            "With `get`: reads a paginated response page by page and joins the items.",
         ),
         field(
             "key_as",
             FieldType::Map(&KEY_AS),
-            "Where the effect's key goes. Absent: the header `Idempotency-Key`.",
+            "Where to send the effect's key. Absent: the header `Idempotency-Key`.",
         ),
         field(
             "if_match",
             FieldType::Holes,
-            "Sends `If-Match`: the call changes only what it knows, and may be repeated.",
+            "Sends `If-Match`: the request changes only this version, and may be repeated.",
         ),
         field(
             "timeout",
             FieldType::Span(1, 600 * SECOND),
-            "How long the whole exchange may take.",
+            "The maximum time of the whole exchange.",
         )
         .default("30s"),
     ],
@@ -84,31 +84,36 @@ static FILE: MapSchema = MapSchema::new(
     &[
         field("file", FieldType::Holes, "The resource, as `res://…`.")
             .needed("\"${{ steps.a.result.resource }}\""),
-        field("name", FieldType::Holes, "What the file is called."),
+        field("name", FieldType::Holes, "The name of the file."),
     ],
 );
 
 static PAGES: MapSchema = MapSchema::new(
     ("`pages`", "pages"),
-    "How the pages of an answer are put together.",
+    "How to join the pages of a response.",
     &[
         field(
             "items",
             FieldType::Text,
-            "Where the items of a page stand, such as `data.items`. Absent: the page is the list.",
+            "The path to the items of a page, such as `data.items`. Absent: the page is the list.",
         ),
         field(
             "cursor",
             FieldType::Text,
-            "Where the next page's cursor stands, such as `meta.next`. Absent: the `Link` header tells.",
+            "The path to the next page's cursor, such as `meta.next`. Absent: the `Link` header has it.",
         ),
         field(
             "query",
             FieldType::Text,
-            "The query parameter that the cursor goes into.",
+            "The query parameter for the cursor.",
         )
         .default("cursor"),
-        field("most", FieldType::Whole(1, 1_000), "The most pages.").default("100"),
+        field(
+            "most",
+            FieldType::Whole(1, 1_000),
+            "The maximum number of pages.",
+        )
+        .default("100"),
     ],
 );
 

@@ -6,7 +6,7 @@ use crate::provider;
 
 pub(super) static SCHEMA: MapSchema = MapSchema::new(
     ("`webhook`", "webhook"),
-    "A hook at /hooks/NAMESPACE/PATH.",
+    "A webhook at /hooks/NAMESPACE/PATH.",
     &[
         field(
             "path",
@@ -16,27 +16,27 @@ pub(super) static SCHEMA: MapSchema = MapSchema::new(
         field(
             "provider",
             FieldType::Words(providers),
-            "Who sends. Brings the key, the signature and the redelivery window with it.",
+            "The preset of the sender. It sets the key, the signature and the redelivery window.",
         ),
         field(
             "secret",
             FieldType::Label,
-            "The secret that the signature is made with.",
+            "The secret for the signature or the token.",
         ),
         field(
             "auth",
             FieldType::Either(&[FieldType::Word(&["none"]), FieldType::Map(&AUTH)]),
-            "How a delivery proves where it comes from. `none`: not at all.",
+            "How Semel authenticates a delivery. `none`: not at all.",
         ),
         field(
             "key",
             FieldType::Expr(Place::Key),
-            "What two deliveries of one intent have in common. Needed without a provider.",
+            "The key: what two deliveries of one intent have in common. Required without a provider.",
         ),
         field(
             "when",
             FieldType::Condition(Place::Trigger),
-            "Deliveries for which this is false start nothing.",
+            "Deliveries for which this is false start no run.",
         ),
         ORDER,
         MISMATCH,
@@ -54,13 +54,13 @@ fn providers() -> Vec<&'static str> {
 const REPLAY: Field = field(
     "replay",
     FieldType::Word(&["hold", "accept"]),
-    "The same signed body under another key, where the signature does not cover the key: held for a person, or a run of its own.",
+    "The same signed body under another key, if the signature does not cover the key: held for an operator, or a run of its own.",
 )
 .default("hold");
 
 static AUTH: MapSchema = MapSchema::new(
     ("`auth`", "auth"),
-    "How a delivery proves where it comes from.",
+    "How Semel authenticates a delivery.",
     &[
         field("hmac", FieldType::Map(&HMAC), "A signature over the body."),
         field(
@@ -84,9 +84,9 @@ static AUTH: MapSchema = MapSchema::new(
 
 static HMAC: MapSchema = MapSchema::new(
     ("`hmac`", "hmac"),
-    "HMAC over the raw body; over `COVERED.TIME.BODY` where headers or a time are signed as well.",
+    "HMAC over the raw body; over `COVERED.TIME.BODY` if headers or a time are signed as well.",
     &[
-        field("header", FieldType::Text, "The header that carries it.").needed("x-signature"),
+        field("header", FieldType::Text, "The header with the signature.").needed("x-signature"),
         field(
             "algorithm",
             FieldType::Word(&["sha256", "sha512"]),
@@ -96,18 +96,18 @@ static HMAC: MapSchema = MapSchema::new(
         field(
             "encoding",
             FieldType::Word(&["hex", "base64"]),
-            "How it is written.",
+            "The encoding of the signature.",
         )
         .default("hex"),
         field(
             "prefix",
             FieldType::Text,
-            "What stands before it, such as `sha256=`.",
+            "The prefix of the signature, such as `sha256=`.",
         ),
         field(
             "timestamp",
             FieldType::Text,
-            "The header with the time of sending in seconds since 1970, where it is signed as well.",
+            "The header with the time of sending in seconds since 1970, if it is signed as well.",
         ),
         field(
             "tolerance",
@@ -129,7 +129,7 @@ static TOKEN: MapSchema = MapSchema::new(
     &[field(
         "header",
         FieldType::Text,
-        "The header that carries it; in `authorization` after `Bearer`.",
+        "The header with the secret; in `authorization` after `Bearer`.",
     )
     .default("authorization")],
 );
