@@ -56,71 +56,71 @@ codes! {
     Unauthorized "unauthorized" 401 "The request is not authorized"
         "Send `Authorization: Bearer` with a token that has not expired or been revoked.";
     /// No such route.
-    RouteNotFound "route-not-found" 404 "There is nothing at this address"
+    RouteNotFound "route-not-found" 404 "There is no such route"
         "Check the path; API routes begin with /v1, hooks with /hooks.";
     /// The route does not take this method.
-    MethodNotAllowed "method-not-allowed" 405 "The address does not take this method"
+    MethodNotAllowed "method-not-allowed" 405 "The route does not accept this method"
         "Use one of the methods that the Allow header names.";
     /// The body is beyond the limit.
     BodyTooLarge "body-too-large" 413 "The body is too large"
         "Send at most 1 MiB; pass a reference to anything larger.";
     /// The body was not received in time, or not to its end.
-    BodyIncomplete "body-incomplete" 408 "The body did not arrive"
+    BodyIncomplete "body-incomplete" 408 "The body is incomplete"
         "Send the request again; nothing was done.";
     /// The body is not JSON that can be fingerprinted.
     BodyNotJson "body-not-json" 400 "The body is not JSON"
-        "Send one JSON value; no member twice, no integer beyond 2^53.";
+        "Send one JSON value without duplicate members and without integers beyond 2^53.";
     /// The body is JSON of another shape.
-    BodyInvalid "body-invalid" 400 "The body does not fit"
-        "Compare the body with what the route takes; unknown members are refused.";
+    BodyInvalid "body-invalid" 400 "The body does not match the route"
+        "Compare the body with what the route accepts; unknown members are refused.";
     /// A query parameter that cannot be read.
-    QueryInvalid "query-invalid" 400 "The query does not fit"
-        "Mend the query parameter that the detail names.";
+    QueryInvalid "query-invalid" 400 "A query parameter is invalid"
+        "Fix the query parameter that the detail names.";
     /// No flow listens at this hook.
     HookNotFound "hook-not-found" 404 "No flow listens at this hook"
         "Promote a release with this webhook path, or correct the address at the sender.";
     /// A delivery that does not prove where it comes from.
-    SignatureInvalid "signature-invalid" 401 "The delivery does not prove where it comes from"
-        "Compare secret, headers and clock at the sender; the raw body must arrive unchanged.";
+    SignatureInvalid "signature-invalid" 401 "Webhook signature verification failed"
+        "Compare the secret, the headers and the clock at the sender; the raw body must arrive unchanged.";
     /// More than is let in.
-    TooManyRequests "too-many-requests" 429 "Too many requests came at once"
-        "Send again after the time in Retry-After, with the same key.";
+    TooManyRequests "too-many-requests" 429 "Too many requests"
+        "Send the request again with the same key after the time in Retry-After.";
     /// No such flow.
     FlowNotFound "flow-not-found" 404 "There is no such flow"
         "List the flows of the namespace; push, publish and promote the one that is missing.";
     /// No such run.
     RunNotFound "run-not-found" 404 "There is no such run"
-        "Check the identity and the token's namespace; ended runs are kept for a limited time.";
+        "Check the run's id and the token's namespace; ended runs are deleted after a limited time.";
     /// No such effect.
     EffectNotFound "effect-not-found" 404 "There is no such effect"
-        "Check the identity and the token's namespace; show the run to see its effects.";
+        "Check the effect's id and the token's namespace; show the run to see its effects.";
     /// No such wait.
-    WaitNotFound "wait-not-found" 404 "There is no open wait of this identity"
-        "Show the run: the wait may have been answered, have elapsed or never have been.";
+    WaitNotFound "wait-not-found" 404 "There is no open wait with this id"
+        "Show the run: the wait may have ended, timed out or never existed.";
     /// No such task.
     TaskNotFound "task-not-found" 404 "There is no such task"
-        "Check the identity and the token's namespace; list the tasks to see what there is.";
+        "Check the task's id and the token's namespace; list the tasks to see their ids.";
     /// The claim is not the latest, or its lease is over.
-    TaskNotHeld "task-not-held" 409 "The task is not held under this token"
-        "Leave the task: its lease was over, and it is another's or waits to be settled.";
+    TaskNotHeld "task-not-held" 409 "This token does not hold the task"
+        "Stop working on the task: its lease has expired, and another worker has it or its doubt has to be settled.";
     /// Another answer to the task is on record.
-    TaskAnswered "task-answered" 409 "The task was answered otherwise"
-        "Leave the task: the first answer stands, and the detail tells it.";
+    TaskAnswered "task-answered" 409 "The task already has another answer"
+        "Stop working on the task: the first answer stands, and the detail shows it.";
     /// The run wants the task no longer.
     TaskWithdrawn "task-withdrawn" 410 "The task was withdrawn"
-        "Leave the task: its run was cancelled, or its time was over.";
+        "Stop working on the task: its run was cancelled, or its time limit has passed.";
     /// No such approval.
-    ApprovalNotFound "approval-not-found" 404 "There is nothing to decide here"
-        "The approval is unknown, its time is over, or its run has ended; nothing was changed.";
+    ApprovalNotFound "approval-not-found" 404 "There is no such approval"
+        "The approval is unknown, has expired, or its run has ended; nothing was changed.";
     /// The decision is about something else than what is shown.
-    ApprovalDiffers "approval-differs" 409 "The decision is about something else"
-        "Look at what is shown, and decide with its digest.";
+    ApprovalDiffers "approval-differs" 409 "The decision does not match what is shown"
+        "Look at what the approval shows, and decide with its digest.";
     /// Somebody decided otherwise.
-    ApprovalDecided "approval-decided" 409 "It was decided otherwise"
-        "The first decision stands; the detail tells who made it, and when.";
+    ApprovalDecided "approval-decided" 409 "The approval already has another decision"
+        "The first decision stands; the detail says who made it and when.";
     /// The token's owner may not decide.
-    ApprovalDenied "approval-denied" 403 "The decision is not yours to make"
-        "Ask one of those who are named; `semel approval show` lists them.";
+    ApprovalDenied "approval-denied" 403 "You may not decide this approval"
+        "Ask one of the approvers that the step names; `semel approval show` lists them.";
     /// The link alone is not enough.
     ApprovalNeedsLogin "approval-needs-login" 403 "The link alone is not enough"
         "Decide with a token of your own: `semel approval approve` or `semel approval reject`.";
@@ -128,14 +128,14 @@ codes! {
     ReasonInvalid "reason-invalid" 422 "The reason cannot be recorded"
         "Give a reason of 1 to 2,000 characters without a zero byte; nothing was done.";
     /// Later steps read what was not said.
-    ResultNeeded "result-needed" 422 "Later steps read what the effect gave"
-        "Give `--result` or `--external-id` as the detail says; `--result null` says that it gave nothing.";
+    ResultNeeded "result-needed" 422 "Later steps read the effect's result"
+        "Pass `--result` or `--external-id` as the detail says; `--result null` records that there was no result.";
     /// What the effect gave cannot be corrected.
-    NotAmendable "not-amendable" 409 "What the effect gave cannot be corrected"
-        "Only what a person said can be corrected, while its run has stopped and no later step has used it.";
+    NotAmendable "not-amendable" 409 "The effect's result cannot be corrected"
+        "You can correct an operator's result while its run is failed, needs_review or quarantined and no later step has used it.";
     /// Nobody holds the key.
-    KeyNotFound "key-not-found" 404 "The key is not held"
-        "Nothing has to be dropped: the next delivery of this key makes a new run.";
+    KeyNotFound "key-not-found" 404 "There is no such key"
+        "There is nothing to drop: the next delivery with this key starts a new run.";
     /// No such release.
     ReleaseNotFound "release-not-found" 404 "There is no such release"
         "Show the flow to see the numbers of its releases.";
@@ -143,61 +143,61 @@ codes! {
     ResourceNotFound "resource-not-found" 404 "There is no such resource"
         "Check the digest and the token's namespace; a resource is kept for as long as its step says.";
     /// The callback leads nowhere, or no longer.
-    CallbackNotFound "callback-not-found" 404 "There is nothing to call back"
-        "The address is unknown, or what it was for is over; nothing was changed.";
+    CallbackNotFound "callback-not-found" 404 "There is no such callback"
+        "The callback address is unknown or has expired, or its run has ended; nothing was changed.";
     /// The flow cannot be started this way.
     TriggerNotDeclared "trigger-not-declared" 422 "The flow does not have this trigger"
-        "Add the trigger to the flow, or start the flow the way it declares.";
+        "Add the trigger to the flow, or start the flow through a trigger that it declares.";
     /// A start without a key.
     KeyMissing "key-missing" 400 "The request has no key"
         "Send an Idempotency-Key header or `key`, or give the trigger a `key` expression.";
     /// The key expression failed on this payload.
-    KeyFailed "key-failed" 400 "The key of this delivery could not be told"
-        "Mend the payload or the trigger's `key` expression; nothing was started.";
+    KeyFailed "key-failed" 400 "The key of this delivery could not be computed"
+        "Fix the payload or the trigger's `key` expression; nothing was started.";
     /// The text given as key is none.
-    KeyInvalid "key-invalid" 400 "The key is not usable"
-        "Send 1 to 4096 bytes, and the same in header and body.";
+    KeyInvalid "key-invalid" 400 "The key is invalid"
+        "Send 1 to 4096 bytes, and the same key in header and body.";
     /// A key for a trigger that has its own.
-    KeyDeclared "key-declared" 400 "The trigger has a key of its own"
-        "Leave the key out: the flow's `key` names the run, so that one intent is one run whoever asks.";
+    KeyDeclared "key-declared" 400 "The trigger computes its own key"
+        "Leave the key out: the flow's `key` names the run, so that one intent is one run for every caller.";
     /// The input is not what the flow's schema describes.
-    InputInvalid "input-invalid" 422 "The input does not fit the flow's schema"
-        "Mend the input as the detail says and send it again under the same key; nothing was started.";
+    InputInvalid "input-invalid" 422 "The input does not match the flow's schema"
+        "Fix the input as the detail says and send it again with the same key; nothing was started.";
     /// A known key with another payload.
-    PayloadMismatch "payload-mismatch" 422 "The key is known with another payload"
-        "Send the first payload again, or use another key for what is another thing.";
+    PayloadMismatch "payload-mismatch" 422 "The key was used with another payload"
+        "Send the first payload again, or use another key for another intent.";
     /// A command's key was used with another payload.
     CommandMismatch "command-mismatch" 422 "The Idempotency-Key was used for another command"
         "Use a new Idempotency-Key for a new command.";
     /// The first command of this key has no answer yet.
-    CommandUnderWay "command-under-way" 409 "The same command is under way"
-        "Repeat the request after the time in Retry-After to get its answer.";
+    CommandUnderWay "command-under-way" 409 "The same command is still running"
+        "Repeat the request after the time in Retry-After to get its response.";
     /// The effect is not in doubt.
     NotInDoubt "not-in-doubt" 409 "The effect is not in doubt"
-        "Show the effect: somebody or something settled it before.";
+        "Show the effect to see its state; it may have been settled already.";
     /// The last attempt could still arrive.
-    SettleTooSoon "settle-too-soon" 409 "It is too soon to say that it did not happen"
-        "Repeat after the time in Retry-After, when nothing of the last attempt can arrive any more.";
+    SettleTooSoon "settle-too-soon" 409 "It is too early to settle the effect as not happened"
+        "Repeat after the time in Retry-After, when the last attempt can no longer arrive.";
     /// The run is not in a state to resume from.
     NotResumable "not-resumable" 409 "The run cannot be resumed"
-        "Show the run: only one that failed or gave up is resumed.";
+        "Show the run: you can resume a run that is failed, needs_review or quarantined.";
     /// A worker holds the run.
     RunBusy "run-busy" 409 "A worker holds the run"
         "Repeat the request after the time in Retry-After.";
     /// The run has ended.
     RunEnded "run-ended" 409 "The run has ended"
-        "Nothing more can be done to it; show the run to see how it ended.";
+        "Show the run to see how it ended; nothing was changed.";
     /// The run has not ended.
     RunNotEnded "run-not-ended" 409 "The run has not ended"
-        "Cancel the run or wait for its end; the key of a live run is never freed.";
+        "Cancel the run or wait until it ends; the key of a run that has not ended is never dropped.";
     /// The flow's text has mistakes.
-    FlowInvalid "flow-invalid" 422 "The flow has mistakes"
-        "Mend what the diagnostics point at.";
+    FlowInvalid "flow-invalid" 422 "The flow has errors"
+        "Fix what the diagnostics point at.";
     /// The text names another flow than the address.
-    FlowNameDiffers "flow-name-differs" 422 "The text names another flow"
-        "Push to the name that the text has under `flow`, or change it there.";
+    FlowNameDiffers "flow-name-differs" 422 "The file names another flow"
+        "Push to the name that the file has under `flow`, or change it there.";
     /// Another flow has the hook.
-    HookTaken "hook-taken" 409 "Another flow has this hook"
+    HookTaken "hook-taken" 409 "Another flow uses this hook"
         "Give the webhook another `path`, or promote a release of the other flow without it.";
     /// Nothing to publish.
     DraftMissing "draft-missing" 409 "The flow has no draft"
@@ -206,62 +206,62 @@ codes! {
     ConnectionNotFound "connection-not-found" 404 "There is no such connection"
         "List the connections of the namespace; create the one that is missing.";
     /// What a connection says cannot be.
-    ConnectionInvalid "connection-invalid" 422 "The connection cannot be kept"
-        "Mend what the detail names; docs/connections.md lists the fields of each kind.";
+    ConnectionInvalid "connection-invalid" 422 "The connection is invalid"
+        "Fix what the detail names; docs/connections.md lists the fields of each kind.";
     /// Another connection has the name.
-    ConnectionDiffers "connection-differs" 409 "There is another connection of this name"
-        "Give it another name, or say that the other one is to be replaced.";
+    ConnectionDiffers "connection-differs" 409 "A different connection has this name"
+        "Choose another name, or ask to replace the existing connection.";
     /// A live flow or a subscription goes over the connection.
-    ConnectionInUse "connection-in-use" 409 "A live flow or a subscription goes over the connection"
-        "Promote a release of that flow that does not name it, or delete the subscription, then delete it.";
+    ConnectionInUse "connection-in-use" 409 "A live flow or a subscription uses the connection"
+        "Promote a release of that flow that does not name it, or delete the subscription; then delete the connection.";
     /// No such subscription.
     SubscriptionNotFound "subscription-not-found" 404 "There is no such subscription"
         "List the subscriptions of the namespace; create the one that is missing.";
     /// What a subscription says cannot be.
-    SubscriptionInvalid "subscription-invalid" 422 "The subscription cannot be kept"
-        "Mend what the detail names: the event, or the connection, which is of kind webhook.";
+    SubscriptionInvalid "subscription-invalid" 422 "The subscription is invalid"
+        "Fix what the detail names: the event, or the connection, which must be of kind webhook.";
     /// Another subscription has the name.
-    SubscriptionDiffers "subscription-differs" 409 "There is another subscription of this name"
-        "Give it another name, or say that the other one is to be replaced.";
+    SubscriptionDiffers "subscription-differs" 409 "A different subscription has this name"
+        "Choose another name, or ask to replace the existing subscription.";
     /// No such delivery.
     DeliveryNotFound "delivery-not-found" 404 "There is no such delivery"
-        "List the deliveries of the subscription; settled ones are kept for 30 days.";
+        "List the deliveries of the subscription; finished ones are kept for 30 days.";
     /// The delivery was not given up.
     DeliveryNotGivenUp "delivery-not-given-up" 409 "The delivery was not given up"
-        "Nothing has to be done: it was delivered, or is tried again by itself.";
+        "You do not have to do anything: it was delivered, or Semel tries it again by itself.";
     /// The flow has no live schedule.
     ScheduleNotFound "schedule-not-found" 404 "There is no such schedule"
         "List the schedules; promote a release of the flow that has one.";
     /// The schedule does not name the instant.
-    InstantNotScheduled "instant-not-scheduled" 422 "The schedule does not name this instant"
-        "Name one of its instants, or fire now under a key of your own.";
+    InstantNotScheduled "instant-not-scheduled" 422 "The schedule has no such instant"
+        "Name one of its instants, or fire now with a key of your own.";
     /// No such secret.
     SecretNotFound "secret-not-found" 404 "There is no such secret"
-        "List the secrets of the namespace; nothing was removed.";
+        "List the secrets of the namespace; nothing was deleted.";
     /// What was sent cannot be a secret.
-    SecretInvalid "secret-invalid" 422 "The secret cannot be kept"
+    SecretInvalid "secret-invalid" 422 "The secret is invalid"
         "Send a name that the detail allows and a value of 1 to 16,384 bytes.";
     /// The server was not given the master key.
-    VaultLocked "vault-locked" 409 "The vault is sealed with another master key"
-        "Add the former master key behind the current one in SEMEL_MASTER_KEYS, and start again.";
+    VaultLocked "vault-locked" 409 "The vault is encrypted with another master key"
+        "Add the former master key after the current one in SEMEL_MASTER_KEYS, and restart the server.";
     /// The database does not answer.
-    DatabaseUnavailable "database-unavailable" 503 "The database does not answer"
+    DatabaseUnavailable "database-unavailable" 503 "The database does not respond"
         "Repeat the request with the same key after the time in Retry-After.";
     /// The server has no memory left for a request.
-    Overloaded "overloaded" 503 "The server has no room for the request now"
+    Overloaded "overloaded" 503 "The server is overloaded"
         "Repeat the request with the same key after the time in Retry-After.";
     /// The resource store does not answer.
-    ResourcesUnavailable "resources-unavailable" 503 "The resource store does not answer"
-        "Repeat the request; if it stays, check `serve.resources` of the server.";
+    ResourcesUnavailable "resources-unavailable" 503 "The resource store does not respond"
+        "Repeat the request; if the error persists, check `serve.resources` of the server.";
     /// A defect of ours.
-    Internal "internal" 500 "Something is wrong with the server"
-        "Repeat the request with the same key; if it stays, look at the server's log.";
+    Internal "internal" 500 "Internal server error"
+        "Repeat the request with the same key; if the error persists, look at the server's log.";
     /// No server answered.
     ServerUnreachable "server-unreachable" 0 "The server cannot be reached"
         "Check the address and that the server runs; then repeat with the same key.";
     /// What answered does not speak this API.
-    AnswerMalformed "answer-malformed" 0 "The answer is not one of this API"
-        "Check that the address leads to a Semel server of about this version.";
+    AnswerMalformed "answer-malformed" 0 "The response is not from this API"
+        "Check that the address belongs to a Semel server of a similar version.";
 }
 
 impl Code {
