@@ -92,7 +92,7 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic for people: the line, an underline, and the mend.
+    /// The diagnostic for people: the line, an underline, and the fix.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let level = match self.severity {

@@ -191,7 +191,7 @@ pub struct ExprError {
     /// What is wrong.
     pub message: String,
     /// What to write instead.
-    pub mend: String,
+    pub fix: String,
 }
 
 /// The kinds of mistakes in an expression.

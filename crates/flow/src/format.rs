@@ -46,8 +46,8 @@ fn format_here(file: &str, source: &str) -> Result<String, Vec<Diagnostic>> {
     if same {
         return Ok(formatted);
     }
-    let message = "this file cannot be formatted without changing what it says";
-    let help = "write what is unusual about it more plainly, and report it";
+    let message = "formatting would change the meaning of this file";
+    let help = "write the unusual part more simply, and report this";
     Err(vec![report.make(Code::YamlSyntax, 0..0, message, help)])
 }
 

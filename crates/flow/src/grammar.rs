@@ -34,9 +34,9 @@ pub(crate) struct MapSchema {
 /// Fields that exclude each other, one of which is needed.
 pub(crate) struct OneOf {
     pub(crate) fields: &'static [&'static str],
-    /// What to say where none stands, and the mend, in which `{fields}` stands for their names.
+    /// What to say where none stands, and the fix, in which `{fields}` stands for their names.
     pub(crate) none: (&'static str, &'static str),
-    /// What to say where several stand, and the mend.
+    /// What to say where several stand, and the fix.
     pub(crate) many: (&'static str, &'static str),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Field {
     pub(crate) needed: bool,
     /// What holds where the field is absent, as it would be written.
     pub(crate) default: Option<&'static str>,
-    /// A value for a mend.
+    /// A value for a fix.
     pub(crate) example: &'static str,
     /// Whether expressions in it can name the item that the map is about.
     pub(crate) names_item: bool,
@@ -129,7 +129,7 @@ pub(crate) const fn field(name: &'static str, takes: FieldType, about: &'static 
 }
 
 impl Field {
-    /// The field must stand; a mend shows it with this value.
+    /// The field must stand; a fix shows it with this value.
     pub(crate) const fn needed(self, example: &'static str) -> Self {
         Self {
             needed: true,

@@ -62,7 +62,7 @@ impl Reader<'_, '_> {
         self.expr_count = before.saturating_add(count);
         if before <= EXPR_COUNT_MAX && self.expr_count > EXPR_COUNT_MAX {
             let message = format!("a flow has at most {EXPR_COUNT_MAX} expressions");
-            let help = "cut the flow into several";
+            let help = "split the flow into several";
             self.report(Code::TooLarge, node.span.clone(), &message, help);
         }
         self.expr_count <= EXPR_COUNT_MAX

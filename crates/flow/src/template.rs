@@ -84,7 +84,7 @@ fn unclosed(offset: usize) -> ExprError {
         offset,
         len: OPEN.len(),
         message: "this `${{` is never closed".to_owned(),
-        mend: "close it with `}}`, or write `$${{` where text is meant".to_owned(),
+        fix: "close it with `}}`, or write `$${{` where text is meant".to_owned(),
     }
 }
 

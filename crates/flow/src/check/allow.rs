@@ -39,10 +39,10 @@ impl<'t> Check<'_, 't, '_> {
         }
         for wish in wishes.iter().filter(|wish| !wish.used) {
             let message = format!(
-                "`{}` says nothing here, so there is nothing to allow",
+                "`{}` reports nothing here, so there is nothing to allow",
                 wish.code
             );
-            let help = "leave it out: it would hide the next mistake of this kind";
+            let help = "leave it out: it would hide the next error of this kind";
             self.add(Code::AllowIdle, wish.span.clone(), &message, help);
         }
         allowed.sort_by_key(|allowed| (allowed.said.line, allowed.said.column));

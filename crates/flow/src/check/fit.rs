@@ -51,7 +51,7 @@ impl<'t> Check<'_, 't, '_> {
                 continue;
             };
             if let Some(problem) = schema.misfit(value) {
-                let help = "mend the example or the schema: deliveries look like one of them";
+                let help = "fix the example or the schema: one of them is wrong";
                 let span = example.value_span("input");
                 self.add(Code::ExampleUnfit, span, &problem, help);
             }
@@ -71,7 +71,7 @@ impl<'t> Check<'_, 't, '_> {
         };
         if let Some(problem) = schema.misfit(input) {
             let help =
-                "give the schedule an `input` that fits, or mend the schema: no run would start";
+                "give the schedule an `input` that matches, or fix the schema: no run would start";
             let span = schedule.value_span("input");
             self.add(Code::ExampleUnfit, span, &problem, help);
         }
@@ -93,7 +93,7 @@ impl<'t> Check<'_, 't, '_> {
                     Some(path) => placed.path_span(self.report.source, path),
                     None => placed.part_span(self.report.source, problem.at, 1),
                 };
-                found.push((span, problem.message, problem.mend));
+                found.push((span, problem.message, problem.fix));
             }
             let is_list = at.is_some_and(|at| {
                 let loops = outline.steps[at].holds() == Some(Holds::Items);
@@ -107,14 +107,14 @@ impl<'t> Check<'_, 't, '_> {
                     "`in` is a list, or a resource that holds one, not a {}",
                     yields.name()
                 );
-                let mend = "name the list: `semel explain shapes` says what results have";
-                found.push((placed.span(), message, mend.to_owned()));
+                let fix = "name the list: `semel explain shapes` shows the fields of results";
+                found.push((placed.span(), message, fix.to_owned()));
             }
             // Only steps have an `if`.
             if field == "if" && !yields.may_be(|one| *one == Type::Bool) {
                 let message = format!("`{field}` is true or false, not a {}", yields.name());
-                let mend = "compare it with something: `… == true`, `… != null`, `… > 0`";
-                found.push((placed.span(), message, mend.to_owned()));
+                let fix = "compare it with something: `… == true`, `… != null`, `… > 0`";
+                found.push((placed.span(), message, fix.to_owned()));
             }
         });
         for (span, message, help) in found {

@@ -101,9 +101,9 @@ fn unknown_step(outline: &Outline<'_>, path: &Path, at: Option<StepIndex>, field
             Some((holder, _)) => {
                 let holder = &outline.steps[holder];
                 let kind = holder.kind.map_or("step", StepKind::name);
-                format!("step `{id}` is inside of the {kind} `{}`", holder.id)
+                format!("step `{id}` is inside the {kind} `{}`", holder.id)
             }
-            None => format!("step `{id}` is around this one and has not ended"),
+            None => format!("step `{id}` contains this one and has not ended"),
         },
         None => format!("there is no step `{id}`"),
     };

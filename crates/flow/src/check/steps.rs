@@ -20,7 +20,7 @@ impl<'t> Check<'_, 't, '_> {
         for step in &outline.steps {
             if !step.id.is_empty() && !known.insert(step.id) {
                 let message = format!("there is already a step `{}`", step.id);
-                let help = "give every step a name of its own: its result is read by it";
+                let help = "give every step its own name: expressions read its result by name";
                 self.add(
                     Code::StepDuplicate,
                     step.record.value_span("id"),
@@ -58,7 +58,7 @@ impl<'t> Check<'_, 't, '_> {
             self.body(kind, body);
             if kind.changes(Some(body)) != Some(true) && undo.fields.len() == 1 {
                 let message = "this `undo` changes nothing";
-                let help = "write the call that takes the effect back";
+                let help = "write the call that reverses the effect";
                 self.add(Code::FieldConflict, entry.name_span.clone(), message, help);
             }
         }
@@ -73,17 +73,17 @@ impl<'t> Check<'_, 't, '_> {
 
     fn fields_fit(&mut self, step: &Record, kind: &StepKind, body: Option<&Record>) {
         if step.has("result") && !kind.takes_result {
-            let help = "leave it out: the step's result is what it yields";
+            let help = "leave it out: the step's result is its value";
             self.unfit_field(step, kind, "result", help);
         }
         if step.has("external_id") && !kind.takes_external_id {
-            let help = "leave it out: there is no call whose answer could get lost";
+            let help = "leave it out: there is no call whose response could be lost";
             self.unfit_field(step, kind, "external_id", help);
         }
         // What could not be read is given the benefit of the doubt.
         if kind.changes(body).unwrap_or(true) {
             if step.has("scope") && !step.has("key") {
-                let message = "`scope` says how far a `key` holds, and there is none";
+                let message = "`scope` applies to a `key`, and there is none";
                 let help = "add `key: …`, or leave `scope` out";
                 self.add(Code::FieldConflict, step.name_span("scope"), message, help);
             }
@@ -114,8 +114,8 @@ impl<'t> Check<'_, 't, '_> {
             .iter()
             .any(|step| step.record.has("undo"));
         if asked && !undone {
-            let message = "no step says how it is undone";
-            let help = "add `undo` to the steps that can be taken back, or `on_failure: stop`";
+            let message = "no step has `undo`";
+            let help = "add `undo` to the steps that can be compensated, or `on_failure: stop`";
             self.add(
                 Code::FieldConflict,
                 flow.value_span("on_failure"),

@@ -10,7 +10,7 @@ impl Check<'_, '_, '_> {
             return;
         };
         if trigger.fields.is_empty() {
-            let message = "a flow needs at least one way to start";
+            let message = "a flow needs at least one trigger";
             let help = "add `api: {}`, `manual: {}`, a `webhook`, a `schedule` or an `event`";
             let span = self.outline.flow.value_span("trigger");
             self.add(Code::MissingField, span, message, help);

@@ -21,7 +21,7 @@ macro_rules! builtins {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// How it is called, for a mend.
+            /// How it is called, for a fix.
             pub(crate) const fn usage(self) -> &'static str {
                 match self { $(Self::$variant => $usage,)* }
             }
@@ -80,7 +80,7 @@ impl Builtin {
             .find(|builtin| builtin.name() == name)
     }
 
-    /// Every name that can be called, for a mend.
+    /// Every name that can be called, for a fix.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         Self::ALL.iter().map(|builtin| builtin.name()).chain(FORMS)
     }

@@ -190,7 +190,7 @@ impl<'s> Lowering<'s> {
     fn unknown_name(&self, offset: usize, name: &str) -> ExprError {
         // The parser keeps the dot of `.name` in the name, and points behind it.
         let name = name.trim_start_matches('.');
-        let mend = match nearest(name, self.roots.iter().copied()) {
+        let fix = match nearest(name, self.roots.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("in scope here: {}", self.roots.join(", ")),
         };
@@ -199,7 +199,7 @@ impl<'s> Lowering<'s> {
             offset,
             len: name.len(),
             message: format!("`{name}` is not a name that can be used here"),
-            mend,
+            fix,
         }
     }
 
@@ -213,17 +213,11 @@ impl<'s> Lowering<'s> {
     }
 
     fn too_costly(&self, tree: &IdedExpr, message: &str) -> ExprError {
-        let mend = "split it over several `function` steps";
-        self.error(tree, ExprErrorKind::TooCostly, message.to_owned(), mend)
+        let fix = "split it over several `function` steps";
+        self.error(tree, ExprErrorKind::TooCostly, message.to_owned(), fix)
     }
 
-    fn error(
-        &self,
-        tree: &IdedExpr,
-        kind: ExprErrorKind,
-        message: String,
-        mend: &str,
-    ) -> ExprError {
+    fn error(&self, tree: &IdedExpr, kind: ExprErrorKind, message: String, fix: &str) -> ExprError {
         let offset = self.offset(tree);
         let len = self.source[offset..]
             .chars()
@@ -234,7 +228,7 @@ impl<'s> Lowering<'s> {
             offset,
             len,
             message,
-            mend: mend.to_owned(),
+            fix: fix.to_owned(),
         }
     }
 

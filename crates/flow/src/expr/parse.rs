@@ -25,7 +25,7 @@ pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         match thread.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(error) => panic!("cannot start a thread to read expressions on: {error}"),
+            Err(error) => panic!("cannot start a thread to parse expressions: {error}"),
         }
     })
 }
@@ -78,13 +78,13 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 fn refuse_too_large(source: &str) -> Result<(), ExprError> {
-    let refuse = |message: String, mend: &str| {
+    let refuse = |message: String, fix: &str| {
         Err(ExprError {
             kind: ExprErrorKind::TooCostly,
             offset: 0,
             len: source.len(),
             message,
-            mend: mend.to_owned(),
+            fix: fix.to_owned(),
         })
     };
     if source.len() > SOURCE_BYTES_MAX {
@@ -109,7 +109,7 @@ fn syntax_error(source: &str, errors: &ParseErrors) -> ExprError {
         offset,
         len: source[offset..].chars().next().map_or(0, char::len_utf8),
         message: format!("not an expression: {}", plain_words(said)),
-        mend: syntax_mend(source).to_owned(),
+        fix: syntax_fix(source).to_owned(),
     }
 }
 
@@ -135,12 +135,12 @@ fn plain_words(said: &str) -> String {
         .and_then(|(_, rest)| rest.rsplit_once('\''));
     match token.map(|(token, _)| token.trim()) {
         Some(token) if token.ends_with("<EOF>") => "it ends too early".to_owned(),
-        Some(token) if !token.is_empty() => format!("`{token}` cannot stand here"),
+        Some(token) if !token.is_empty() => format!("unexpected `{token}`"),
         Some(_) | None => said.to_owned(),
     }
 }
 
-fn syntax_mend(source: &str) -> &'static str {
+fn syntax_fix(source: &str) -> &'static str {
     if source.trim().is_empty() {
         "write an expression, such as `input.id`"
     } else if source.contains("${{") {

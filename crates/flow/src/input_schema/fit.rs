@@ -52,7 +52,7 @@ impl Asking {
         {
             let values: Vec<String> = values.iter().map(Value::to_string).collect();
             let values = cut(&values.join(", "), 200);
-            return Err(format!("`{path}` is none of: {values}"));
+            return Err(format!("`{path}` is not one of: {values}"));
         }
         self.choices(rule, value, path)?;
         match value {
@@ -73,7 +73,7 @@ impl Asking {
                     Err(problem) => last = problem,
                 }
             }
-            return Err(format!("`{path}` is nothing of `anyOf`: {last}"));
+            return Err(format!("`{path}` matches none of `anyOf`: {last}"));
         }
         if let Some(rules) = &rule.one_of {
             let mut fits = 0;
@@ -86,8 +86,8 @@ impl Asking {
             }
             match fits {
                 1 => {}
-                0 => return Err(format!("`{path}` is nothing of `oneOf`: {last}")),
-                _ => return Err(format!("`{path}` is more than one of `oneOf`")),
+                0 => return Err(format!("`{path}` matches none of `oneOf`: {last}")),
+                _ => return Err(format!("`{path}` matches more than one of `oneOf`")),
             }
         }
         Ok(())
@@ -104,7 +104,7 @@ impl Asking {
             let mut seen = HashSet::with_capacity(items.len());
             for (index, item) in items.iter().enumerate() {
                 if !seen.insert(item.to_string()) {
-                    return Err(format!("`{}` stands twice", Path::Item(path, index)));
+                    return Err(format!("`{}` appears twice", Path::Item(path, index)));
                 }
             }
         }
@@ -158,7 +158,7 @@ fn numbers(bounds: Bounds, number: Option<f64>, path: &Path<'_>) -> Result<(), S
         () if above.is_some_and(|bound| number <= bound) => no("not above", above.unwrap_or(0.0)),
         () if below.is_some_and(|bound| number >= bound) => no("not below", below.unwrap_or(0.0)),
         () if multiple_of.is_some_and(|step| !is_multiple(number, step)) => {
-            no("no multiple of", multiple_of.unwrap_or(0.0))
+            no("not a multiple of", multiple_of.unwrap_or(0.0))
         }
         () => Ok(()),
     }

@@ -47,10 +47,10 @@ fn what_a_schema_restricts_is_asked() {
         ),
         (json!({ "id": "o", "sum": 0 }), "below 1"),
         (json!({ "id": "o", "sum": 100 }), "not below 100"),
-        (json!({ "id": "o", "unit": 0.25 }), "no multiple of 0.1"),
+        (json!({ "id": "o", "unit": 0.25 }), "not a multiple of 0.1"),
         (
             json!({ "id": "o", "kind": "odd" }),
-            r#"none of: "new", "old""#,
+            r#"not one of: "new", "old""#,
         ),
         (
             json!({ "id": "o", "tags": ["a", 2] }),
@@ -58,13 +58,13 @@ fn what_a_schema_restricts_is_asked() {
         ),
         (
             json!({ "id": "o", "tags": ["a", "a"] }),
-            "`input.tags[1]` stands twice",
+            "`input.tags[1]` appears twice",
         ),
         (
             json!({ "id": "o", "tags": ["a", "b", "c"] }),
             "more than 2 items",
         ),
-        (json!({ "id": "o", "either": "some" }), "nothing of `oneOf`"),
+        (json!({ "id": "o", "either": "some" }), "none of `oneOf`"),
         (json!({ "id": "o", "a\u{0}b": 1 }), "cannot have `a\\0b`"),
     ] {
         let found = fits(input.clone()).unwrap_or_default();
@@ -118,7 +118,7 @@ fn asking_is_bounded_whatever_is_sent() {
 
     let found = schema.misfit(&input).unwrap();
 
-    assert!(found.contains("nothing of `anyOf`"), "{found}");
+    assert!(found.contains("none of `anyOf`"), "{found}");
     let strings = Value::Array(vec![json!("x"); 200_000]);
     assert!(schema.misfit(&strings).unwrap().contains("too large"));
 }

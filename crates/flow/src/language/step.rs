@@ -8,7 +8,7 @@ pub(crate) static STEP: MapSchema =
     MapSchema::new(("a step", "step"), "One unit of work of a run.", &FIELDS).one_of(&OneOf {
         fields: &NAMES,
         none: ("this step does nothing", "add one of: {fields}"),
-        many: ("a step does one thing", "make two steps of it"),
+        many: ("a step does one thing", "split it into two steps"),
     });
 
 static UNDO: MapSchema = MapSchema::new(

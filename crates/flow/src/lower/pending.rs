@@ -28,8 +28,8 @@ struct Pending<'r, 's> {
 
 impl Pending<'_, '_> {
     fn add(&mut self, span: Range<usize>, what: &str) {
-        let message = format!("{what} cannot be run by this build yet");
-        let help = "`check` knows it; publish the flow with a build that runs it";
+        let message = format!("this build cannot run {what} yet");
+        let help = "`check` accepts it; publish the flow with a build that runs it";
         let found = self.report.make(Code::NotInThisBuild, span, &message, help);
         self.found.push(found);
     }

@@ -56,7 +56,7 @@ impl Reader<'_, '_> {
     /// What reads nothing fails in every run if it fails here.
     fn always_fails(&mut self, node: &Node, error: &EvalError) {
         let message = format!("this fails in every run: {error}");
-        let help = "write an expression that can be worked out";
+        let help = "write an expression that can be evaluated";
         self.report(Code::WrongValue, node.span.clone(), &message, help);
     }
 
@@ -77,9 +77,9 @@ impl Reader<'_, '_> {
                 .get(node.span.end..)
                 .is_some_and(|rest| rest.starts_with(','));
         let help = if cut {
-            "inside of `{ }` a comma ends a text: put quotes around the expression"
+            "inside `{ }` a comma ends the text: put quotes around the expression"
         } else {
-            &error.mend
+            &error.fix
         };
         self.report(code, span, &error.message, help);
     }

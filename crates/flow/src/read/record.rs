@@ -203,7 +203,7 @@ impl Reader<'_, '_> {
         if text.len() <= LABEL_CHARS_MAX && text.chars().all(part) {
             return Some(Value::Text(text.to_owned()));
         }
-        let message = format!("`{text}` is no `{field}`");
+        let message = format!("`{text}` is not a valid `{field}`");
         let help =
             format!("write a name of up to {LABEL_CHARS_MAX} letters, digits, `_`, `-`, `.`");
         self.report(Code::WrongValue, node.span.clone(), &message, &help);
@@ -214,7 +214,7 @@ impl Reader<'_, '_> {
         let value = self.value(node)?;
         if value.to_string().contains("${{") {
             let message = format!("`{field}` holds constants, without `${{{{ }}}}`");
-            let help = "work values out in a `function` step";
+            let help = "compute values in a `function` step";
             self.report(Code::WrongValue, node.span.clone(), &message, help);
             return None;
         }
@@ -298,7 +298,7 @@ impl Reader<'_, '_> {
             self.step_count += items.len();
             if before <= STEP_COUNT_MAX && self.step_count > STEP_COUNT_MAX {
                 let message = format!("a flow has at most {STEP_COUNT_MAX} steps");
-                let help = "cut the flow into several";
+                let help = "split the flow into several";
                 self.report(Code::TooLarge, node.span.clone(), &message, help);
             }
         }

@@ -36,7 +36,7 @@ impl Reader<'_, '_> {
         match text.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                let message = format!("`{text}` is no `{field}`: {error}");
+                let message = format!("`{text}` is not a valid `{field}`: {error}");
                 self.report(Code::WrongValue, node.span.clone(), &message, help);
                 None
             }

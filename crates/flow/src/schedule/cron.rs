@@ -48,7 +48,7 @@ pub struct CronProblem {
     pub flaw: Flaw,
     /// What it is.
     pub message: String,
-    /// The mend.
+    /// The fix.
     pub help: String,
 }
 
@@ -70,7 +70,7 @@ impl Cron {
         let normal = fields.join(" ").to_ascii_uppercase();
         let days = parser().parse(&normal).map_err(|error| CronProblem {
             flaw: Flaw::Pattern,
-            message: format!("this is no pattern of times: {error}"),
+            message: format!("this is not a cron pattern: {error}"),
             help: "write five fields, such as `0 3 * * *` for every night at three".to_owned(),
         })?;
         let (zone, zone_name) = find_zone(zone)?;
@@ -202,7 +202,7 @@ fn fields(pattern: &str) -> Result<Vec<&str>, CronProblem> {
         let begin = field.as_ptr() as usize - start;
         return Err(CronProblem {
             flaw: Flaw::Field(begin..begin + field.len()),
-            message: format!("`{field}` is no {name}: it goes from {least} to {most}"),
+            message: format!("`{field}` is not a valid {name}: it ranges from {least} to {most}"),
             help: "write numbers, `*`, lists `1,2`, ranges `1-5` or steps `*/15`".to_owned(),
         });
     }

@@ -40,7 +40,7 @@ pub(crate) static KIND: StepKind = StepKind {
     shapes: &[&DECISION],
     ends_run: false,
     has_link: |_| true,
-    waits_for: |_| Some(("a person", "2d")),
+    waits_for: |_| Some(("an approver", "2d")),
 };
 
 static SCHEMA: MapSchema = MapSchema::new(
@@ -119,18 +119,18 @@ static DECISION: ValueShape = ValueShape {
 
 fn check(check: &mut BodyCheck<'_, '_>, body: &Record) {
     if body.has("from") && body.list("from").is_empty() {
-        let message = "nobody may answer";
-        let help = "name people or groups, e.g. `from: [finance]`";
+        let message = "no approver is named";
+        let help = "name approvers or groups, e.g. `from: [finance]`";
         check.add(Code::WrongValue, body.value_span("from"), message, help);
     }
     if body.has("escalate") && !body.has("within") {
-        let message = "`escalate` counts half of `within`, and there is none";
+        let message = "`escalate` applies after half of `within`, and `within` is missing";
         let help = "add `within: 2d`, or leave it out";
         let span = body.name_span("escalate");
         check.add(Code::FieldConflict, span, message, help);
     }
     if body.truth("not_starter") == Some(true) && body.truth("login") == Some(false) {
-        let message = "a link does not say who follows it";
+        let message = "a link does not identify the approver";
         let help = "leave `login` out: with `not_starter` the link alone is not enough";
         let span = body.name_span("login");
         check.add(Code::FieldConflict, span, message, help);

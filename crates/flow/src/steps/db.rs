@@ -91,7 +91,7 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         "`db` does not say what to run",
         "add `query: SELECT …` or `execute: INSERT …`",
     ),
-    many: ("a `db` step runs one statement", "make two steps of it"),
+    many: ("a `db` step runs one statement", "split it into two steps"),
 });
 
 /// What a database answered.
@@ -163,13 +163,14 @@ fn effect_kind(body: &Record) -> EffectKind {
 fn check(check: &mut BodyCheck<'_, '_>, body: &Record) {
     for field in ["query", "execute"] {
         if body.text(field).is_some_and(|sql| sql.contains("${{")) {
-            let message = "SQL is a constant: a value inside it could become part of the text";
-            let help = "write $1 in its place, and the value under `values`";
+            let message =
+                "SQL must be constant: a value in its text could become part of the statement";
+            let help = "write $1 in its place, and put the value under `values`";
             check.add(Code::SqlHoles, body.value_span(field), message, help);
         }
     }
     if body.has("rows") && body.has("query") {
-        let message = "`rows` is for a change";
+        let message = "`rows` is only for `execute`";
         let span = body.name_span("rows");
         check.add(Code::FieldConflict, span, message, "leave it out");
     }

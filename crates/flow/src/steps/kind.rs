@@ -56,7 +56,7 @@ pub struct StepKind {
     pub(crate) ends_run: bool,
     /// Whether `waits.ID.url` is an address that ends it.
     pub(crate) has_link: fn(&Record) -> bool,
-    /// Who may never come, where it waits for somebody, and a time for a mend.
+    /// Who may never come, where it waits for somebody, and a time for a fix.
     pub(crate) waits_for: fn(&Record) -> Option<(&'static str, &'static str)>,
 }
 

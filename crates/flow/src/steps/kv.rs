@@ -192,7 +192,7 @@ fn check(check: &mut BodyCheck<'_, '_>, body: &Record) {
         check.add(Code::MissingField, body.span.clone(), message, help);
     }
     if body.truth("if_absent") == Some(true) && body.has("expect") {
-        let message = "what is expected cannot be absent as well";
+        let message = "`if_absent` and `expect` exclude each other";
         let help = "keep `if_absent` or `expect`";
         check.add(Code::FieldConflict, body.name_span("expect"), message, help);
     }

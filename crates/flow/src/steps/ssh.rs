@@ -148,12 +148,12 @@ fn default_guard(body: &Record) -> Guard {
 fn check(check: &mut BodyCheck<'_, '_>, body: &Record) {
     let detached = body.truth("detach") == Some(true);
     if detached && !body.has("callback") {
-        let message = "a command that goes on by itself calls back when it ends";
-        let help = "add `callback: \"${{ waits.ID.url }}\"`, and a `wait` step ID behind this one";
+        let message = "a detached command calls back when it ends, and `callback` is missing";
+        let help = "add `callback: \"${{ waits.ID.url }}\"`, and a `wait` step ID after this one";
         check.add(Code::MissingField, body.name_span("detach"), message, help);
     }
     if body.has("callback") && !detached {
-        let message = "`callback` is for a command that goes on by itself";
+        let message = "`callback` is only for a detached command";
         let help = "add `detach: true`, or leave it out";
         let span = body.name_span("callback");
         check.add(Code::FieldConflict, span, message, help);

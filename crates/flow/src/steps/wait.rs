@@ -46,12 +46,12 @@ static SCHEMA: MapSchema = MapSchema::new(("`wait`", "wait"), "A durable pause."
     .one_of(&OneOf {
         fields: &["for", "until", "callback", "event"],
         none: (
-            "`wait` does not say what for",
+            "`wait` does not say what to wait for",
             "write `for: 1h`, or `callback: true` and `within: 7d`",
         ),
         many: (
-            "a wait is for time, for a callback or for an event",
-            "make two steps of it",
+            "a step waits for one thing: a time, a callback or an event",
+            "split it into two steps",
         ),
     });
 
@@ -109,14 +109,14 @@ fn check(check: &mut BodyCheck<'_, '_>, body: &Record) {
     let timed = body.has("for") || body.has("until");
     for field in ["within", "on_timeout"] {
         if timed && body.has(field) && !body.has("callback") && !body.has("event") {
-            let message = format!("`{field}` is for a callback or an event");
+            let message = format!("`{field}` is only for a callback or an event");
             let help = "leave it out: the wait ends by itself";
             check.add(Code::FieldConflict, body.name_span(field), &message, help);
         }
     }
     if body.has("match") && !body.has("event") {
         let span = body.name_span("match");
-        let message = "`match` is for an event";
+        let message = "`match` is only for an event";
         check.add(Code::FieldConflict, span, message, "leave it out");
     }
 }

@@ -82,12 +82,12 @@ fn check(report: &mut Report<'_>, schedule: &Record) {
         report.add(Code::ScheduleInvalid, span, message, help);
     }
     if schedule.has("zone") && schedule.has("every") {
-        let message = "`zone` is for `cron`";
+        let message = "`zone` is only for `cron`";
         let span = schedule.name_span("zone");
         report.add(Code::FieldConflict, span, message, "leave it out");
     }
     if schedule.has("most") && schedule.word("missed") != Some("all") {
-        let message = "`most` is for `missed: all`";
+        let message = "`most` is only for `missed: all`";
         let help = "leave it out, or write `missed: all`";
         let span = schedule.name_span("most");
         report.add(Code::FieldConflict, span, message, help);

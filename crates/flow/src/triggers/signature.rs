@@ -1,6 +1,6 @@
 //! How a hook's deliveries are signed: what a preset or the author says of it, in one form.
 //!
-//! The whole of it is part of a release, so that a preset which is mended changes the digest of
+//! The whole of it is part of a release, so that a preset which is corrected changes the digest of
 //! the flows that rest on it.
 
 use semel_model::Span;

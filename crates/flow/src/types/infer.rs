@@ -10,7 +10,7 @@ pub(crate) struct Problem {
     /// Where in the expression's text it stands.
     pub(crate) at: usize,
     pub(crate) message: String,
-    pub(crate) mend: String,
+    pub(crate) fix: String,
 }
 
 /// What is known behind a name and the first fields of a path, and how many fields those are.
@@ -120,8 +120,8 @@ impl Inference<'_, '_> {
                 Type::Any | Type::Union(_) => return Type::Any,
                 Type::Null | Type::Bool | Type::Int | Type::Double | Type::Text | Type::List(_) => {
                     let message = format!("`{path}` is a {}, which has no `{field}`", found.name());
-                    let mend = "what is meant may stand elsewhere";
-                    self.problem(node, message, mend);
+                    let fix = "the field may be in another place";
+                    self.problem(node, message, fix);
                     return Type::Any;
                 }
             };
@@ -157,11 +157,11 @@ impl Inference<'_, '_> {
         }
         let message = format!("`{path}` has no `{field}`");
         let names: Vec<&str> = map.known.keys().map(String::as_str).collect();
-        let mend = match near {
+        let fix = match near {
             Some(near) => format!("did you mean `{path}.{near}`?"),
             None => format!("it has: {}", names.join(", ")),
         };
-        self.problem(node, message, &mend);
+        self.problem(node, message, &fix);
     }
 
     fn compare(&mut self, node: &Node, relation: Relation, one: &Type, other: &Type) {
@@ -180,8 +180,8 @@ impl Inference<'_, '_> {
                 one.name(),
                 other.name()
             );
-            let mend = "compare two numbers or two strings: `int(…)` and `string(…)` convert";
-            self.problem(node, message, mend);
+            let fix = "compare two numbers or two strings: `int(…)` and `string(…)` convert";
+            self.problem(node, message, fix);
         }
     }
 
@@ -196,8 +196,8 @@ impl Inference<'_, '_> {
                     left.name(),
                     right.name()
                 );
-                let mend = "make both strings with `string(…)`, or both numbers with `int(…)`";
-                self.problem(node, message, mend);
+                let fix = "make both strings with `string(…)`, or both numbers with `int(…)`";
+                self.problem(node, message, fix);
                 return Type::Any;
             }
             left = if left == right { right } else { Type::Any };
@@ -239,19 +239,19 @@ impl Inference<'_, '_> {
     ) {
         if !found.may_be(test) {
             let message = format!("{what} needs {expected}, not a {}", found.name());
-            let mend = match expected {
+            let fix = match expected {
                 "a string" => "write `string(…)` around it",
                 _ => "compare it with something: `… == true`, `… != null`, `… > 0`",
             };
-            self.problem(node, message, mend);
+            self.problem(node, message, fix);
         }
     }
 
-    fn problem(&mut self, node: &Node, message: String, mend: &str) {
+    fn problem(&mut self, node: &Node, message: String, fix: &str) {
         self.problems.push(Problem {
             at: node.at,
             message,
-            mend: mend.to_owned(),
+            fix: fix.to_owned(),
         });
     }
 }

@@ -175,7 +175,7 @@ impl<'s> Builder<'s> {
                     value,
                 });
             } else {
-                let message = format!("`{}` stands twice in one map", name.text);
+                let message = format!("`{}` appears twice in one map", name.text);
                 self.mistake(Code::DuplicateField, key.span, &message, "keep one of them");
             }
         }
@@ -187,7 +187,7 @@ impl<'s> Builder<'s> {
                 Code::YamlAlias,
                 span.clone(),
                 "anchors and aliases are not part of the flow language",
-                "write the value out where it is used, or name it in `env`",
+                "write the value out where it is used, or declare it under `env`",
             );
         }
         if event.tag().is_some() {
@@ -195,7 +195,7 @@ impl<'s> Builder<'s> {
                 Code::YamlTag,
                 span.clone(),
                 "tags are not part of the flow language",
-                "leave the tag out; put quotes around what is text",
+                "leave the tag out; put quotes around text",
             );
         }
     }
@@ -265,7 +265,7 @@ impl<'s> Builder<'s> {
 }
 
 fn too_large(span: Range<usize>, message: String) -> SeededBug {
-    let help = "cut the flow into several";
+    let help = "split the flow into several";
     SeededBug {
         code: Code::TooLarge,
         span,

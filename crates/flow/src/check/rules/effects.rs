@@ -39,8 +39,8 @@ impl<'t> Check<'_, 't, '_> {
             return false;
         }
         let action = step.name();
-        let message = format!("this `{action}` is retried, and nothing makes a second time safe");
-        let help = "add `guard: key`, `guard: probe`, or `guard: review` if a person settles a lost answer";
+        let message = format!("this `{action}` is retried, and nothing makes a second call safe");
+        let help = "add `guard: key`, `guard: probe`, or `guard: review` if an operator settles a lost response";
         self.add(
             Code::RetryUnsafe,
             step.record.name_span("retry"),
@@ -59,7 +59,8 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let what = kind.verb(step.record.map(kind.name()));
-        let message = format!("a lost answer to this `{what}` waits for a person");
+        let message =
+            format!("if the response to this `{what}` is lost, an operator has to settle it");
         let help = "add `guard: key` if the destination honours Idempotency-Key, \
                     `guard: probe` if a read can tell, or `guard: review` if this is meant";
         self.add(
@@ -87,11 +88,10 @@ impl<'t> Check<'_, 't, '_> {
         if after >= timeout {
             return;
         }
-        let message = format!(
-            "*absent* is believed after {after}, and the request may be under way for {timeout}"
-        );
+        let message =
+            format!("*absent* is trusted after {after}, and the request may take {timeout}");
         let help = format!(
-            "write `after: {timeout}` or longer, or leave `because` out: then *absent* is believed only once nothing can arrive any more"
+            "write `after: {timeout}` or longer, or leave `because` out: then *absent* is trusted only once nothing can arrive any more"
         );
         let span = match probe.has("after") {
             true => probe.value_span("after"),
@@ -146,11 +146,12 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let message = format!(
-            "retries go on for {}, and the destination forgets the key after {window}",
+            "retries continue for {}, and the destination forgets the key after {window}",
             policy.within
         );
-        let help =
-            format!("write `retry: {{ within: {window} }}`: what is older goes to a person anyway");
+        let help = format!(
+            "write `retry: {{ within: {window} }}`: an operator settles what is older anyway"
+        );
         let own = step.record.map("retry").filter(|retry| retry.has("within"));
         let span = match (own, step.record.has("window")) {
             (Some(own), _) => own.value_span("within"),
@@ -176,10 +177,9 @@ impl<'t> Check<'_, 't, '_> {
             .provider()
             .map_or("the source", |provider| provider.title);
         let message = format!(
-            "{title} may repeat a delivery for {redelivery}, and its key is forgotten after {keep}"
+            "{title} may repeat a delivery for {redelivery}, and its key expires after {keep}"
         );
-        let help =
-            format!("write `keep: {redelivery}` or longer; `30d` holds where nothing is said");
+        let help = format!("write `keep: {redelivery}` or longer; the default is `30d`");
         self.add(Code::KeepShort, flow.value_span("keep"), &message, &help);
     }
 }

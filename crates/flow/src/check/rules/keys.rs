@@ -168,16 +168,16 @@ impl<'t> Check<'_, 't, '_> {
         };
         let message = match origin.taint {
             Taint::Clock => format!("this {noun} changes with the time of sending: {source}"),
-            Taint::Random => format!("this {noun} is drawn anew for every sending: {source}"),
+            Taint::Random => format!("this {noun} is generated anew for every request: {source}"),
             Taint::Attempt => format!("this {noun} counts attempts: {source}"),
             Taint::Model => {
                 format!(
-                    "a model makes this {noun} up, and may say it otherwise next time: {source}"
+                    "a model produces this {noun}, and may word it differently next time: {source}"
                 )
             }
-            Taint::Release => format!("this {noun} is another one with each release: {source}"),
+            Taint::Release => format!("this {noun} changes with each release: {source}"),
             Taint::Run if key.role == Role::Business => format!(
-                "this key belongs to one run, so it holds no further than the derived one: {source}"
+                "this key belongs to one run, so it protects no more than the derived one: {source}"
             ),
             Taint::Run
             | Taint::Header
@@ -185,20 +185,19 @@ impl<'t> Check<'_, 't, '_> {
             | Taint::Constant
             | Taint::Party
             | Taint::Plain => {
-                "a key that reads `run` is another one each time, so every repeat would run"
-                    .to_owned()
+                "a key that reads `run` differs for every run, so every repeat would run".to_owned()
             }
         };
-        let help = self.mend(key);
+        let help = self.fix(key);
         self.add(code, span, &message, &help);
     }
 
     /// What to build a key from instead.
-    fn mend(&self, key: &Key<'_>) -> String {
+    fn fix(&self, key: &Key<'_>) -> String {
         match key.role {
             Role::Trigger if key.hooked => match self.provider() {
                 Some(provider) => format!(
-                    "leave `key` out: {} brings `{}`",
+                    "leave `key` out: {} provides `{}`",
                     provider.title, provider.key
                 ),
                 None => "build the key from what the sender repeats, such as `input.id`".to_owned(),
@@ -224,7 +223,7 @@ impl<'t> Check<'_, 't, '_> {
             let own = reads.clone().any(|path| path.root == item);
             if !own {
                 let message = format!("this key does not read `{item}`, so all items share it");
-                let help = format!("name what tells the items apart, such as `{item}.id`");
+                let help = format!("name what identifies each item, such as `{item}.id`");
                 self.add(Code::KeyConstant, span, &message, &help);
             }
             return !own;
@@ -242,7 +241,7 @@ impl<'t> Check<'_, 't, '_> {
         } else {
             "this key is the same for every delivery, so only the first would ever run"
         };
-        let help = "name what tells one intent from another, such as `input.id`";
+        let help = "name what distinguishes one intent from another, such as `input.id`";
         self.add(Code::KeyConstant, span, message, help);
         true
     }
@@ -265,7 +264,7 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let message =
-            format!("this key says who, not what: everything of one `{first}` becomes one");
+            format!("this key names who, not what: everything of one `{first}` counts as one");
         let help = "add what the work is about, such as `input.order.id`";
         self.add(Code::KeyParty, key.placed.span(), &message, help);
     }
@@ -286,12 +285,12 @@ impl<'t> Check<'_, 't, '_> {
                     format!("this key covers `{field}`, which changes with each sending")
                 }
                 _ if whole.ignored.is_empty() => {
-                    "this key covers the whole payload: one field that a repeat sends otherwise makes it new work"
+                    "this key covers the whole payload: a repeat that differs in one field counts as new work"
                         .to_owned()
                 }
                 _ => continue,
             };
-            let help = "name the fields that make the intent, or leave out what changes: `fingerprint(input, [\"sent_at\"])`";
+            let help = "name the fields that identify the intent, or leave out what changes: `fingerprint(input, [\"sent_at\"])`";
             self.add(Code::KeyRaw, key.placed.span(), &message, help);
         }
     }
@@ -311,9 +310,8 @@ impl<'t> Check<'_, 't, '_> {
             });
             if let Some((first, _)) = first {
                 let first = outline.steps[*first].id;
-                let message = format!(
-                    "step `{first}` has this key too, so this effect would be taken for done"
-                );
+                let message =
+                    format!("step `{first}` has this key too, so this effect would count as done");
                 let help = "say in the key what the effect is, such as `\"receipt:\" + input.id`";
                 self.add(Code::KeyShared, placed.span(), &message, help);
             }

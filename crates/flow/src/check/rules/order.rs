@@ -70,9 +70,9 @@ impl<'t> Check<'_, 't, '_> {
         let action = step.name();
         let later = outline.steps[later].id;
         let message = format!(
-            "a doubt about this `{action}` holds up `{later}`, which could be done safely before it"
+            "a doubt about this `{action}` blocks `{later}`, which could safely run before it"
         );
-        let help = format!("move it behind `{later}`, or guard it");
+        let help = format!("move it after `{later}`, or guard it");
         self.add(
             Code::UnguardedEarly,
             step.record.name_span(action),
@@ -112,11 +112,11 @@ impl<'t> Check<'_, 't, '_> {
         if !approvals.iter().any(holds) {
             let (problem, help) = match approvals.first().map(|first| outline.steps[*first].id) {
                 Some(id) => (
-                    format!("and `{id}` lets the run go on without a yes"),
+                    format!("and `{id}` lets the run continue without a yes"),
                     format!("add `if: steps.{id}.result.approved == true` to this step"),
                 ),
                 None => (
-                    "and nobody approves it".to_owned(),
+                    "and no approval comes before it".to_owned(),
                     "add an `approval` step before it, with `if:` where small sums may pass"
                         .to_owned(),
                 ),
@@ -169,9 +169,10 @@ impl<'t> Check<'_, 't, '_> {
         let Some(body) = self.outline.body(index) else {
             return;
         };
-        let message = "whoever has the link approves a call that moves money: a link does not say \
-                       who follows it";
-        let help = "leave `login: false` out: deciding then takes a token of somebody in `from`";
+        let message = "anyone with the link can approve a call that moves money: a link does not \
+                       identify the approver";
+        let help =
+            "leave `login: false` out: then only a token of an approver in `from` can decide";
         self.add(Code::MoneyByLink, body.name_span("login"), message, help);
     }
 
@@ -198,7 +199,7 @@ impl<'t> Check<'_, 't, '_> {
                     let span = placed.path_span(self.report.source, path);
                     let message = "a model decides whether this effect happens";
                     let help =
-                        "decide on the input, or let a person decide with an `approval` step";
+                        "decide on the input, or let an approver decide with an `approval` step";
                     self.add(Code::ConditionModel, span, message, help);
                 }
             }

@@ -74,7 +74,7 @@ impl<'t> Check<'_, 't, '_> {
             _ => (Code::StepSkipped, "this"),
         };
         let span = placed.path_span(self.report.source, path);
-        let message = format!("step `{id}` may be skipped, and then {what} cannot be worked out");
+        let message = format!("step `{id}` may be skipped, and then {what} cannot be computed");
         let help = format!("write `default({path}, …)`, or give both the same `if`");
         self.add(code, span, &message, &help);
     }

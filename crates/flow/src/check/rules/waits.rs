@@ -50,8 +50,8 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         let item = body.word("as").unwrap_or("item");
-        let message = "items without a key are known by their place: one more at the front, and every effect is taken for another item's";
-        let help = format!("add `key: {item}.id`, or what else tells the items apart");
+        let message = "items without a key are identified by position: with one more at the front, every effect is taken for another item's";
+        let help = format!("add `key: {item}.id`, or another value that identifies each item");
         self.add(
             Code::ForeachKeyMissing,
             step.record.name_span(step.name()),
@@ -67,7 +67,7 @@ impl<'t> Check<'_, 't, '_> {
             let next = self.outline.steps[next].record;
             let action = step.name();
             let message = format!(
-                "no run comes here: `{}` always ends it with `{action}`",
+                "no run reaches this step: `{}` always ends it with `{action}`",
                 step.id
             );
             let help = format!("leave it out, or give `{}` an `if`", step.id);
@@ -76,8 +76,8 @@ impl<'t> Check<'_, 't, '_> {
         let conditions = step.record.expr("if").into_iter();
         for placed in conditions {
             if placed.expr.is_constant() && placed.expr.eval_bool(&Scope::new()) == Ok(false) {
-                let message = "no run comes here: this is never true";
-                let help = "leave the step out, or write the condition that is meant";
+                let message = "no run reaches this step: its condition is never true";
+                let help = "leave the step out, or correct the condition";
                 self.add(Code::StepUnreachable, placed.span(), message, help);
             }
         }
@@ -92,7 +92,8 @@ impl<'t> Check<'_, 't, '_> {
                 .iter()
                 .any(|earlier| earlier.expr == placed.expr || earlier.expr.as_str() == "true");
             if covered || placed.expr.as_str() == "false" {
-                let message = "no run goes this way: an earlier case is true whenever this one is";
+                let message =
+                    "no run reaches this case: an earlier case is true whenever this one is";
                 let help = "leave the case out, or put it first";
                 self.add(Code::StepUnreachable, placed.span(), message, help);
             }

@@ -60,7 +60,7 @@ impl<'t> Check<'_, 't, '_> {
                 ),
                 false => (
                     format!("{} step cannot have `{field}`", kind.spoken()),
-                    "leave it out: there is no call whose answer could get lost",
+                    "leave it out: there is no call whose response could be lost",
                     record.name_span(field),
                 ),
             };
@@ -125,7 +125,7 @@ impl<'t> Check<'_, 't, '_> {
                 Some(_) | None => {}
             }
         } else if guard == Guard::Probe && !record.has("probe") && !marked {
-            let message = "`guard: probe` needs a `probe` that tells whether it happened";
+            let message = "`guard: probe` needs a `probe` that shows whether it happened";
             let help =
                 "add `probe: { http: { get: \"https://…\" }, found: probe.json.size() > 0 }`";
             self.add(Code::GuardIncomplete, span, message, help);

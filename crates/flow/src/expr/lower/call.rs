@@ -27,8 +27,8 @@ const UNSTEADY: [&str; 14] = [
     "utcnow",
     "randomuuid",
 ];
-const UNSTEADY_MEND: &str = "expressions have no clock and no chance: worked out again they must \
-                             say the same; use a time or an id that the input carries";
+const UNSTEADY_FIX: &str = "expressions have no clock and no randomness: every evaluation must \
+                            return the same value; use a time or an id from the input";
 
 impl Lowering<'_> {
     pub(super) fn call(&mut self, tree: &IdedExpr, call: &CallExpr) -> Result<Kind, ExprError> {
@@ -159,21 +159,21 @@ impl Lowering<'_> {
             return Ok(builtin);
         }
         let message = format!("`{name}` cannot be called with {count} arguments");
-        let mend = format!("write `{}`", builtin.usage());
-        Err(self.error(tree, ExprErrorKind::UnknownFunction, message, &mend))
+        let fix = format!("write `{}`", builtin.usage());
+        Err(self.error(tree, ExprErrorKind::UnknownFunction, message, &fix))
     }
 
     fn unknown_function(&self, tree: &IdedExpr, name: &str) -> ExprError {
         let message = format!("there is no function `{name}`");
-        let mend = match nearest(name, Builtin::names()) {
-            _ if UNSTEADY.contains(&name.to_ascii_lowercase().as_str()) => UNSTEADY_MEND.to_owned(),
+        let fix = match nearest(name, Builtin::names()) {
+            _ if UNSTEADY.contains(&name.to_ascii_lowercase().as_str()) => UNSTEADY_FIX.to_owned(),
             Some(near) => format!("did you mean `{near}`?"),
             None => format!(
                 "functions: {}",
                 Builtin::names().collect::<Vec<_>>().join(", ")
             ),
         };
-        let mut error = self.error(tree, ExprErrorKind::UnknownFunction, message, &mend);
+        let mut error = self.error(tree, ExprErrorKind::UnknownFunction, message, &fix);
         // The parser points at the bracket; the name stands right before it.
         if let Some(start) = self.source[..error.offset].rfind(name) {
             (error.offset, error.len) = (start, name.len());
@@ -193,8 +193,8 @@ impl Lowering<'_> {
         };
         let Some((kind, field)) = split else {
             let message = "`has` takes a field".to_owned();
-            let mend = "write `has(input.field)`";
-            return Err(self.error(tree, ExprErrorKind::UnknownFunction, message, mend));
+            let fix = "write `has(input.field)`";
+            return Err(self.error(tree, ExprErrorKind::UnknownFunction, message, fix));
         };
         Ok(Kind::Has(Box::new(super::Node { at, kind }), field))
     }
@@ -202,13 +202,13 @@ impl Lowering<'_> {
     fn matches(&mut self, of: &IdedExpr, pattern: &IdedExpr) -> Result<Kind, ExprError> {
         let Ast::Literal(LiteralValue::String(source)) = &pattern.expr else {
             let message = "the pattern of `matches` must be a literal".to_owned();
-            let mend = "write the pattern in quotes, so that its cost is known before the run";
-            return Err(self.error(pattern, ExprErrorKind::Syntax, message, mend));
+            let fix = "write the pattern in quotes, so that its cost is known before the run";
+            return Err(self.error(pattern, ExprErrorKind::Syntax, message, fix));
         };
         let compiled = compile_pattern(source.inner()).map_err(|said| {
             let message = format!("not a pattern: {said}");
-            let mend = "patterns are RE2: no back references, no look-around";
-            self.error(pattern, ExprErrorKind::Syntax, message, mend)
+            let fix = "patterns are RE2: no back references, no look-around";
+            self.error(pattern, ExprErrorKind::Syntax, message, fix)
         })?;
         Ok(Kind::Matches(Box::new(self.lower(of)?), Box::new(compiled)))
     }
@@ -222,12 +222,12 @@ impl Lowering<'_> {
         let (over, variable) = (arguments[0], arguments[1]);
         let Ast::Ident(variable_name) = &variable.expr else {
             let message = format!("`{}` takes a variable first", kind.name());
-            let mend = format!("write `list.{}(x, …)`", kind.name());
-            return Err(self.error(variable, ExprErrorKind::Syntax, message, &mend));
+            let fix = format!("write `list.{}(x, …)`", kind.name());
+            return Err(self.error(variable, ExprErrorKind::Syntax, message, &fix));
         };
         let over = self.lower(over)?;
         if self.bound.len() == COMPREHENSION_DEPTH_MAX {
-            let message = format!("`{}` may stand inside one other, not two", kind.name());
+            let message = format!("`{}` may be nested inside one other, not two", kind.name());
             return Err(self.too_costly(tree, &message));
         }
         self.bound.push(variable_name.as_str().into());

@@ -75,17 +75,17 @@ fn check_headers(check: &mut BodyCheck<'_, '_>, body: &Record) {
         let lower = entry.name.to_ascii_lowercase();
         let span = entry.name_span.clone();
         if !is_header_name(&entry.name) {
-            let message = format!("`{}` is no name of a header", entry.name);
+            let message = format!("`{}` is not a valid header name", entry.name);
             check.add(Code::HeaderInvalid, span, &message, "write `x-name: value`");
         } else if RESERVED_HEADERS.contains(&lower.as_str()) {
-            let message = format!("the header `{lower}` is not the flow's to set");
+            let message = format!("a flow cannot set the header `{lower}`");
             let help = match lower.as_str() {
                 "idempotency-key" => "leave it out: every call carries its effect's key",
                 _ => "leave it out: it follows from the address and the body",
             };
             check.add(Code::HeaderInvalid, span, &message, help);
         } else if !known.insert(lower.clone()) {
-            let message = format!("`{lower}` stands twice under `headers`");
+            let message = format!("`{lower}` appears twice under `headers`");
             check.add(Code::DuplicateField, span, &message, "keep one of them");
         }
     }
@@ -97,13 +97,13 @@ pub(crate) fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(token)
 }
 
-/// What is wrong with an address, and the mend.
+/// What is wrong with an address, and the fix.
 fn problem(template: &TextTemplate, connected: bool) -> Option<(&'static str, &'static str)> {
     let prefix = template.prefix();
     if connected {
         return (!prefix.starts_with('/')).then_some((
             "with a connection, an address is a path and begins with `/`",
-            "leave the host out: it is kept with the connection",
+            "leave the host out: the connection has it",
         ));
     }
     let rest = prefix

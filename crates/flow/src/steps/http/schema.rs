@@ -75,7 +75,7 @@ pub(crate) static SCHEMA: MapSchema = MapSchema::new(
         "`http` does not say what to call",
         "add `post: \"https://…\"`, or get, head, put, patch, delete",
     ),
-    many: ("an `http` step makes one call", "make two steps of it"),
+    many: ("an `http` step makes one call", "split it into two steps"),
 });
 
 static FILE: MapSchema = MapSchema::new(

@@ -11,7 +11,7 @@ pub(super) fn check(report: &mut Report<'_>, webhook: &Record) {
     let provided = webhook.has("provider");
     if !provided && !webhook.has("key") {
         let message = "`webhook` needs `key`";
-        let help = "add `key: input.id`, or a `provider` that brings one";
+        let help = "add `key: input.id`, or a `provider` that has one";
         report.add(Code::MissingField, webhook.span.clone(), message, help);
     }
     let open = webhook.word("auth") == Some("none");
@@ -23,13 +23,13 @@ pub(super) fn check(report: &mut Report<'_>, webhook: &Record) {
             Some(provider) => format!("{} does not say how it signs", provider.title),
             None => "`webhook` needs `auth`".to_owned(),
         };
-        let help = "add `auth: none` where anybody may deliver, `auth: { hmac: … }`, or a `provider` that signs";
+        let help = "add `auth: none` if anyone may deliver, `auth: { hmac: … }`, or a `provider` that signs";
         report.add(Code::MissingField, webhook.span.clone(), &message, help);
     }
     let checked = webhook.map("auth").is_some() || (signs && !webhook.has("auth"));
     if checked && !webhook.has("secret") {
         let message = "a signature is checked with a secret, and none is named";
-        let help = "add `secret: NAME`, and keep its value with `semel secret set NAME`";
+        let help = "add `secret: NAME`, and set its value with `semel secret set NAME`";
         let field = if provided { "provider" } else { "auth" };
         report.add(Code::MissingField, webhook.name_span(field), message, help);
     }
@@ -69,7 +69,7 @@ fn auth_headers(report: &mut Report<'_>, auth: &Record) {
     }
     for (name, span) in names {
         if !is_header_name(&name) {
-            let message = format!("`{name}` is no name of a header");
+            let message = format!("`{name}` is not a valid header name");
             report.add(Code::HeaderInvalid, span, &message, "write `x-signature`");
         }
     }

@@ -77,7 +77,7 @@ static AUTH: MapSchema = MapSchema::new(
         "write `auth: none`, `hmac: {…}` or `token: {…}`",
     ),
     many: (
-        "a delivery proves itself in one way",
+        "a webhook authenticates deliveries in one way",
         "keep `hmac` or `token`",
     ),
 });

@@ -16,9 +16,9 @@ impl<'t> Check<'_, 't, '_> {
             return;
         }
         if key.placed.expr.may_fall_back() {
-            let message = "where the value is absent this key is a constant, and everything without it becomes one";
+            let message = "if the value is absent this key is a constant, and everything without it counts as one";
             let help =
-                "leave `default` out: a delivery without a key is refused and told, not lost";
+                "leave `default` out: a delivery without a key is refused and recorded, not lost";
             self.add(Code::KeyNull, key.placed.span(), message, help);
             return;
         }

@@ -27,7 +27,7 @@ impl<'t> Check<'_, 't, '_> {
                     "the signature does not cover `{path}`: one captured delivery could be sent again under other keys"
                 );
                 let help = match self.provider() {
-                    Some(provider) => format!("leave `key` out: {} brings `{}`", provider.title, provider.key),
+                    Some(provider) => format!("leave `key` out: {} provides `{}`", provider.title, provider.key),
                     None => "use the signed body, such as `input.id`, or name the header under `hmac.covers`".to_owned(),
                 };
                 self.add(Code::KeyUnsigned, span, &message, &help);
