@@ -1,1 +1,1 @@
-//! Stories, storms and tidiness, told through the real binary.
+//! Stories, chaos and tidiness, told through the real binary.

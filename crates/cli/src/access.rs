@@ -1,7 +1,7 @@
 //! Tokens, as the commands that reach the database make them.
 
 use semel_model::{NamespaceName, Span};
-use semel_server::token;
+use semel_server::auth::token;
 use semel_store::{Cell, tokens};
 
 use crate::answer::{Problem, chain};

@@ -14,7 +14,7 @@ use semel_model::{
     ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, RunId, SeededBug,
     TriggerKind, Verdict,
 };
-use semel_store::claims::{Delivery, Met};
+use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ pub enum Intake {
     Stale(Box<Stale>),
     /// It brought a known key with another payload, or a known signed body under another key, and
     /// is kept for a person.
-    Quarantined(Accepted),
+    Held(Accepted),
 }
 
 /// The run that answers for a delivery.
@@ -194,7 +194,7 @@ impl Runtime {
         let expected = permit
             .as_ref()
             .map(|_| runtime.work.holdings.expect(session.id, claim));
-        semel_steps::fault::point("accept.before", &inbound.key.text()).await;
+        semel_steps::failpoint::failpoint("accept.before", &inbound.key.text()).await;
         if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
             let met = seeded_bug::acknowledge(runtime, delivery);
             return Ok(Intake::Accepted(answer(&inbound, &met, false)));
@@ -208,7 +208,7 @@ impl Runtime {
                 return Err(IntakeError::Unavailable(error.to_string()));
             }
         };
-        semel_steps::fault::point("accept.after", &inbound.key.text()).await;
+        semel_steps::failpoint::failpoint("accept.after", &inbound.key.text()).await;
         runtime.local.recent.note(claim);
         match met.verdict {
             Verdict::New => {
@@ -273,7 +273,7 @@ impl Runtime {
         self: &Arc<Self>,
         inbound: &Inbound,
         claim: ClaimId,
-        met: &Met,
+        met: &AcceptResult,
     ) -> Result<Intake, IntakeError> {
         let runtime = self;
         runtime.metrics.mismatches.add_one();
@@ -295,7 +295,7 @@ impl Runtime {
         match inbound.mismatch {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
-            Mismatch::Hold => Ok(Intake::Quarantined(answer(inbound, met, true))),
+            Mismatch::Hold => Ok(Intake::Held(answer(inbound, met, true))),
         }
     }
 }
@@ -307,7 +307,7 @@ async fn refuse(runtime: &Runtime, release: &Release, reason: String) -> IntakeE
     error
 }
 
-fn answer(inbound: &Inbound, met: &Met, replayed: bool) -> Accepted {
+fn answer(inbound: &Inbound, met: &AcceptResult, replayed: bool) -> Accepted {
     Accepted {
         run: met.run,
         key: inbound.key.clone(),

@@ -118,7 +118,7 @@ pub struct Retrying {
 #[derive(Clone, Debug)]
 pub struct Done {
     /// Who or what says so.
-    pub by: Witness,
+    pub by: ConfirmedBy,
 }
 
 /// It did not happen, and will not.
@@ -138,7 +138,7 @@ pub struct InDoubt {
 /// Who or what says that an effect happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Witness {
+pub enum ConfirmedBy {
     /// The destination's answer.
     Answer,
     /// The commit that carried the effect itself.
@@ -184,7 +184,7 @@ impl Effect<Pending> {
     }
 
     /// It happened.
-    pub fn done(self, by: Witness) -> Effect<Done> {
+    pub fn done(self, by: ConfirmedBy) -> Effect<Done> {
         self.into_state(Done { by })
     }
 
@@ -234,7 +234,7 @@ impl Effect<Failed> {
 
 impl Effect<InDoubt> {
     /// Evidence shows that it happened.
-    pub fn confirmed(self, by: Witness) -> Effect<Done> {
+    pub fn confirmed(self, by: ConfirmedBy) -> Effect<Done> {
         self.into_state(Done { by })
     }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::{Asked, Decision, OnTimeout, Told};
-use crate::effect::{Licence, Witness};
+use crate::effect::{ConfirmedBy, Licence};
 use crate::gate;
 use crate::guard::Guard;
 use crate::id::{EffectId, GateId, RunId, WaitId};
@@ -216,7 +216,7 @@ pub enum Event {
         /// The step's path.
         step: String,
         /// Who or what says so.
-        by: Witness,
+        by: ConfirmedBy,
         /// The destination's identity for what was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         external_id: Option<String>,

@@ -5,8 +5,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::error::ApiError;
 use crate::links::without_links;
-use crate::refusal::Refusal;
 
 /// Marks the answer to a request that had been answered before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -14,7 +14,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What a handler comes to.
-pub(crate) type Answered = Result<Response, Refusal>;
+pub(crate) type Answered = Result<Response, ApiError>;
 
 /// Answers 200.
 pub(crate) fn ok<T: Serialize>(body: &T) -> Answered {
@@ -36,7 +36,7 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Answered {
 fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> String) -> Answered {
     match serde_json::to_string(body) {
         Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], clean(text)).into_response()),
-        Err(_) => Err(Refusal::internal("an answer that is not JSON")),
+        Err(_) => Err(ApiError::internal("an answer that is not JSON")),
     }
 }
 

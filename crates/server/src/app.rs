@@ -6,10 +6,10 @@ use semel_engine::Engine;
 use semel_store::Cell;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Verified;
-use crate::edge::Edge;
-use crate::meters::Meters;
+use crate::auth::Verified;
+use crate::metrics::Meters;
 use crate::pulse::Pulse;
+use crate::rate_limit::RateLimits;
 use crate::serve::ServerOptions;
 
 /// What every request can reach; cheap to clone.
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     /// Tokens that were verified a moment ago.
     pub(crate) verified: Verified,
     /// How much is let in.
-    pub(crate) edge: Edge,
+    pub(crate) edge: RateLimits,
     /// What is measured here.
     pub(crate) meters: Meters,
     /// What is known of the database without asking.

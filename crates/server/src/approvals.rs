@@ -21,13 +21,13 @@ use semel_store::approvals::{self, ApprovalView};
 use serde::Deserialize;
 use url::form_urlencoded;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
-use crate::edge::Peer;
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::refusal::Refusal;
+use crate::rate_limit::Peer;
 
 /// `GET /approvals/{token}`: what is asked, and what was decided.
 pub(crate) async fn page(
@@ -79,12 +79,12 @@ pub(crate) async fn submit(
 
 /// Why a decision by link does not stand.
 enum No {
-    Refused(Refusal),
+    Refused(ApiError),
     Contrary(Box<ApprovalView>, Decision),
 }
 
 impl No {
-    fn into_refusal(self) -> Refusal {
+    fn into_refusal(self) -> ApiError {
         match self {
             Self::Refused(refusal) => refusal,
             Self::Contrary(_, decision) => DecideError::Contrary { decision }.into(),
@@ -93,7 +93,7 @@ impl No {
 }
 
 /// What a link leads to. Whoever only guesses is told to stay away after a while.
-async fn find(app: &App, peer: Peer, token: &Named) -> Result<ApprovalView, Refusal> {
+async fn find(app: &App, peer: Peer, token: &Named) -> Result<ApprovalView, ApiError> {
     match app.engine.find_approval(token.as_str()).await? {
         Some(view) => Ok(view),
         None => Err(app.edge.refuse_unknown(peer, Code::ApprovalNotFound)),
@@ -122,13 +122,13 @@ async fn carry_out(
             Err(No::Contrary(Box::new(view.clone()), decision))
         }
         Ok(Err(error)) => Err(No::Refused(error.into())),
-        Err(_) => Err(No::Refused(Refusal::internal("a decision broke off"))),
+        Err(_) => Err(No::Refused(ApiError::internal("a decision broke off"))),
     }
 }
 
 /// Whoever has the link, under the name that they give.
-fn claimed(name: Option<&str>) -> Result<Approver, Refusal> {
-    let invalid = |detail: String| Refusal::new(Code::BodyInvalid, detail);
+fn claimed(name: Option<&str>) -> Result<Approver, ApiError> {
+    let invalid = |detail: String| ApiError::new(Code::BodyInvalid, detail);
     let name = name.ok_or_else(|| invalid("`name` is needed: who decides".to_owned()))?;
     match name.parse::<ClaimedName>() {
         Ok(name) => Ok(Approver::Link { name }),
@@ -137,7 +137,7 @@ fn claimed(name: Option<&str>) -> Result<Approver, Refusal> {
 }
 
 /// What the page's form sends.
-fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
+fn read_form(payload: &Payload) -> Result<Decide, ApiError> {
     let (mut approved, mut digest, mut comment, mut who) = (None, None, None, None);
     for (name, value) in form_urlencoded::parse(&payload.0) {
         match (&*name, &*value) {
@@ -148,7 +148,7 @@ fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
             ("name", value) => who = Some(value.to_owned()),
             _ => {
                 let detail = format!("the form has no `{name}` of this value");
-                return Err(Refusal::new(Code::BodyInvalid, detail));
+                return Err(ApiError::new(Code::BodyInvalid, detail));
             }
         }
     }
@@ -159,7 +159,7 @@ fn read_form(payload: &Payload) -> Result<Decide, Refusal> {
             comment,
             name: who,
         }),
-        _ => Err(Refusal::new(
+        _ => Err(ApiError::new(
             Code::BodyInvalid,
             "`decision` and `digest` are needed",
         )),
@@ -228,7 +228,7 @@ pub(crate) async fn decide(
     let (decide, _) = payload.read::<Decide>()?;
     if decide.name.is_some() {
         let detail = "`name` goes with a link: here the token says who decides";
-        return Err(Refusal::new(Code::BodyInvalid, detail));
+        return Err(ApiError::new(Code::BodyInvalid, detail));
     }
     let found = find_own(&app, &caller, &approval).await?;
     let by = Approver::Token {
@@ -239,10 +239,10 @@ pub(crate) async fn decide(
     answer_decided(&decided.map_err(No::into_refusal)?)
 }
 
-async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<ApprovalView, Refusal> {
+async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<ApprovalView, ApiError> {
     let id: WaitId = approval.read(Code::ApprovalNotFound)?;
     let found = approvals::find(app.cell(), caller.namespace_id, id).await?;
-    found.ok_or_else(|| Refusal::plain(Code::ApprovalNotFound))
+    found.ok_or_else(|| ApiError::plain(Code::ApprovalNotFound))
 }
 
 /// An approval as it goes over the wire.
@@ -278,7 +278,7 @@ fn in_words(decision: &Decision) -> String {
     format!("{verb} by {} at {}", decision.by, decision.at)
 }
 
-impl From<DecideError> for Refusal {
+impl From<DecideError> for ApiError {
     fn from(error: DecideError) -> Self {
         match error {
             DecideError::Unknown => Self::plain(Code::ApprovalNotFound),

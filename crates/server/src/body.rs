@@ -21,8 +21,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::error::ApiError;
 use crate::query::has_zero;
-use crate::refusal::Refusal;
 
 /// The least that bodies may take, whatever the machine is.
 const BUDGET_BYTES_MIN: usize = 64 << 20;
@@ -71,9 +71,9 @@ impl BodyBudget {
 pub(crate) struct Payload(pub(crate) Bytes, Vec<Portion>);
 
 impl FromRequest<App> for Payload {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
         Self::receive(&head.headers, body, app).await
     }
@@ -85,7 +85,7 @@ impl Payload {
         headers: &HeaderMap,
         body: Body,
         app: &App,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, ApiError> {
         let most = app.options.body_bytes_max;
         // A sender that says how much will come is refused before it sends it.
         if announced(headers).is_some_and(|bytes| bytes > most as u64) {
@@ -96,7 +96,7 @@ impl Payload {
         let arrived = tokio::time::timeout(app.options.body_patience, arriving).await;
         let (bytes, mut portions) = match arrived {
             Ok(arrived) => arrived?,
-            Err(_) => return Err(Refusal::plain(Code::BodyIncomplete)),
+            Err(_) => return Err(ApiError::plain(Code::BodyIncomplete)),
         };
         let weight = parsed_bytes(&bytes).saturating_sub(bytes.len());
         let parsed = budget.parsed.take_within(weight, MEMORY_PATIENCE).await;
@@ -121,12 +121,12 @@ async fn arrive(
     mut body: Body,
     most: usize,
     budget: &Budget,
-) -> Result<(Bytes, Vec<Portion>), Refusal> {
+) -> Result<(Bytes, Vec<Portion>), ApiError> {
     let mut whole = Gathered::default();
     let mut portions: Vec<Portion> = Vec::new();
     let (mut length, mut held) = (0_usize, 0_usize);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::plain(Code::BodyIncomplete))?;
+        let frame = frame.map_err(|_| ApiError::plain(Code::BodyIncomplete))?;
         let Ok(piece) = frame.into_data() else {
             continue;
         };
@@ -183,24 +183,24 @@ impl Gathered {
 }
 
 /// There is no memory for it now.
-fn overloaded() -> Refusal {
-    Refusal::plain(Code::Overloaded).retry_in(Span::from_secs(OVERLOADED_REST_SECS))
+fn overloaded() -> ApiError {
+    ApiError::plain(Code::Overloaded).retry_in(Span::from_secs(OVERLOADED_REST_SECS))
 }
 
 impl Payload {
     /// Reads the body as what a command takes; an empty body is an empty object. The value is
     /// what tells the same command from another one.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<(T, Value), Refusal> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<(T, Value), ApiError> {
         let text: &[u8] = if self.0.is_empty() { b"{}" } else { &self.0 };
         let value = parse_strict(text)
-            .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
+            .map_err(|error| ApiError::new(Code::BodyNotJson, error.to_string()))?;
         if let Some(name) = find_zero(&value) {
             let message = format!("`{name}` holds the character zero, which cannot be stored");
-            return Err(Refusal::new(Code::BodyInvalid, message));
+            return Err(ApiError::new(Code::BodyInvalid, message));
         }
         match T::deserialize(&value) {
             Ok(read) => Ok((read, value)),
-            Err(error) => Err(Refusal::new(Code::BodyInvalid, error.to_string())),
+            Err(error) => Err(ApiError::new(Code::BodyInvalid, error.to_string())),
         }
     }
 }
@@ -240,8 +240,8 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     value.to_str().ok()?.parse().ok()
 }
 
-fn too_large(most: usize) -> Refusal {
-    Refusal::new(
+fn too_large(most: usize) -> ApiError {
+    ApiError::new(
         Code::BodyTooLarge,
         format!("the body has more than {most} bytes"),
     )

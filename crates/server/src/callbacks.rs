@@ -14,8 +14,8 @@ use semel_engine::CallbackError;
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::body::Payload;
-use crate::edge::Peer;
 use crate::query::Named;
+use crate::rate_limit::Peer;
 use crate::waits::{refuse, view_called};
 
 /// An address that opens something must not travel on by itself.

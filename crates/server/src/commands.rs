@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{ApiError, chain};
 use crate::links::without_links;
 use crate::query::read_key;
-use crate::refusal::{Refusal, chain};
 
 /// The header that names a command.
 pub(crate) const KEY_HEADER: &str = "idempotency-key";
@@ -56,14 +56,14 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// It was carried out.
-    pub(crate) fn new<T: Serialize>(status: StatusCode, body: &T) -> Result<Self, Refusal> {
+    pub(crate) fn new<T: Serialize>(status: StatusCode, body: &T) -> Result<Self, ApiError> {
         match serde_json::to_value(body) {
             Ok(body) => Ok(Self {
                 status,
                 body,
                 replayed: false,
             }),
-            Err(_) => Err(Refusal::internal("an answer that is not JSON")),
+            Err(_) => Err(ApiError::internal("an answer that is not JSON")),
         }
     }
 
@@ -89,7 +89,7 @@ impl Reply {
 /// The work is a task of its own: a caller who hangs up does not stop it half way.
 pub(crate) async fn once<F>(app: App, caller: &Caller, command: Command<'_>, act: F) -> Answered
 where
-    F: Future<Output = Result<Reply, Refusal>> + Send + 'static,
+    F: Future<Output = Result<Reply, ApiError>> + Send + 'static,
 {
     let Some(key) = command.headers.get(KEY_HEADER) else {
         return finish(tokio::spawn(act).await);
@@ -101,10 +101,10 @@ where
     finish(tokio::spawn(keep(app, namespace_id, id, fingerprint, act)).await)
 }
 
-fn finish(done: Result<Result<Reply, Refusal>, tokio::task::JoinError>) -> Answered {
+fn finish(done: Result<Result<Reply, ApiError>, tokio::task::JoinError>) -> Answered {
     match done {
         Ok(reply) => Ok(reply?.into_response()),
-        Err(_) => Err(Refusal::internal("a command broke off")),
+        Err(_) => Err(ApiError::internal("a command broke off")),
     }
 }
 
@@ -114,16 +114,16 @@ async fn keep<F>(
     id: Uuid,
     fingerprint: Fingerprint,
     act: F,
-) -> Result<Reply, Refusal>
+) -> Result<Reply, ApiError>
 where
-    F: Future<Output = Result<Reply, Refusal>>,
+    F: Future<Output = Result<Reply, ApiError>>,
 {
     let cell = app.engine.cell();
     let hold = Span::from_secs(HOLD_SECS);
     match commands::begin(cell, id, namespace_id, fingerprint, hold).await? {
         Begin::First => {}
         Begin::UnderWay => return Err(under_way()),
-        Begin::Mismatch => return Err(Refusal::plain(Code::CommandMismatch)),
+        Begin::Mismatch => return Err(ApiError::plain(Code::CommandMismatch)),
         Begin::Answered { status, answer } => return read_back(status, answer),
     }
     let done = act.await;
@@ -139,18 +139,18 @@ where
     done
 }
 
-fn under_way() -> Refusal {
-    Refusal::plain(Code::CommandUnderWay).retry_in(Span::from_secs(UNDER_WAY_SECS))
+fn under_way() -> ApiError {
+    ApiError::plain(Code::CommandUnderWay).retry_in(Span::from_secs(UNDER_WAY_SECS))
 }
 
-fn read_back(status: u16, body: Value) -> Result<Reply, Refusal> {
+fn read_back(status: u16, body: Value) -> Result<Reply, ApiError> {
     match StatusCode::from_u16(status) {
         Ok(status) => Ok(Reply {
             status,
             body,
             replayed: true,
         }),
-        Err(_) => Err(Refusal::internal("a kept answer without a status")),
+        Err(_) => Err(ApiError::internal("a kept answer without a status")),
     }
 }
 

@@ -14,13 +14,13 @@ use semel_store::ReadError;
 use semel_store::connections::{self, ConnectionRow};
 use serde_json::json;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::{App, Shared};
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
 use crate::query::Named;
-use crate::refusal::Refusal;
 
 /// `GET /v1/connections`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
@@ -36,7 +36,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
 pub(crate) async fn show(State(app): State<App>, caller: Caller, name: Named) -> Answered {
     let name: Label = name.read(Code::ConnectionNotFound)?;
     let found = connections::find(app.cell(), caller.namespace_id, name.as_str()).await?;
-    let row = found.ok_or_else(|| Refusal::plain(Code::ConnectionNotFound))?;
+    let row = found.ok_or_else(|| ApiError::plain(Code::ConnectionNotFound))?;
     let set = list_set(&app, caller.namespace_id).await?;
     answer::ok(&view(row, &set))
 }
@@ -52,7 +52,7 @@ pub(crate) async fn put(
     let name: Label = name
         .as_str()
         .parse()
-        .map_err(|error| Refusal::new(Code::ConnectionInvalid, format!("{error}")))?;
+        .map_err(|error| ApiError::new(Code::ConnectionInvalid, format!("{error}")))?;
     let (put, body): (PutConnection, _) = payload.read()?;
     let command = Command {
         verb: "connection put",
@@ -176,7 +176,7 @@ fn view(row: ConnectionRow, set: &BTreeSet<String>) -> Connection {
     }
 }
 
-impl From<ConnectionError> for Refusal {
+impl From<ConnectionError> for ApiError {
     fn from(error: ConnectionError) -> Self {
         match error {
             ConnectionError::Invalid(detail) => Self::new(Code::ConnectionInvalid, detail),

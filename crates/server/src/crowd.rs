@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::edge::neighbourhood;
+use crate::rate_limit::neighbourhood;
 
 /// Who is connected.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use semel_api::Code;
 use uuid::Uuid;
 
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// Writes down the last item of a page. Times are kept to the microsecond, as the store does.
 pub(crate) fn write(at: Timestamp, id: &Uuid) -> String {
@@ -17,13 +17,13 @@ pub(crate) fn write(at: Timestamp, id: &Uuid) -> String {
 }
 
 /// Reads where the page before ended; nothing for the first page.
-pub(crate) fn read(text: Option<&str>) -> Result<Option<(Timestamp, Uuid)>, Refusal> {
+pub(crate) fn read(text: Option<&str>) -> Result<Option<(Timestamp, Uuid)>, ApiError> {
     let Some(text) = text else {
         return Ok(None);
     };
     match decode(text) {
         Some(place) => Ok(Some(place)),
-        None => Err(Refusal::new(
+        None => Err(ApiError::new(
             Code::QueryInvalid,
             "`cursor` is not one that this server gave",
         )),

@@ -8,11 +8,11 @@ use semel_store::object_versions::{self, StaleView};
 use semel_store::runs as store_runs;
 use serde::Deserialize;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::query::{Params, page_size, read_key};
-use crate::refusal::Refusal;
 use crate::runs::{self, read_json};
 
 /// Which duplicates to list.
@@ -59,7 +59,7 @@ async fn list_stale(
     key: Option<&Key>,
     run: Option<RunId>,
     limit: u16,
-) -> Result<Vec<Duplicate>, Refusal> {
+) -> Result<Vec<Duplicate>, ApiError> {
     let cell = app.cell();
     let behind = match run {
         Some(run) => match store_runs::find(cell, caller.namespace_id, run).await? {
@@ -99,7 +99,7 @@ async fn of_key(
     caller: &Caller,
     key: &Key,
     limit: u16,
-) -> Result<Vec<DuplicateView>, Refusal> {
+) -> Result<Vec<DuplicateView>, ApiError> {
     let mut found = Vec::new();
     for run in runs::find_by_key(app, caller, None, key).await? {
         let of_run = duplicates::list(app.cell(), caller.namespace_id, Some(run.id), limit).await?;

@@ -13,15 +13,15 @@ use semel_store::audit::{self, ActView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::connections::by;
 use crate::cursor;
+use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size};
-use crate::refusal::Refusal;
 
 /// `GET /v1/effects`.
 pub(crate) async fn list(
@@ -45,7 +45,7 @@ pub(crate) async fn list(
         }
         (_, _, _, _) => {
             let detail = "effects are asked for by `run`, by `external_id`, or by `flow` and `key`";
-            return Err(Refusal::new(Code::QueryInvalid, detail));
+            return Err(ApiError::new(Code::QueryInvalid, detail));
         }
     };
     answer::ok(&page)
@@ -56,10 +56,10 @@ async fn of_run(
     caller: &Caller,
     run: RunId,
     filter: &EffectFilter,
-) -> Result<Page<Effect>, Refusal> {
+) -> Result<Page<Effect>, ApiError> {
     let run = runs::find(app.cell(), caller.namespace_id, run)
         .await?
-        .ok_or_else(|| Refusal::plain(Code::RunNotFound))?;
+        .ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
     let found =
         effects::list_of_run(app.cell(), caller.namespace_id, run.partition_date, run.id).await?;
     let wanted = |effect: &&EffectView| filter.state.is_none_or(|state| effect.state == state);
@@ -69,7 +69,7 @@ async fn of_run(
     })
 }
 
-async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<Effect>, Refusal> {
+async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<Effect>, ApiError> {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
@@ -94,13 +94,13 @@ pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answe
 pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) -> Answered {
     let id = effect.read(Code::EffectNotFound)?;
     let found = effects::find(app.cell(), caller.namespace_id, id).await?;
-    let found = found.ok_or_else(|| Refusal::plain(Code::EffectNotFound))?;
+    let found = found.ok_or_else(|| ApiError::plain(Code::EffectNotFound))?;
     let acts = audit::list_of_run(app.cell(), caller.namespace_id, found.run, PAGE_MAX).await?;
     let about = id.to_string();
     let acts = acts.into_iter().filter(|act| act.subject == about);
     let detailed = sent::detailed(&app, &caller, &[found]).await?;
     let effect = detailed.into_iter().next();
-    let effect = effect.ok_or_else(|| Refusal::plain(Code::EffectNotFound))?;
+    let effect = effect.ok_or_else(|| ApiError::plain(Code::EffectNotFound))?;
     answer::ok(&Effect {
         acts: acts.map(view_act).collect(),
         ..effect
@@ -173,7 +173,7 @@ pub(crate) async fn amend(
 }
 
 /// What a person says, where it makes sense together.
-fn read_settlement(settle: Settle) -> Result<Settlement, Refusal> {
+fn read_settlement(settle: Settle) -> Result<Settlement, ApiError> {
     let brought = settle.external_id.is_some() || settle.result.is_some();
     let reason = settle.reason;
     match settle.verdict {
@@ -182,7 +182,7 @@ fn read_settlement(settle: Settle) -> Result<Settlement, Refusal> {
             result: settle.result,
             reason,
         }),
-        Verdict::DidNotHappen | Verdict::Fail if brought => Err(Refusal::new(
+        Verdict::DidNotHappen | Verdict::Fail if brought => Err(ApiError::new(
             Code::BodyInvalid,
             "`external_id` and `result` belong to an effect that happened",
         )),
@@ -191,7 +191,7 @@ fn read_settlement(settle: Settle) -> Result<Settlement, Refusal> {
     }
 }
 
-impl From<SettleError> for Refusal {
+impl From<SettleError> for ApiError {
     fn from(error: SettleError) -> Self {
         match error {
             SettleError::Unknown => Self::plain(Code::EffectNotFound),

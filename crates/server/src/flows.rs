@@ -13,13 +13,13 @@ use semel_model::FlowName;
 use semel_store::flows::{self, FlowView, ReleaseView};
 use serde_json::Value;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
 use crate::query::Named;
-use crate::refusal::Refusal;
 
 /// `GET /v1/flows`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
@@ -35,7 +35,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) ->
     let name = flow.flow()?;
     let found = flows::list(app.cell(), caller.namespace_id, Some(name.as_str())).await?;
     let Some(flow) = found.first() else {
-        return Err(Refusal::plain(Code::FlowNotFound));
+        return Err(ApiError::plain(Code::FlowNotFound));
     };
     let releases = flows::list_releases(app.cell(), caller.namespace_id, name.as_str()).await?;
     answer::ok(&FlowDetail {
@@ -66,7 +66,7 @@ pub(crate) async fn push(
         None => return Err(FlowError::Invalid(Box::new(checked)).into()),
         Some(flow) if flow.name != name => {
             let detail = format!("the text is of the flow `{}`", flow.name);
-            return Err(Refusal::new(Code::FlowNameDiffers, detail));
+            return Err(ApiError::new(Code::FlowNameDiffers, detail));
         }
         Some(_) => {}
     }
@@ -77,7 +77,7 @@ pub(crate) async fn push(
     })
 }
 
-fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, Refusal> {
+fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, ApiError> {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     if kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
         let (PushFlow { source }, _) = payload.read()?;
@@ -85,7 +85,7 @@ fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, Refusal
     }
     match std::str::from_utf8(&payload.0) {
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Refusal::new(Code::BodyInvalid, "the text is not UTF-8")),
+        Err(_) => Err(ApiError::new(Code::BodyInvalid, "the text is not UTF-8")),
     }
 }
 
@@ -94,7 +94,7 @@ async fn check(
     name: &FlowName,
     source: String,
     facts: CheckContext,
-) -> Result<(String, Checked), Refusal> {
+) -> Result<(String, Checked), ApiError> {
     let file = format!("{name}.flow.yaml");
     let checking = tokio::task::spawn_blocking(move || {
         let checked = semel_flow::check_with(&file, &source, &facts);
@@ -102,7 +102,7 @@ async fn check(
     });
     checking
         .await
-        .map_err(|_| Refusal::internal("a check broke off"))
+        .map_err(|_| ApiError::internal("a check broke off"))
 }
 
 /// `POST /v1/flows/{flow}/publish`.
@@ -169,7 +169,7 @@ pub(crate) async fn promote(
     .await
 }
 
-impl From<FlowError> for Refusal {
+impl From<FlowError> for ApiError {
     fn from(error: FlowError) -> Self {
         match error {
             FlowError::Invalid(checked) => {

@@ -12,9 +12,9 @@ use crate::answer::Answered;
 use crate::app::App;
 use crate::body::Payload;
 use crate::commands::KEY_HEADER;
-use crate::edge::Peer;
+use crate::error::ApiError;
 use crate::intake;
-use crate::refusal::Refusal;
+use crate::rate_limit::Peer;
 
 /// Headers that are about the connection, or that open doors: a flow never sees them. What a token
 /// may stand in is withheld by the engine, once it was looked at.
@@ -59,7 +59,7 @@ pub(crate) async fn receive(
     };
     let delivery = match app.engine.authenticate(arrival).await {
         Err(IntakeError::Unproven) => return Err(app.edge.refuse_unproven(&hook, peer)),
-        judged => judged.map_err(Refusal::from)?,
+        judged => judged.map_err(ApiError::from)?,
     };
     app.edge.admit(&hook)?;
     let engine = app.engine.clone();
@@ -82,7 +82,7 @@ pub(crate) async fn receive(
     };
     match taken {
         Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
-        Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
+        Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
         Intake::Stale(stale) => intake::stale(&stale),
     }
@@ -97,13 +97,13 @@ fn read_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-fn read_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
+fn read_query(uri: &Uri) -> Result<Vec<(String, String)>, ApiError> {
     if uri.query().is_none() {
         return Ok(Vec::new());
     }
     match Query::try_from_uri(uri) {
         Ok(Query(pairs)) => Ok(pairs),
-        Err(error) => Err(Refusal::new(Code::QueryInvalid, error.body_text())),
+        Err(error) => Err(ApiError::new(Code::QueryInvalid, error.body_text())),
     }
 }
 

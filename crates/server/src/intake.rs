@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// The run that answers for a key: what [`semel_api::types::Started`] is to its reader. JSON that
 /// was stored as text goes out as that text.
@@ -43,7 +43,7 @@ fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S
 /// A sender who hangs up, or is told to come again, must not stop the work half way: its run may be
 /// committed and in this process's hands, with nobody to move it. So it goes on as a task of its own
 /// then, and keeps the memory that it takes.
-pub(crate) async fn take_in<T, F>(app: &App, work: F) -> Result<T, Refusal>
+pub(crate) async fn take_in<T, F>(app: &App, work: F) -> Result<T, ApiError>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, IntakeError>> + Send + 'static,
@@ -51,8 +51,8 @@ where
     let work = app.engine.finish(AssertUnwindSafe(work).catch_unwind());
     match tokio::time::timeout(app.options.accept_patience, work).await {
         Ok(Ok(taken)) => Ok(taken?),
-        Ok(Err(_)) => Err(Refusal::internal("a delivery broke off")),
-        Err(_) => Err(Refusal::unavailable()),
+        Ok(Err(_)) => Err(ApiError::internal("a delivery broke off")),
+        Err(_) => Err(ApiError::unavailable()),
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn stale(stale: &Stale) -> Answered {
 }
 
 /// Why a delivery was not taken in.
-impl From<IntakeError> for Refusal {
+impl From<IntakeError> for ApiError {
     fn from(error: IntakeError) -> Self {
         match error {
             IntakeError::UnknownHook => Self::plain(Code::HookNotFound),
@@ -165,9 +165,9 @@ impl From<IntakeError> for Refusal {
     }
 }
 
-fn mismatch(run: RunId) -> Refusal {
+fn mismatch(run: RunId) -> ApiError {
     tracing::info!(run.id = %run, "a known key came with another payload and was refused");
-    Refusal::new(Code::PayloadMismatch, belongs_to(run)).about(run)
+    ApiError::new(Code::PayloadMismatch, belongs_to(run)).about(run)
 }
 
 fn belongs_to(run: RunId) -> String {

@@ -15,13 +15,13 @@ use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
 use crate::query::{Named, OfKey, Params};
-use crate::refusal::Refusal;
 use crate::runs::standing;
 
 /// `GET /v1/keys/{flow}?key=`.
@@ -34,7 +34,7 @@ pub(crate) async fn show(
     let (flow, key) = (flow.flow()?, of.read()?);
     let claim = claims::find_by_key(app.cell(), &caller.namespace, &flow, &key)
         .await?
-        .ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
+        .ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
     let run = runs::find(app.cell(), caller.namespace_id, claim.run).await?;
     answer::ok(&KeyInfo {
         flow,
@@ -70,7 +70,7 @@ pub(crate) async fn audit(
     let flow = flow.flow()?;
     let found = audit_keys(app.cell(), caller.namespace_id, &flow, window)
         .await?
-        .ok_or_else(|| Refusal::plain(Code::FlowNotFound))?;
+        .ok_or_else(|| ApiError::plain(Code::FlowNotFound))?;
     let text = |keys: Vec<Key>| keys.iter().map(Key::text).collect();
     let field = |field: Field| DifferingField {
         path: field.path,
@@ -145,7 +145,7 @@ pub(crate) async fn drop_key(
     .await
 }
 
-impl From<DropError> for Refusal {
+impl From<DropError> for ApiError {
     fn from(error: DropError) -> Self {
         match error {
             DropError::Unknown => Self::plain(Code::KeyNotFound),

@@ -5,35 +5,35 @@
 //!
 //! - `serve` accepts connections and `routes` sends each request to its module.
 //! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
-//! - `access` tells who asks, by [`token`]; `commands` makes a command asked twice happen once.
+//! - `auth` tells who asks, by [`auth::token`]; `commands` makes a command asked twice happen once.
 //! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets` and `subscriptions` are the API's nouns.
 //! - `refusal` is every answer that is no.
 
-mod access;
 mod answer;
 mod app;
 mod approvals;
+pub mod auth;
 mod body;
 mod callbacks;
+mod child_runs;
 mod commands;
 mod connections;
 mod crowd;
 mod cursor;
 mod duplicates;
-mod edge;
 mod effects;
+mod error;
 mod flows;
 mod health;
 mod hooks;
 mod intake;
 mod keys;
 mod links;
-mod meters;
-mod parts;
+mod metrics;
 mod pulse;
 mod query;
-mod refusal;
+mod rate_limit;
 mod resources;
 mod routes;
 mod runs;
@@ -44,8 +44,6 @@ mod starts;
 mod subscriptions;
 mod tasks;
 mod waits;
-
-pub mod token;
 
 pub use body::BodyBudget;
 pub use serve::{ServeError, ServerOptions, serve, serve_with_admin};

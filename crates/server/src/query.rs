@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// How many items a page has unless its reader says.
 const PAGE_DEFAULT: u16 = 50;
@@ -23,16 +23,16 @@ pub(crate) const PAGE_MAX: u16 = 500;
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
             let message = "a parameter holds the character zero, which cannot be stored";
-            return Err(Refusal::new(Code::QueryInvalid, message));
+            return Err(ApiError::new(Code::QueryInvalid, message));
         }
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(read)) => Ok(Self(read)),
-            Err(error) => Err(Refusal::new(Code::QueryInvalid, error.body_text())),
+            Err(error) => Err(ApiError::new(Code::QueryInvalid, error.body_text())),
         }
     }
 }
@@ -41,12 +41,12 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
 pub(crate) struct Named(String);
 
 impl FromRequestParts<App> for Named {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match Path::<String>::from_request_parts(parts, app).await {
             Ok(Path(text)) if !has_zero(&text) => Ok(Self(text)),
-            Ok(_) | Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+            Ok(_) | Err(_) => Err(ApiError::plain(Code::RouteNotFound)),
         }
     }
 }
@@ -58,8 +58,8 @@ pub(crate) fn has_zero(text: &str) -> bool {
 
 impl Named {
     /// Reads it as an identity or a name. What cannot be one names nothing, so it is not found.
-    pub(crate) fn read<T: FromStr>(&self, missing: Code) -> Result<T, Refusal> {
-        self.0.parse().map_err(|_| Refusal::plain(missing))
+    pub(crate) fn read<T: FromStr>(&self, missing: Code) -> Result<T, ApiError> {
+        self.0.parse().map_err(|_| ApiError::plain(missing))
     }
 
     /// The text itself.
@@ -68,7 +68,7 @@ impl Named {
     }
 
     /// Reads it as the name of a flow.
-    pub(crate) fn flow(&self) -> Result<FlowName, Refusal> {
+    pub(crate) fn flow(&self) -> Result<FlowName, ApiError> {
         self.read(Code::FlowNotFound)
     }
 }
@@ -77,14 +77,14 @@ impl Named {
 pub(crate) struct Pair(pub(crate) Named, pub(crate) Named);
 
 impl FromRequestParts<App> for Pair {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match Path::<(String, String)>::from_request_parts(parts, app).await {
             Ok(Path((first, second))) if !has_zero(&first) && !has_zero(&second) => {
                 Ok(Self(Named(first), Named(second)))
             }
-            Ok(_) | Err(_) => Err(Refusal::plain(Code::RouteNotFound)),
+            Ok(_) | Err(_) => Err(ApiError::plain(Code::RouteNotFound)),
         }
     }
 }
@@ -99,14 +99,14 @@ pub(crate) struct OfKey {
 
 impl OfKey {
     /// The key itself.
-    pub(crate) fn read(&self) -> Result<Key, Refusal> {
+    pub(crate) fn read(&self) -> Result<Key, ApiError> {
         read_key(self.key.as_bytes())
     }
 }
 
 /// Takes bytes as a key.
-pub(crate) fn read_key(bytes: &[u8]) -> Result<Key, Refusal> {
-    Key::new(bytes).map_err(|error| Refusal::new(Code::KeyInvalid, error.to_string()))
+pub(crate) fn read_key(bytes: &[u8]) -> Result<Key, ApiError> {
+    Key::new(bytes).map_err(|error| ApiError::new(Code::KeyInvalid, error.to_string()))
 }
 
 /// How many items to put on a page.

@@ -16,12 +16,12 @@ use semel_model::{Fault, ResourceRef};
 use semel_store::resources::{self, ResourceRow};
 use uuid::Uuid;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::cursor;
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::refusal::Refusal;
 
 /// The most characters of a file's name.
 const FILE_NAME_CHARS_MAX: usize = 120;
@@ -72,20 +72,20 @@ pub(crate) async fn download(State(app): State<App>, caller: Caller, digest: Nam
     Ok((headers, Body::from_stream(opened.stream)).into_response())
 }
 
-async fn find(app: &App, caller: &Caller, digest: &Named) -> Result<ResourceRow, Refusal> {
+async fn find(app: &App, caller: &Caller, digest: &Named) -> Result<ResourceRow, ApiError> {
     let Digits(resource) = digest.read(Code::ResourceNotFound)?;
     resources::find(app.cell(), caller.namespace_id, resource)
         .await?
-        .ok_or_else(|| Refusal::plain(Code::ResourceNotFound))
+        .ok_or_else(|| ApiError::plain(Code::ResourceNotFound))
 }
 
-fn refuse(fault: &Fault) -> Refusal {
+fn refuse(fault: &Fault) -> ApiError {
     tracing::warn!(
         code = fault.code,
         cause = fault.message,
         "a resource could not be opened"
     );
-    Refusal::new(Code::ResourcesUnavailable, fault.message.clone())
+    ApiError::new(Code::ResourcesUnavailable, fault.message.clone())
 }
 
 /// Whatever the bytes are, a browser saves them: it neither guesses their type nor runs them.

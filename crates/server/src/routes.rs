@@ -9,10 +9,10 @@ use axum::routing::{get, post, put};
 use semel_api::Code;
 
 use crate::app::App;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 use crate::{
-    access, approvals, callbacks, connections, duplicates, effects, flows, health, hooks, keys,
-    meters, parts, resources, runs, schedules, secrets, starts, subscriptions, tasks, waits,
+    approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
+    keys, metrics, resources, runs, schedules, secrets, starts, subscriptions, tasks, waits,
 };
 
 /// Every route.
@@ -29,7 +29,7 @@ pub(crate) fn build(app: App) -> Router {
         )
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(meters::show))
+        .route("/metrics", get(metrics::show))
         .nest("/v1", api())
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
@@ -41,7 +41,7 @@ pub(crate) fn build_admin(app: App) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(meters::show_freely))
+        .route("/metrics", get(metrics::show_freely))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
@@ -49,7 +49,7 @@ pub(crate) fn build_admin(app: App) -> Router {
 
 fn api() -> Router<App> {
     Router::new()
-        .route("/whoami", get(access::whoami))
+        .route("/whoami", get(auth::whoami))
         .route("/flows", get(flows::list))
         .route("/flows/{flow}", get(flows::show))
         .route("/flows/{flow}/draft", put(flows::push))
@@ -61,7 +61,7 @@ fn api() -> Router<App> {
         .route("/runs/{run}/wait", get(runs::watch))
         .route("/runs/{run}/cancel", post(runs::cancel))
         .route("/runs/{run}/resume", post(runs::resume))
-        .route("/runs/{run}/parts", get(parts::list))
+        .route("/runs/{run}/parts", get(child_runs::list))
         .route("/effects", get(effects::list))
         .route("/effects/{effect}", get(effects::show))
         .route("/effects/{effect}/settle", post(effects::settle))
@@ -145,13 +145,13 @@ async fn keep_out_of_caches(mut response: Response) -> Response {
     response
 }
 
-async fn nothing_there() -> Refusal {
-    Refusal::plain(Code::RouteNotFound)
+async fn nothing_there() -> ApiError {
+    ApiError::plain(Code::RouteNotFound)
 }
 
-async fn wrong_method(method: Method) -> Refusal {
+async fn wrong_method(method: Method) -> ApiError {
     let detail = format!("the address does not take {method}");
-    Refusal::new(Code::MethodNotAllowed, detail)
+    ApiError::new(Code::MethodNotAllowed, detail)
 }
 
 /// A path as logs may show it: the address of a callback is what opens it.

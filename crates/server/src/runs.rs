@@ -18,14 +18,14 @@ use semel_store::{ReadError, audit, claims, effects, flows, gates, journal, wait
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
-use crate::refusal::Refusal;
-use crate::{cursor, effects as effect_routes, parts, waits as wait_routes};
+use crate::{child_runs, cursor, effects as effect_routes, waits as wait_routes};
 
 /// How many runs of one key a search looks for, where the key was forgotten in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -54,7 +54,7 @@ pub(crate) async fn list(
 }
 
 /// Reads on until the page is full: *running* and the like are told apart only after the read.
-async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, Refusal> {
+async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let mut wanted = Filter {
@@ -105,7 +105,7 @@ pub(crate) async fn find_by_key(
     caller: &Caller,
     flow: Option<&FlowName>,
     key: &Key,
-) -> Result<Vec<RunView>, Refusal> {
+) -> Result<Vec<RunView>, ApiError> {
     let names: Vec<FlowName> = match flow {
         Some(flow) => vec![flow.clone()],
         None => flows::list_names(app.cell(), caller.namespace_id)
@@ -136,7 +136,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
-        parts: parts::progress(cell, run.id).await?,
+        parts: child_runs::progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
     })
@@ -147,7 +147,7 @@ async fn find_gate(
     app: &App,
     run: &RunView,
     lines: &[journal::Line],
-) -> Result<Option<AtGate>, Refusal> {
+) -> Result<Option<AtGate>, ApiError> {
     if run.state.is_ended() {
         return Ok(None);
     }
@@ -284,7 +284,7 @@ pub(crate) async fn resume(
     .await
 }
 
-impl From<ResumeError> for Refusal {
+impl From<ResumeError> for ApiError {
     fn from(error: ResumeError) -> Self {
         match error {
             ResumeError::Unknown => Self::plain(Code::RunNotFound),
@@ -296,7 +296,7 @@ impl From<ResumeError> for Refusal {
     }
 }
 
-impl From<CancelError> for Refusal {
+impl From<CancelError> for ApiError {
     fn from(error: CancelError) -> Self {
         match error {
             CancelError::Unknown => Self::plain(Code::RunNotFound),
@@ -308,10 +308,10 @@ impl From<CancelError> for Refusal {
 }
 
 /// A run of the caller's namespace.
-pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, Refusal> {
+pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, ApiError> {
     runs::find(app.cell(), caller.namespace_id, run)
         .await?
-        .ok_or_else(|| Refusal::plain(Code::RunNotFound))
+        .ok_or_else(|| ApiError::plain(Code::RunNotFound))
 }
 
 /// A run as it goes over the wire.

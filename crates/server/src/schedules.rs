@@ -15,14 +15,14 @@ use semel_flow::{Missed, Recurrence};
 use semel_model::FlowName;
 use semel_store::schedules::{self, TickView, Verdict};
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, KEY_HEADER, Reply};
 use crate::connections::by;
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, read_key};
-use crate::refusal::Refusal;
 
 /// How many instants that were fired before their time are told apart.
 const FIRED_AHEAD_MAX: i64 = 500;
@@ -95,7 +95,7 @@ async fn fired_after(
     app: &App,
     found: &ScheduleView,
     after: Timestamp,
-) -> Result<BTreeSet<Timestamp>, Refusal> {
+) -> Result<BTreeSet<Timestamp>, ApiError> {
     let ticks = schedules::list_ticks(app.cell(), found.id, None, FIRED_AHEAD_MAX).await?;
     let ahead = ticks.into_iter().map(|view| view.tick.nominal);
     Ok(ahead.filter(|at| *at > after).collect())
@@ -175,7 +175,7 @@ pub(crate) async fn fire(
     let moment = match (ask.at, headers.get(KEY_HEADER)) {
         (Some(at), _) => Moment::At(at),
         (None, Some(key)) => Moment::Now(read_key(key.as_bytes())?.text()),
-        (None, None) => return Err(Refusal::plain(Code::KeyMissing)),
+        (None, None) => return Err(ApiError::plain(Code::KeyMissing)),
     };
     let command = Command {
         verb: "schedule fire",
@@ -211,14 +211,14 @@ async fn get(
     app: &App,
     caller: &Caller,
     flow: &Named,
-) -> Result<(ScheduleView, Recurrence), Refusal> {
+) -> Result<(ScheduleView, Recurrence), ApiError> {
     let flow: FlowName = flow.read(Code::ScheduleNotFound)?;
     let found = app.engine.find_schedule(caller.namespace_id, &flow).await?;
-    let found = found.ok_or_else(|| Refusal::plain(Code::ScheduleNotFound))?;
+    let found = found.ok_or_else(|| ApiError::plain(Code::ScheduleNotFound))?;
     let declared = found.release.flow.trigger.schedule.as_ref();
     match declared.map(|declared| declared.recurrence.clone()) {
         Some(recurrence) => Ok((found, recurrence)),
-        None => Err(Refusal::plain(Code::ScheduleNotFound)),
+        None => Err(ApiError::plain(Code::ScheduleNotFound)),
     }
 }
 
@@ -256,7 +256,7 @@ fn view_tick(view: &TickView) -> Tick {
     }
 }
 
-impl From<PauseError> for Refusal {
+impl From<PauseError> for ApiError {
     fn from(error: PauseError) -> Self {
         match error {
             PauseError::Unknown => Self::plain(Code::ScheduleNotFound),
@@ -267,7 +267,7 @@ impl From<PauseError> for Refusal {
     }
 }
 
-impl From<FireError> for Refusal {
+impl From<FireError> for ApiError {
     fn from(error: FireError) -> Self {
         match error {
             FireError::Unknown => Self::plain(Code::ScheduleNotFound),

@@ -12,14 +12,14 @@ use semel_store::ReadError;
 use serde_json::json;
 use zeroize::Zeroize as _;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::{App, Shared};
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::connections::by;
+use crate::error::ApiError;
 use crate::query::Named;
-use crate::refusal::Refusal;
 
 /// `GET /v1/secrets`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
@@ -43,15 +43,15 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
 pub(crate) struct Sent(SetSecret);
 
 impl FromRequest<App> for Sent {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (body, _memory) = Payload::from_request(request, app).await?.into_parts();
         let read = serde_json::from_slice(&body);
         wipe(body);
         read.map(Self).map_err(|_| {
             let detail = "the body is {\"value\": \"…\"}, with \"overlap\": \"24h\" where wanted";
-            Refusal::new(Code::BodyInvalid, detail)
+            ApiError::new(Code::BodyInvalid, detail)
         })
     }
 }
@@ -74,7 +74,7 @@ pub(crate) async fn set(
     let name: Label = name
         .as_str()
         .parse()
-        .map_err(|error| Refusal::new(Code::SecretInvalid, format!("{error}")))?;
+        .map_err(|error| ApiError::new(Code::SecretInvalid, format!("{error}")))?;
     let engine = app.engine.clone();
     let namespace_id = caller.namespace_id;
     // The record of commands keeps a digest of the body: one that nobody can guess a text from.
@@ -129,7 +129,7 @@ pub(crate) async fn delete(
         let actor = asking.actor();
         let by = by(&asking, &actor);
         if !shared.engine.delete_secret(by, name.as_str()).await? {
-            return Err(Refusal::plain(Code::SecretNotFound));
+            return Err(ApiError::plain(Code::SecretNotFound));
         }
         tracing::info!(secret = %name, actor, "a secret was removed");
         let named = list_named(&shared, asking.namespace_id).await?;
@@ -184,7 +184,7 @@ fn naming(named: &[(String, Vec<String>)], secret: &str) -> Vec<String> {
     naming.map(|(connection, _)| connection.clone()).collect()
 }
 
-impl From<VaultError> for Refusal {
+impl From<VaultError> for ApiError {
     fn from(error: VaultError) -> Self {
         match error {
             VaultError::Length => Self::new(Code::SecretInvalid, error.to_string()),

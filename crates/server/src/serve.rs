@@ -25,13 +25,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::access::Verified;
 use crate::app::Shared;
+use crate::auth::Verified;
 use crate::body::BodyBudget;
 use crate::crowd::{Crowd, Member};
-use crate::edge::{Edge, Peer};
-use crate::meters::Meters;
+use crate::metrics::Meters;
 use crate::pulse::Pulse;
+use crate::rate_limit::{Peer, RateLimits};
 use crate::routes;
 
 /// How long accepting rests when the system has no more descriptors to give.
@@ -120,7 +120,7 @@ pub async fn serve_with_admin(
         engine,
         options: options.clone(),
         verified: Verified::default(),
-        edge: Edge::new(options.hook_rate),
+        edge: RateLimits::new(options.hook_rate),
         meters: Meters::new(),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),

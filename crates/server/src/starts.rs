@@ -19,14 +19,14 @@ use semel_store::runs as store_runs;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::access::Caller;
 use crate::answer::Answered;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::KEY_HEADER;
+use crate::error::ApiError;
 use crate::intake;
 use crate::query::{Named, Params, patience, read_key};
-use crate::refusal::Refusal;
 use crate::runs;
 
 /// The header that tells a person's start from a program's.
@@ -87,7 +87,7 @@ pub(crate) async fn start(
         (KeySource::Caller, named) => start.key = named,
         (KeySource::Flow, None) => {}
         (KeySource::Flow, Some(_)) if key_in_body => {
-            return Err(Refusal::plain(Code::KeyDeclared));
+            return Err(ApiError::plain(Code::KeyDeclared));
         }
         (KeySource::Flow, Some(name)) => {
             return request::once(app, &caller, &name, (start, memory), wait).await;
@@ -97,7 +97,7 @@ pub(crate) async fn start(
     tell(&app, taken, wait).await
 }
 
-async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake, Refusal> {
+async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake, ApiError> {
     let engine = app.engine.clone();
     let (namespace_id, flow) = (start.namespace_id, start.flow.clone());
     let work = async move {
@@ -112,7 +112,7 @@ async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake
 }
 
 /// Where the run that a key belongs to came to nothing, the way on is to free the key.
-async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: Refusal) -> Refusal {
+async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: ApiError) -> ApiError {
     let Some(run) = refusal.mismatched() else {
         return refusal;
     };
@@ -141,14 +141,14 @@ async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
             let standing = standing(app, &accepted).await?;
             intake::receipt_standing(status(&accepted), &accepted, standing, false)
         }
-        Intake::Quarantined(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
+        Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
         Intake::Stale(stale) => intake::stale(&stale),
     }
 }
 
 /// Where the run stands: of a repeat, which may come at any time, as closely as `run show` tells it.
-async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, Refusal> {
+async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, ApiError> {
     if !accepted.replayed || accepted.state.is_ended() {
         return Ok(accepted.state.into());
     }
@@ -169,7 +169,7 @@ fn status(accepted: &Accepted) -> StatusCode {
 }
 
 /// Waits for the run's end with whoever waits for it already, and brings the answer up to date.
-async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Result<(), Refusal> {
+async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Result<(), ApiError> {
     let patience = patience(wait, app.options.wait_max);
     if patience.is_zero() || accepted.state.is_ended() {
         return Ok(());
@@ -182,7 +182,7 @@ async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Resul
     Ok(())
 }
 
-fn read_asked(payload: &Payload) -> Result<Asked<'_>, Refusal> {
+fn read_asked(payload: &Payload) -> Result<Asked<'_>, ApiError> {
     if payload.0.is_empty() {
         return Ok(Asked::default());
     }
@@ -193,11 +193,11 @@ fn read_asked(payload: &Payload) -> Result<Asked<'_>, Refusal> {
             | serde_json::error::Category::Syntax
             | serde_json::error::Category::Eof => Code::BodyNotJson,
         };
-        Refusal::new(code, error.to_string())
+        ApiError::new(code, error.to_string())
     })
 }
 
-fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<TriggerKind, Refusal> {
+fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<TriggerKind, ApiError> {
     let named = headers.get(TRIGGER_HEADER).map(|value| value.as_bytes());
     match (named, field) {
         (Some(b"manual"), _) | (None, Some(TriggerKind::Manual)) => Ok(TriggerKind::Manual),
@@ -211,7 +211,7 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
                 | TriggerKind::Schedule
                 | TriggerKind::Call,
             ),
-        ) => Err(Refusal::new(
+        ) => Err(ApiError::new(
             Code::BodyInvalid,
             "a start through the API is `api` or `manual`",
         )),
@@ -220,11 +220,11 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
 
 /// The key that the request names, in its header or its body. Two that differ are a mistake that
 /// must not be settled by precedence.
-fn agree_on_key(headers: &HeaderMap, field: Option<&str>) -> Result<Option<Key>, Refusal> {
+fn agree_on_key(headers: &HeaderMap, field: Option<&str>) -> Result<Option<Key>, ApiError> {
     let header = headers.get(KEY_HEADER).map(|value| value.as_bytes());
     let field = field.map(str::as_bytes);
     match (header, field) {
-        (Some(header), Some(field)) if header != field => Err(Refusal::new(
+        (Some(header), Some(field)) if header != field => Err(ApiError::new(
             Code::KeyInvalid,
             "the header and the body name different keys",
         )),

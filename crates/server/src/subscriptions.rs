@@ -13,15 +13,15 @@ use semel_store::subscriptions;
 use semel_store::webhook_deliveries::{self, DeliveryView};
 use serde_json::json;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::connections::by;
 use crate::cursor;
+use crate::error::ApiError;
 use crate::query::{Named, Pair, Params, page_size};
-use crate::refusal::Refusal;
 
 /// `GET /v1/subscriptions`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
@@ -49,7 +49,7 @@ pub(crate) async fn put(
     let name: Label = name
         .as_str()
         .parse()
-        .map_err(|error| Refusal::new(Code::SubscriptionInvalid, format!("{error}")))?;
+        .map_err(|error| ApiError::new(Code::SubscriptionInvalid, format!("{error}")))?;
     let (put, body): (PutSubscription, _) = payload.read()?;
     let command = Command {
         verb: "subscription put",
@@ -167,9 +167,9 @@ async fn get(
     app: &App,
     caller: &Caller,
     name: &Label,
-) -> Result<subscriptions::Subscription, Refusal> {
+) -> Result<subscriptions::Subscription, ApiError> {
     let found = subscriptions::find(app.cell(), caller.namespace_id, name.as_str()).await?;
-    found.ok_or_else(|| Refusal::plain(Code::SubscriptionNotFound))
+    found.ok_or_else(|| ApiError::plain(Code::SubscriptionNotFound))
 }
 
 fn view(row: subscriptions::Subscription) -> Subscription {
@@ -182,12 +182,12 @@ fn view(row: subscriptions::Subscription) -> Subscription {
     }
 }
 
-fn view_delivery(row: DeliveryView) -> Result<Delivery, Refusal> {
+fn view_delivery(row: DeliveryView) -> Result<Delivery, ApiError> {
     let state = match row.state.as_str() {
         "due" => DeliveryState::Due,
         "delivered" => DeliveryState::Delivered,
         "given_up" => DeliveryState::GivenUp,
-        _ => return Err(Refusal::internal("a delivery in a state of its own")),
+        _ => return Err(ApiError::internal("a delivery in a state of its own")),
     };
     Ok(Delivery {
         id: row.event,
@@ -202,7 +202,7 @@ fn view_delivery(row: DeliveryView) -> Result<Delivery, Refusal> {
     })
 }
 
-impl From<SubscriptionError> for Refusal {
+impl From<SubscriptionError> for ApiError {
     fn from(error: SubscriptionError) -> Self {
         match error {
             SubscriptionError::Invalid(detail) => Self::new(Code::SubscriptionInvalid, detail),
@@ -213,7 +213,7 @@ impl From<SubscriptionError> for Refusal {
     }
 }
 
-impl From<RetryError> for Refusal {
+impl From<RetryError> for ApiError {
     fn from(error: RetryError) -> Self {
         match error {
             RetryError::UnknownSubscription => Self::plain(Code::SubscriptionNotFound),

@@ -19,13 +19,13 @@ use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{KEY_HEADER, identify};
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, patience, read_key};
-use crate::refusal::Refusal;
 
 /// The longest that a worker may wait for work in one request.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -160,7 +160,7 @@ async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAns
             .await
     });
     let Ok(answered) = written.await else {
-        return Err(Refusal::internal("an answer broke off"));
+        return Err(ApiError::internal("an answer broke off"));
     };
     let answered = answered?;
     let mut response = answer::ok(&AnsweredTask {
@@ -198,24 +198,24 @@ pub(crate) async fn list(
 pub(crate) async fn show(State(app): State<App>, caller: Caller, task: Named) -> Answered {
     let task: EffectId = task.read(Code::TaskNotFound)?;
     let found = tasks::find(app.cell(), caller.namespace_id, task).await?;
-    let found = found.ok_or_else(|| Refusal::plain(Code::TaskNotFound))?;
+    let found = found.ok_or_else(|| ApiError::plain(Code::TaskNotFound))?;
     answer::ok(&view(found))
 }
 
-fn named(field: &str, name: String) -> Result<String, Refusal> {
+fn named(field: &str, name: String) -> Result<String, ApiError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
         let detail = format!("`{field}` has 1 to {NAME_BYTES_MAX} bytes of text");
-        return Err(Refusal::new(Code::BodyInvalid, detail));
+        return Err(ApiError::new(Code::BodyInvalid, detail));
     }
     Ok(name)
 }
 
-fn read_lease(lease: Span) -> Result<Span, Refusal> {
+fn read_lease(lease: Span) -> Result<Span, ApiError> {
     if LEASE_SECS.contains(&(lease.as_millis() / 1_000)) {
         return Ok(lease);
     }
     let detail = "`lease` lies between 1s and 1d";
-    Err(Refusal::new(Code::BodyInvalid, detail))
+    Err(ApiError::new(Code::BodyInvalid, detail))
 }
 
 fn view_claimed(task: Claimed) -> ClaimedTask {
@@ -256,7 +256,7 @@ fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-impl From<TaskError> for Refusal {
+impl From<TaskError> for ApiError {
     fn from(error: TaskError) -> Self {
         match error {
             TaskError::Unknown => Self::plain(Code::TaskNotFound),

@@ -9,13 +9,13 @@ use semel_model::{RunId, WaitId};
 use semel_store::waits::{self, WaitView};
 use serde::Deserialize;
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::refusal::Refusal;
 use crate::runs::read_json;
 
 /// Which waits to list.
@@ -90,11 +90,11 @@ pub(crate) fn view_called(called: &semel_engine::Called) -> Called {
 }
 
 /// Why a callback was not taken in; `missing` is what is not there.
-pub(crate) fn refuse(error: CallbackError, missing: Code) -> Refusal {
+pub(crate) fn refuse(error: CallbackError, missing: Code) -> ApiError {
     match error {
-        CallbackError::Unknown => Refusal::plain(missing),
-        CallbackError::NotJson(detail) => Refusal::new(Code::BodyNotJson, detail),
-        CallbackError::Unavailable(cause) => Refusal::database(&cause),
+        CallbackError::Unknown => ApiError::plain(missing),
+        CallbackError::NotJson(detail) => ApiError::new(Code::BodyNotJson, detail),
+        CallbackError::Unavailable(cause) => ApiError::database(&cause),
     }
 }
 

@@ -21,16 +21,16 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::destination::Destination;
 use crate::executors::Reach;
-use crate::fault;
+use crate::failpoint::failpoint;
 use crate::gate::SendGate;
 
 mod bind;
+mod classify;
 mod marker;
 mod pool;
 mod record;
 mod session;
 mod statement;
-mod trouble;
 
 use self::marker::Marked;
 use self::pool::Pools;
@@ -145,7 +145,7 @@ impl DbCaller {
                     Ok((result, None))
                 }
                 Marked::Now => {
-                    fault::point("db.marked", &key.to_string()).await;
+                    failpoint("db.marked", &key.to_string()).await;
                     // The marker was absent and is held now, so what is refused from here on was
                     // not done by an earlier attempt either.
                     let result = statement::run(session.client(), request).await;
@@ -183,11 +183,11 @@ impl DbCaller {
     }
 
     async fn commit(&self, session: Session, key: EffectId, deadline: Instant) -> Result<(), Stop> {
-        fault::point("db.commit", &key.to_string()).await;
+        failpoint("db.commit", &key.to_string()).await;
         self.ask_gate()?;
         let patience = deadline.max(Instant::now() + COMMIT_PATIENCE_MIN);
         let committed = session.commit(patience).await;
-        fault::point("db.committed", &key.to_string()).await;
+        failpoint("db.committed", &key.to_string()).await;
         committed.map_err(|stop| match stop {
             Stop::Failed(fault) => Stop::Failed(fault.after_marker()),
             Stop::InDoubt(doubt) => Stop::InDoubt(doubt),

@@ -27,25 +27,25 @@ use crate::executors::Reach;
 use crate::gate::SendGate;
 
 mod answer;
+mod auth;
 mod body;
+mod classify;
 mod client;
 mod connect;
-mod course;
 mod head;
 mod multipart;
 mod pages;
 mod resolve;
-mod sign_in;
+mod send_state;
 mod token;
-mod trouble;
 mod unzip;
 
 pub use token::Tokens;
 
 use answer::{Answer, Room};
-use course::{COURSE, Course};
-use sign_in::Signed;
-use trouble::describe;
+use auth::Signed;
+use classify::describe;
+use send_state::{SENDING, SendState};
 
 /// The most bytes of an answer that are held in memory. What is longer is kept by reference.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -256,30 +256,31 @@ impl HttpCaller {
             .headers(headers)
             .timeout(sending.deadline.saturating_duration_since(Instant::now()));
         let port = url.port_or_known_default().unwrap_or_default();
-        let course = Course::new(port, !content.is_empty(), sending.pooling);
-        let course = Arc::new(course);
+        let sending_state = SendState::new(port, !content.is_empty(), sending.pooling);
+        let sending_state = Arc::new(sending_state);
         if !content.is_empty() || request.body.is_some() {
             let subject = sending.key.map(|key| key.to_string()).unwrap_or_default();
-            let pieces = body::Pieces::new(content, self.gate.clone(), course.clone(), subject);
+            let pieces =
+                body::Pieces::new(content, self.gate.clone(), sending_state.clone(), subject);
             call = call.body(reqwest::Body::wrap(pieces));
         }
         // Opening resources and fetching tokens takes time.
         if !self.gate.is_open() {
             return Err(Outcome::Failed(lease_lost()));
         }
-        match COURSE.scope(course.clone(), call.send()).await {
+        match SENDING.scope(sending_state.clone(), call.send()).await {
             Ok(response) if response.status() == StatusCode::UNAUTHORIZED => {
                 let answer = Answer::read(response, room).await?;
                 Err(self.unauthorized(sending, answer).await)
             }
             Ok(response) => Answer::read(response, room).await,
-            Err(error) => Err(self.broken(&error, &course)),
+            Err(error) => Err(self.broken(&error, &sending_state)),
         }
     }
 
     /// What it means that there is no answer.
-    fn broken(&self, error: &reqwest::Error, course: &Course) -> Outcome {
-        if let Some(fault) = trouble::find_refusal(error) {
+    fn broken(&self, error: &reqwest::Error, sending_state: &SendState) -> Outcome {
+        if let Some(fault) = classify::find_refusal(error) {
             return Outcome::Failed(fault.clone());
         }
         if error.is_builder() {
@@ -288,10 +289,10 @@ impl HttpCaller {
         if error.is_connect() {
             return Outcome::Failed(Fault::passing("no-connection", describe(error)));
         }
-        if trouble::is_stranger(error) {
+        if classify::is_stranger(error) {
             return Outcome::Failed(Fault::permanent("sign-in-refused", describe(error)));
         }
-        if course.call_off() {
+        if sending_state.call_off() {
             return Outcome::Failed(match self.gate.is_open() {
                 true => Fault::passing("no-connection", describe(error)),
                 false => lease_lost(),

@@ -4,11 +4,12 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+mod connection_test;
 pub mod db;
 pub mod destination;
 pub mod egress;
 pub mod executors;
-pub mod fault;
+pub mod failpoint;
 pub mod gate;
 pub mod http;
 pub mod limits;
@@ -17,7 +18,6 @@ pub mod notify;
 pub mod redact;
 pub mod resources;
 pub mod ssh;
-mod trial;
 
 pub use db::DbCaller;
 pub use destination::Destination;

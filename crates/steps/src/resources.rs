@@ -6,11 +6,11 @@
 
 mod gather;
 mod place;
-mod shelf;
+mod resource_store;
 mod verify;
 
 pub use place::{Bucket, Place, PlaceError};
-pub use shelf::{RESOURCE_BYTES_MAX, Shelf};
+pub use resource_store::{RESOURCE_BYTES_MAX, Shelf};
 
 use std::fmt::Debug;
 use std::io;

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::executors::Reach;
-use crate::fault;
+use crate::failpoint::failpoint;
 use crate::gate::SendGate;
 
 mod command;
@@ -79,13 +79,13 @@ impl SshCaller {
             Ok(wire) => wire,
             Err(fault) => return Outcome::Failed(fault),
         };
-        fault::point("ssh.connected", &key.to_string()).await;
+        failpoint("ssh.connected", &key.to_string()).await;
         let input = match want {
             Some(_) => marker::input(request),
             None => request.stdin.clone().unwrap_or_default(),
         };
         let end = wire.run(&text, input, deadline, || self.ask_gate()).await;
-        fault::point("ssh.ended", &key.to_string()).await;
+        failpoint("ssh.ended", &key.to_string()).await;
         match want {
             Some(_) => read_marked(end),
             None => read_plain(end),

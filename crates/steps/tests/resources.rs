@@ -2,5 +2,5 @@
 
 mod crash;
 mod memory;
-mod shelf;
+mod resource_store;
 mod world;

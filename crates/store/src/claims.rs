@@ -97,7 +97,7 @@ pub struct FirstMove {
 
 /// What a delivery met at the gate.
 #[derive(Clone, Debug)]
-pub struct Met {
+pub struct AcceptResult {
     /// New, duplicate or mismatch.
     pub verdict: Verdict,
     /// The run that answers for the key.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join;
 use jiff::Timestamp;
-use semel_model::effect::Witness;
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use semel_model::json::{self, same};
 use semel_model::kv::{Operation, Verb};
@@ -338,7 +338,7 @@ pub(crate) async fn perform(
     Ok(Some(match outcome {
         Ok(result) => Event::Done {
             step,
-            by: Witness::Commit,
+            by: ConfirmedBy::Commit,
             external_id: None,
             status: None,
             result,

@@ -111,7 +111,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// On disk, with every commit on it: for storms and measurements.
+    /// On disk, with every commit on it: for chaos tests and measurements.
     pub fn durable() -> Self {
         Self {
             fsync: true,

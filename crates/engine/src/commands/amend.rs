@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use semel_flow::Flow;
-use semel_model::effect::{State, Witness};
+use semel_model::effect::{ConfirmedBy, State};
 use semel_model::event::Event;
 use semel_model::{EffectId, RunId, run};
 use semel_store::runs::{Amended, RunView};
@@ -143,7 +143,7 @@ fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleErro
         if let Event::Done { step: done, by, .. } = event
             && done == step
         {
-            said = *by == Witness::Person;
+            said = *by == ConfirmedBy::Person;
         } else if said
             && let Some(user) = acted(event)
             && readers.all().any(|reader| reader == user)
@@ -227,7 +227,7 @@ mod tests {
     fn said() -> Event {
         Event::Done {
             step: "charge".to_owned(),
-            by: Witness::Person,
+            by: ConfirmedBy::Person,
             external_id: None,
             status: None,
             result: Value::Null,

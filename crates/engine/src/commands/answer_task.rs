@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use semel_model::task::State;
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
 use semel_store::late_responses::{self, Late};
 use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
@@ -130,7 +130,7 @@ impl Runtime {
             opened.as_mut().enable();
             let claimed = tasks::claim(&self.cell, claim).await?;
             if !claimed.is_empty() {
-                fault::point("claim.after", &claim.queue).await;
+                failpoint("claim.after", &claim.queue).await;
             }
             let now = Instant::now();
             if !claimed.is_empty() || now >= deadline || self.shutdown.requested.is_cancelled() {
@@ -184,9 +184,9 @@ impl Runtime {
             state,
             answer: body.to_string(),
         };
-        fault::point("answer.before", &task.to_string()).await;
+        failpoint("answer.before", &task.to_string()).await;
         let reply = self.writers.tasks.write(answer).await;
-        fault::point("answer.after", &task.to_string()).await;
+        failpoint("answer.after", &task.to_string()).await;
         match reply.map_err(|error| TaskError::Unavailable(error.to_string()))? {
             Reply::First => {
                 self.signals.wake.notify_one();

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use semel_model::approval::{Decision, Digest, State};
 use semel_model::{RunId, WaitId};
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
 use semel_store::approvals::{self, ApprovalView, Click, Reply};
 
@@ -209,9 +209,9 @@ impl Runtime {
             decision,
             replayed,
         };
-        fault::point("decide.before", &view.wait.to_string()).await;
+        failpoint("decide.before", &view.wait.to_string()).await;
         let reply = self.writers.approvals.write(click).await;
-        fault::point("decide.after", &view.wait.to_string()).await;
+        failpoint("decide.after", &view.wait.to_string()).await;
         match reply.map_err(|error| DecideError::Unavailable(error.to_string()))? {
             Reply::First(decision) => {
                 self.signals.wake.notify_one();

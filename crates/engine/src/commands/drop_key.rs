@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::{FlowName, Key, NamespaceName, RunId};
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::{ReadError, claims, runs};
 
@@ -67,7 +67,7 @@ impl Runtime {
         if run.is_some_and(|run| !run.state.is_ended()) {
             return Err(DropError::RunNotEnded { run: view.run });
         }
-        fault::point("drop.judged", &key.text()).await;
+        failpoint("drop.judged", &key.text()).await;
         if claims::drop_claim(cell, view.id, view.run, &act.about(view.run)).await? {
             return Ok(view.run);
         }

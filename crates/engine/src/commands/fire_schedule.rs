@@ -329,7 +329,7 @@ impl Runtime {
             Some(run) => (run, true),
             None => {
                 let taken = self.accept_fired(by, release, at, &key).await?;
-                semel_steps::fault::point("tick.accepted", &key.text()).await;
+                semel_steps::failpoint::failpoint("tick.accepted", &key.text()).await;
                 taken
             }
         };
@@ -386,7 +386,7 @@ fn act(
 
 fn accepted(taken: Intake) -> Result<(RunId, bool), IntakeError> {
     match taken {
-        Intake::Accepted(accepted) | Intake::Quarantined(accepted) => {
+        Intake::Accepted(accepted) | Intake::Held(accepted) => {
             Ok((accepted.run, accepted.replayed))
         }
         Intake::Ignored | Intake::Stale(_) => {

@@ -1,7 +1,7 @@
 //! What an effect gave, as a person says: all that something later reads.
 
 use semel_flow::{Flow, Scope};
-use semel_model::effect::Witness;
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(super) fn said(
     }
     Ok(Event::Done {
         step: step.to_owned(),
-        by: Witness::Person,
+        by: ConfirmedBy::Person,
         external_id,
         status: None,
         result: result.cloned().unwrap_or_default(),

@@ -2,13 +2,13 @@
 
 use semel_flow::release::{Ask, Probe};
 use semel_flow::{EvalError, Scope, Step};
-use semel_model::effect::Witness;
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use semel_model::{Fault, Receipt, json};
 use serde_json::Value;
 
 /// What an effect that happened gives, by the destination's answer.
-pub fn confirmed(step: &Step, response: &Value, by: Witness) -> Event {
+pub fn confirmed(step: &Step, response: &Value, by: ConfirmedBy) -> Event {
     let status = response
         .get("status")
         .and_then(Value::as_u64)
@@ -45,14 +45,14 @@ pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
         // The marker holds the very answer.
         (None, Ask::Marker) => step.result_of(&Scope::new().with("response", response)),
     };
-    done(step, Witness::Probe, None, result, response)
+    done(step, ConfirmedBy::Probe, None, result, response)
 }
 
 /// The effect happened whatever the author's expressions make of the answer: where they fail, the
 /// raw answer is kept as the result; and what nests too deep is kept as text.
 fn done(
     step: &Step,
-    by: Witness,
+    by: ConfirmedBy,
     status: Option<u16>,
     result: Result<Value, EvalError>,
     response: &Value,

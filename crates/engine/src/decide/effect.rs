@@ -2,7 +2,7 @@
 
 use semel_flow::Step;
 use semel_model::Fault;
-use semel_model::effect::{Entry, Licence, Witness};
+use semel_model::effect::{ConfirmedBy, Entry, Licence};
 use semel_model::event::{Event, Plan};
 use semel_model::request::Call;
 use semel_model::run::Reason;
@@ -63,7 +63,7 @@ pub(super) fn go_on(
         Entry::InDoubt(effect) => {
             if let Some((_, response)) = context.evidence.iter().find(|(id, _)| *id == effect.id())
             {
-                return Next::Event(confirmed(step, response, Witness::Evidence));
+                return Next::Event(confirmed(step, response, ConfirmedBy::Evidence));
             }
             match (pending.licence, &pending.plan) {
                 // It is known not to be there, and the author's attempts are used up.

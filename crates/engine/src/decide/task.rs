@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_flow::{Action, Step};
-use semel_model::effect::{Effect, Pending, Witness};
+use semel_model::effect::{ConfirmedBy, Effect, Pending};
 use semel_model::request::{Call, TaskRequest};
 use semel_model::task::State;
 use semel_model::{Doubt, Fault, FaultKind, Outcome};
@@ -36,7 +36,7 @@ pub(super) fn go_on(
             let result = seen
                 .and_then(|seen| part(seen, "result"))
                 .unwrap_or_default();
-            return Next::Event(confirmed(step, &result, Witness::Answer));
+            return Next::Event(confirmed(step, &result, ConfirmedBy::Answer));
         }
         Some(State::Failed) => Outcome::Failed(fault_of(seen)),
         Some(State::Lost) => Outcome::InDoubt(doubt_of(seen)),
@@ -49,7 +49,7 @@ pub(super) fn go_on(
     };
     match judged(&outcome) {
         Some(event) => Next::Event(event),
-        None => Next::Event(confirmed(step, &Value::Null, Witness::Answer)),
+        None => Next::Event(confirmed(step, &Value::Null, ConfirmedBy::Answer)),
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) use ledger::{
 
 use jiff::Timestamp;
 use semel_flow::{Flow, Step};
-use semel_model::effect::{Entry, Licence, Witness};
+use semel_model::effect::{ConfirmedBy, Entry, Licence};
 use semel_model::event::{Event, Plan, Seen};
 use semel_model::{Doubt, EffectId, Fault, Guard};
 use serde_json::Value;
@@ -239,18 +239,18 @@ const fn licensed(licence: Licence) -> &'static str {
 
 pub(super) fn describe_done(
     step: &str,
-    by: Witness,
+    by: ConfirmedBy,
     external_id: Option<&str>,
     status: Option<u16>,
 ) -> String {
     let status = status.map_or_else(String::new, |status| format!(" with {status}"));
     let id = external_id.map_or_else(String::new, |id| format!(" as {id}"));
     let by = match by {
-        Witness::Answer => "response received",
-        Witness::Commit => "committed",
-        Witness::Probe => "found by a probe",
-        Witness::Evidence => "late response received",
-        Witness::Person => "confirmed by an operator",
+        ConfirmedBy::Answer => "response received",
+        ConfirmedBy::Commit => "committed",
+        ConfirmedBy::Probe => "found by a probe",
+        ConfirmedBy::Evidence => "late response received",
+        ConfirmedBy::Person => "confirmed by an operator",
     };
     format!("{step}: done{status}{id} ({by})")
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_flow::{Expr, Scope};
 use semel_model::event::Caller;
 use semel_model::{Fingerprint, Key, RunId, TriggerKind, json};
-use semel_store::claims::Met;
+use semel_store::claims::AcceptResult;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -163,7 +163,10 @@ pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> RunSta
 }
 
 /// Where a run begins whose beginning was not foreseen: its key was met or forgotten before.
-pub(super) fn begin_unforeseen(inbound: &mut Inbound, met: &Met) -> Result<Begun, IntakeError> {
+pub(super) fn begin_unforeseen(
+    inbound: &mut Inbound,
+    met: &AcceptResult,
+) -> Result<Begun, IntakeError> {
     if inbound.input.is_null() {
         (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
     }

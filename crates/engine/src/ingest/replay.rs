@@ -71,7 +71,7 @@ pub(super) async fn hold(
     // It is promised to be kept, so it is on disk before the answer.
     let kept = runtime.writers.duplicates.flush().await;
     kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
-    Ok(Intake::Quarantined(accepted))
+    Ok(Intake::Held(accepted))
 }
 
 /// The run that the first delivery of a body has, or will have where it is on its way.

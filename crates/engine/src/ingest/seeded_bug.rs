@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_model::run::State;
 use semel_model::{ClaimId, DeliveryId, RunId, SeededBug, Verdict};
-use semel_store::claims::{Delivery, Met};
+use semel_store::claims::{AcceptResult, Delivery};
 
 use crate::runtime::Runtime;
 
@@ -17,12 +17,12 @@ pub(super) fn claim(claim: ClaimId) -> ClaimId {
 }
 
 /// Answers for a delivery before it is written. Only ever reached by a seeded bug.
-pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> Met {
+pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> AcceptResult {
     (delivery.holder, delivery.first_move) = (None, None);
     let run = RunId::derive(delivery.claim, 0);
     let writing = runtime.clone();
     tokio::spawn(async move { writing.writers.accept.write(delivery).await });
-    Met {
+    AcceptResult {
         verdict: Verdict::New,
         run,
         state: State::Active,

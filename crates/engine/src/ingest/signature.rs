@@ -40,7 +40,7 @@ pub(super) struct Call<'a> {
 
 /// What is wrong with a delivery, for whoever runs the hook. Senders are not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum VerifyError {
     /// No secret of that name can be used.
     NoSecret,
     /// A header that is needed is missing, stands twice or cannot be read.
@@ -51,7 +51,7 @@ pub(super) enum Flaw {
     Untimely,
 }
 
-impl Flaw {
+impl VerifyError {
     /// The words for the record.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ pub(super) fn judge(
     secrets: &[SecretText],
     call: &Call<'_>,
     now: Timestamp,
-) -> Result<(), Flaw> {
+) -> Result<(), VerifyError> {
     match auth {
         WebhookAuth::None => Ok(()),
         WebhookAuth::Token { header, .. } => judge_token(header, secrets, call),
@@ -100,7 +100,7 @@ pub(super) fn judge(
     }
 }
 
-fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<(), Flaw> {
+fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<(), VerifyError> {
     let sent = call.header(header);
     let given = match header {
         "authorization" => sent.and_then(bearer),
@@ -115,9 +115,9 @@ fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<
             .ct_eq(digest.as_slice());
     }
     match (secrets.is_empty(), given, bool::from(fits)) {
-        (true, _, _) => Err(Flaw::NoSecret),
-        (false, None | Some(""), _) => Err(Flaw::Incomplete),
-        (false, Some(_), false) => Err(Flaw::Unfit),
+        (true, _, _) => Err(VerifyError::NoSecret),
+        (false, None | Some(""), _) => Err(VerifyError::Incomplete),
+        (false, Some(_), false) => Err(VerifyError::Unfit),
         (false, Some(_), true) => Ok(()),
     }
 }
@@ -134,7 +134,7 @@ fn judge_signature(
     secrets: &[SecretText],
     call: &Call<'_>,
     now: Timestamp,
-) -> Result<(), Flaw> {
+) -> Result<(), VerifyError> {
     let header = call.header(&signature.header);
     let (entries, few) = entries(signature, header.unwrap_or_default());
     let time = signature
@@ -153,16 +153,16 @@ fn judge_signature(
     }
     usable &= opened;
     if !usable {
-        return Err(Flaw::NoSecret);
+        return Err(VerifyError::NoSecret);
     }
     if header.is_none() || !few || !message.is_whole {
-        return Err(Flaw::Incomplete);
+        return Err(VerifyError::Incomplete);
     }
     if !bool::from(fits) && !SeededBug::SignatureNotCompared.is_seeded() {
-        return Err(Flaw::Unfit);
+        return Err(VerifyError::Unfit);
     }
     match &signature.sent {
-        Some(sent) if !is_timely(sent, time, call, now) => Err(Flaw::Untimely),
+        Some(sent) if !is_timely(sent, time, call, now) => Err(VerifyError::Untimely),
         Some(_) | None => Ok(()),
     }
 }

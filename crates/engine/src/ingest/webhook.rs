@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
-use super::signature::{self, Call, Flaw};
+use super::signature::{self, Call, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
@@ -95,8 +95,8 @@ impl Runtime {
                 arrival,
                 is_form,
             }),
-            Err(flaw) => {
-                note_flaw(runtime, &release, flaw);
+            Err(error) => {
+                note_auth_failure(runtime, &release, error);
                 Err(IntakeError::Unproven)
             }
         }
@@ -222,7 +222,7 @@ fn unseen_headers(auth: &WebhookAuth) -> Vec<&str> {
 
 /// Counts a request that proves nothing, and writes it down where the last such line is old. Not
 /// while the sender waits: how long an answer takes must not tell what was wrong.
-fn note_flaw(runtime: &Arc<Runtime>, release: &Arc<Release>, flaw: Flaw) {
+fn note_auth_failure(runtime: &Arc<Runtime>, release: &Arc<Release>, error: VerifyError) {
     let namespace = release.namespace.as_str();
     let flow = release.flow.name.as_str();
     if !runtime
@@ -235,7 +235,7 @@ fn note_flaw(runtime: &Arc<Runtime>, release: &Arc<Release>, flaw: Flaw) {
     tracing::warn!(
         namespace,
         flow,
-        reason = flaw.as_str(),
+        reason = error.as_str(),
         "a delivery does not prove where it comes from"
     );
     let (runtime, release) = (runtime.clone(), release.clone());
@@ -243,7 +243,7 @@ fn note_flaw(runtime: &Arc<Runtime>, release: &Arc<Release>, flaw: Flaw) {
         let flow = release.flow.name.as_str();
         let code = IntakeError::Unproven.code();
         let id = release.namespace_id;
-        let kept = refused_deliveries::append(&runtime.cell, id, flow, code, flaw.as_str()).await;
+        let kept = refused_deliveries::append(&runtime.cell, id, flow, code, error.as_str()).await;
         if let Err(error) = kept {
             tracing::debug!(%error, flow, "a refusal could not be written down");
         }

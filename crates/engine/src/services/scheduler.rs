@@ -233,8 +233,8 @@ impl Runtime {
         let key = tick_key(&release.flow.name, instant);
         let taken = self.receive_tick(release, nominal, key, None).await;
         match taken {
-            Ok(Intake::Accepted(accepted) | Intake::Quarantined(accepted)) => {
-                semel_steps::fault::point("tick.accepted", &accepted.key.text()).await;
+            Ok(Intake::Accepted(accepted) | Intake::Held(accepted)) => {
+                semel_steps::failpoint::failpoint("tick.accepted", &accepted.key.text()).await;
                 Some(Verdict::Fired {
                     run: accepted.run,
                     by: None,

@@ -15,7 +15,7 @@ use semel_flow::release::{Join, OnError, Parallel};
 use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{self, Beginning, Look, NewPart, Of, Reopened};
 use semel_store::journal::Lease;
 use serde_json::Value;
@@ -136,9 +136,9 @@ impl Turn {
             epoch: self.epoch,
         };
         let subject = self.key.text();
-        fault::point("begin.before", &subject).await;
+        failpoint("begin.before", &subject).await;
         let begun = child_runs::begin(cell, self.of(), at_once(self.step()), &with).await;
-        fault::point("begin.after", &subject).await;
+        failpoint("begin.after", &subject).await;
         let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
         self.runtime.signals.wake.notify_one();
         Ok(begun > 0)

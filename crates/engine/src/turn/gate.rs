@@ -11,7 +11,7 @@ use semel_model::event::Event;
 use semel_model::gate::{Kind, Policy, Verdict, Visit};
 use semel_model::run::{EndState, State};
 use semel_model::{Fault, RunId, gate};
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::gate_exits::Departure;
 use semel_store::gates::{self as tickets, Call};
 use semel_store::journal::Lease;
@@ -59,7 +59,7 @@ impl Turn {
             rules: gate.rules,
         };
         let (id, run) = (gate.id, self.run);
-        fault::point("enter.before", &self.key.text()).await;
+        failpoint("enter.before", &self.key.text()).await;
         let call = Call {
             gate: id,
             run,
@@ -67,7 +67,7 @@ impl Turn {
         };
         let answer = self.runtime.limiter.visiting.write(call).await;
         let answer = answer.map_err(unwritten)?;
-        fault::point("enter.after", &self.key.text()).await;
+        failpoint("enter.after", &self.key.text()).await;
         // Before this run sleeps: who comes back here asks again.
         if let Some(other) = answer.wanted {
             let asked =

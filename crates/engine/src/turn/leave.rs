@@ -1,7 +1,7 @@
 //! Leaving a gate: the run has ended, and the next one may start.
 
 use semel_model::gate::Visit;
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::gate_exits::Departure;
 use semel_store::gates::Call;
 use semel_store::queue;
@@ -11,7 +11,7 @@ use crate::runtime::Runtime;
 /// Tells a gate that a run has ended, and whoever is next that it may come.
 pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str) {
     let Departure { run, gate, seq } = departure;
-    fault::point("leave.before", subject).await;
+    failpoint("leave.before", subject).await;
     let visit = Visit::Leave { seq };
     match runtime
         .limiter
@@ -20,7 +20,7 @@ pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str
         .await
     {
         Ok(answer) => {
-            fault::point("leave.after", subject).await;
+            failpoint("leave.after", subject).await;
             if !answer.summons.is_empty() {
                 if let Err(error) = queue::summon(&runtime.cell, &answer.summons).await {
                     tracing::debug!(%error, gate.id = %gate, "the next at a gate is told later");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::effect::{Entry, Witness};
+use semel_model::effect::{ConfirmedBy, Entry};
 use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
 use semel_model::request::{Call, Emission};
@@ -25,7 +25,7 @@ impl Turn {
     /// Writes the intent, makes the attempt, and keeps its outcome for the next write.
     pub(super) async fn perform(&mut self, call: Call) -> Result<(), Stop> {
         if SeededBug::OutcomeBeforeSend.is_seeded() {
-            let event = decide::confirmed(self.step(), &json!({}), Witness::Answer);
+            let event = decide::confirmed(self.step(), &json!({}), ConfirmedBy::Answer);
             self.record(event)?;
         }
         self.commit(Lease::Keep).await?;
@@ -86,10 +86,10 @@ impl Turn {
                     attempt: i32::try_from(effect.attempt()).unwrap_or(i32::MAX),
                     response: json::readable(receipt.response.clone()),
                 });
-                decide::confirmed(self.step(), &receipt.response, Witness::Answer)
+                decide::confirmed(self.step(), &receipt.response, ConfirmedBy::Answer)
             }
             (None, Outcome::Failed(_) | Outcome::InDoubt(_)) => {
-                decide::confirmed(self.step(), &Value::Null, Witness::Answer)
+                decide::confirmed(self.step(), &Value::Null, ConfirmedBy::Answer)
             }
         };
         let event = self.settle_large(&outcome, event).await;
@@ -176,7 +176,7 @@ impl Turn {
         self.pending.emit(effect, emission);
         self.record(Event::Done {
             step,
-            by: Witness::Commit,
+            by: ConfirmedBy::Commit,
             external_id: None,
             status: None,
             result,
@@ -205,7 +205,7 @@ impl Turn {
         if let Some(result) = foreseen {
             return self.record(Event::Done {
                 step,
-                by: Witness::Commit,
+                by: ConfirmedBy::Commit,
                 external_id: None,
                 status: None,
                 result,

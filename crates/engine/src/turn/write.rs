@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_model::event::Event;
 use semel_model::run::State;
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue;
 use semel_store::runs::Standing;
@@ -37,9 +37,9 @@ impl Turn {
         let outcomes = Outcomes::of(&transition.events);
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
-        fault::point(before, &self.key.text()).await;
+        failpoint(before, &self.key.text()).await;
         let written = self.submit(Arc::new(transition)).await;
-        fault::point(after, &self.key.text()).await;
+        failpoint(after, &self.key.text()).await;
         match written {
             Ok(Written::Committed { cancel, made }) => {
                 self.runtime.metrics.transitions.add_one();
@@ -134,7 +134,7 @@ impl Turn {
             true => WakeSource::Nothing,
             false => external_result::wake_source(&self.state),
         };
-        fault::point("sleep.before", &self.key.text()).await;
+        failpoint("sleep.before", &self.key.text()).await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {
                 self.settled = true;

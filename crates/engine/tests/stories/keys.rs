@@ -49,7 +49,7 @@ async fn another_payload_under_a_known_key_never_makes_a_second_run() -> Result<
         match (expected, other) {
             (0, Err(IntakeError::Mismatch { run })) => assert_eq!(run, first.run),
             (1, Ok(Intake::Accepted(other))) => assert_eq!(other.run, first.run),
-            (2, Ok(Intake::Quarantined(other))) => assert_eq!(other.run, first.run),
+            (2, Ok(Intake::Held(other))) => assert_eq!(other.run, first.run),
             (_, other) => panic!("{policy}: {other:?}"),
         }
     }

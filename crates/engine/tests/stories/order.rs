@@ -34,7 +34,7 @@ fn payload(object: &str, version: impl Into<Value>) -> String {
 async fn stale(world: &World, payload: &str) -> Result<Stale> {
     match world.try_deliver(payload).await? {
         Intake::Stale(stale) => Ok(*stale),
-        other @ (Intake::Accepted(_) | Intake::Ignored | Intake::Quarantined(_)) => {
+        other @ (Intake::Accepted(_) | Intake::Ignored | Intake::Held(_)) => {
             bail!("not stale: {other:?}")
         }
     }

@@ -98,7 +98,7 @@ async fn start_with(world: &World, trigger: TriggerKind, input: &str) -> Result<
     };
     match world.engine.start_run(start).await? {
         Intake::Accepted(accepted) => Ok(accepted),
-        other @ (Intake::Ignored | Intake::Quarantined(_) | Intake::Stale(_)) => {
+        other @ (Intake::Ignored | Intake::Held(_) | Intake::Stale(_)) => {
             bail!("not accepted: {other:?}")
         }
     }

@@ -189,7 +189,7 @@ impl World {
     pub(crate) async fn deliver_to(&self, flow: &str, payload: &str) -> Result<Accepted> {
         match self.try_deliver_to(flow, payload).await? {
             Intake::Accepted(accepted) => Ok(accepted),
-            other @ (Intake::Ignored | Intake::Quarantined(_) | Intake::Stale(_)) => {
+            other @ (Intake::Ignored | Intake::Held(_) | Intake::Stale(_)) => {
                 bail!("not accepted: {other:?}")
             }
         }

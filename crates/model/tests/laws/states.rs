@@ -3,7 +3,7 @@
 //! That illegal moves do not compile is shown by the `compile_fail` examples in the modules.
 
 use proptest::prelude::*;
-use semel_model::effect::{Effect, Entry, Licence, Pending, State, Witness};
+use semel_model::effect::{ConfirmedBy, Effect, Entry, Licence, Pending, State};
 use semel_model::{ClaimId, Doubt, EffectId, Fault, Guard, Key, RunId};
 
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +42,14 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 fn step(entry: Entry, by: Move) -> Entry {
     let fault = || Fault::passing("x", "x");
     match (entry, by) {
-        (Entry::Pending(it), Move::Done) => Entry::Done(it.done(Witness::Answer)),
+        (Entry::Pending(it), Move::Done) => Entry::Done(it.done(ConfirmedBy::Answer)),
         (Entry::Pending(it), Move::Fail) => Entry::Failed(it.failed(fault())),
         (Entry::Pending(it), Move::Retry) => Entry::Retrying(it.retrying(fault())),
         (Entry::Pending(it), Move::Doubt) => Entry::InDoubt(it.in_doubt(Doubt::new("x", "x"))),
         (Entry::Retrying(it), Move::Again) => Entry::Pending(it.again()),
         (Entry::Retrying(it), Move::Fail) => Entry::Failed(it.given_up()),
         (Entry::InDoubt(it), Move::Repeat(licence)) => Entry::Pending(it.repeated(licence)),
-        (Entry::InDoubt(it), Move::Confirm) => Entry::Done(it.confirmed(Witness::Probe)),
+        (Entry::InDoubt(it), Move::Confirm) => Entry::Done(it.confirmed(ConfirmedBy::Probe)),
         (Entry::InDoubt(it), Move::Refute) => Entry::Failed(it.refuted(fault())),
         (entry, _) => entry,
     }

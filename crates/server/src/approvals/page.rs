@@ -18,7 +18,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::in_words;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -94,7 +94,7 @@ pub(super) fn contrary(view: &ApprovalView, decision: &Decision) -> Response {
 }
 
 /// There is nothing here, or not for whoever asks.
-pub(super) fn refuse(refusal: Refusal) -> Response {
+pub(super) fn refuse(refusal: ApiError) -> Response {
     let problem = refusal.into_problem();
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
     let hint = match problem.code() {

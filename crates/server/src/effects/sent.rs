@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::sources::source;
 use super::view;
-use crate::access::Caller;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::links::without_links;
-use crate::refusal::Refusal;
 
 /// The most characters of a body that are shown.
 const BODY_CHARS_MAX: usize = 4_000;
@@ -33,7 +33,7 @@ pub(super) async fn detailed(
     app: &App,
     caller: &Caller,
     found: &[EffectView],
-) -> Result<Vec<Effect>, Refusal> {
+) -> Result<Vec<Effect>, ApiError> {
     let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
     let known = runs::find_many(app.cell(), caller.namespace_id, &ids).await?;
     let known: BTreeMap<RunId, &RunView> = known.iter().map(|run| (run.id, run)).collect();
@@ -60,7 +60,7 @@ struct Looked {
 }
 
 /// Reads one journal after the other, so that no more than one is held.
-async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, Refusal> {
+async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
     let ids: BTreeSet<EffectId> = wanted.iter().map(|effect| effect.id).collect();
     let mut looked = Looked::default();
     let mut bytes = 0;

@@ -9,10 +9,10 @@ use semel_store::runs::RunView;
 use semel_store::{claims, effects, runs};
 
 use super::view;
-use crate::access::Caller;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::query::{page_size, read_key};
-use crate::refusal::Refusal;
 
 /// What a destination calls so, with the flow and the key that it came from.
 pub(super) async fn of_external_id(
@@ -20,7 +20,7 @@ pub(super) async fn of_external_id(
     caller: &Caller,
     external_id: &str,
     filter: &EffectFilter,
-) -> Result<Page<Effect>, Refusal> {
+) -> Result<Page<Effect>, ApiError> {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let limit = page_size(filter.limit);
     let found =
@@ -45,13 +45,13 @@ pub(super) async fn of_key(
     flow: &FlowName,
     key: &str,
     filter: &EffectFilter,
-) -> Result<Page<Effect>, Refusal> {
+) -> Result<Page<Effect>, ApiError> {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let key = read_key(key.as_bytes())?;
     let claim = claims::find_by_key(cell, &caller.namespace, flow, &key).await?;
-    let claim = claim.ok_or_else(|| Refusal::plain(Code::KeyNotFound))?;
+    let claim = claim.ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
     let run = runs::find(cell, namespace_id, claim.run).await?;
-    let run = run.ok_or_else(|| Refusal::plain(Code::RunNotFound))?;
+    let run = run.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
     let found = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
     let wanted = found
         .iter()

@@ -17,11 +17,11 @@ use semel_store::commands::{self, Begin};
 use serde_json::{Value, json};
 
 use super::{take_in, tell};
-use crate::access::Caller;
 use crate::answer::Answered;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::commands::identify;
-use crate::refusal::{Refusal, chain};
+use crate::error::{ApiError, chain};
 
 /// How long a request may be under way before its process counts as dead, in seconds.
 const HOLD_SECS: u64 = 30;
@@ -42,7 +42,7 @@ pub(super) async fn once(
     let begun = commands::begin(cell, id, start.namespace_id, request, hold).await?;
     let first = matches!(begun, Begin::First);
     match begun {
-        Begin::Mismatch => return Err(Refusal::plain(Code::CommandMismatch)),
+        Begin::Mismatch => return Err(ApiError::plain(Code::CommandMismatch)),
         Begin::First | Begin::UnderWay => {}
         Begin::Answered { answer, .. } => {
             if let Ok(run) = serde_json::from_value::<RunId>(answer["run"].clone())
@@ -59,10 +59,10 @@ pub(super) async fn once(
         }
         // A refusal changed nothing, and what it rested on may change. What is kept for a person
         // was not accepted: a repeat is judged again, and told the same as long as that holds.
-        Ok(Intake::Quarantined(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
+        Ok(Intake::Held(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
             commands::abandon(cell, id).await
         }
-        Ok(Intake::Quarantined(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
+        Ok(Intake::Held(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
     };
     if let Err(error) = kept {
         tracing::warn!(error = %chain(&error), "which run answered a request could not be kept");
@@ -80,9 +80,9 @@ struct Prints {
 
 impl Prints {
     /// The parsed input goes with this call: the engine parses its own.
-    fn of(start: &Start) -> Result<Self, Refusal> {
+    fn of(start: &Start) -> Result<Self, ApiError> {
         let input = json::parse_strict(&start.input)
-            .map_err(|error| Refusal::new(Code::BodyNotJson, error.to_string()))?;
+            .map_err(|error| ApiError::new(Code::BodyNotJson, error.to_string()))?;
         let payload = Fingerprint::of(&input);
         let subject: [Value; 3] = [
             start.flow.as_str().into(),

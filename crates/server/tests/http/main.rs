@@ -1,18 +1,18 @@
 //! What callers see, over real HTTP, with the real engine on a real database.
 
-mod access;
 mod acts;
 mod approvals;
+mod auth;
 mod authentic;
 mod callbacks;
 mod commands;
 mod connections;
 mod doubts;
-mod edge;
 mod hooks;
 mod key_audit;
 mod limits;
 mod outages;
+mod rate_limit;
 mod records;
 mod replays;
 mod resources;

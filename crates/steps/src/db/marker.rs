@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Error};
 
-use super::trouble;
+use super::classify;
 
 /// The table of markers. It lies in the schema that the role's search path names first.
 const TABLE: &str = r#"
@@ -51,7 +51,7 @@ pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<
             &[(key.as_uuid(), Type::UUID)],
         )
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     match rows
         .first()
         .map(|row| row.try_get::<_, Option<Json<Value>>>(0))
@@ -81,7 +81,7 @@ pub(super) async fn keep_result(
             &[(key.as_uuid(), Type::UUID), (&Json(result), Type::JSON)],
         )
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     match kept {
         1 => Ok(()),
         _ => Err(Fault::permanent(
@@ -99,12 +99,12 @@ pub(super) async fn make_table(client: &Client) -> Result<(), Fault> {
     client.batch_execute(TABLE).await.map_err(|error| {
         let message = format!(
             "{}; a role that may make tables can run: {}",
-            trouble::describe(&error),
+            classify::describe(&error),
             TABLE.split_whitespace().collect::<Vec<_>>().join(" ")
         );
         Fault {
             message,
-            ..trouble::fault(error)
+            ..classify::fault(error)
         }
     })
 }
@@ -117,7 +117,7 @@ pub(super) async fn describe_server(client: &Client, name: &str) -> Result<Strin
             &[],
         )
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     let (version, role): (String, String) = (row.get(0), row.get(1));
     let markers = match has_table(client).await? {
         true => "semel_effects is there".to_owned(),
@@ -130,7 +130,7 @@ async fn has_table(client: &Client) -> Result<bool, Fault> {
     let row = client
         .query_one("SELECT to_regclass('semel_effects') IS NOT NULL", &[])
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     Ok(row.get(0))
 }
 
@@ -144,6 +144,6 @@ fn explain(error: Error, name: &str) -> Fault {
             "marker-denied",
             "the role may not use semel_effects: GRANT SELECT, INSERT, UPDATE ON semel_effects to it",
         ),
-        Some(_) | None => trouble::fault(error),
+        Some(_) | None => classify::fault(error),
     }
 }

@@ -17,7 +17,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::trouble;
+use super::classify;
 use crate::destination::Destination;
 use crate::egress::{self, Egress};
 
@@ -60,7 +60,7 @@ impl Pools {
         let addresses = self.resolve(target).await?;
         let pool = self.pool(to, target, addresses)?;
         pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => trouble::fault(error),
+            PoolError::Backend(error) => classify::fault(error),
             PoolError::Timeout(_)
             | PoolError::Closed
             | PoolError::NoRuntimeSpecified

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::Stop;
-use super::trouble::{self, Ended};
+use super::classify::{self, Ended};
 
 /// What a transaction may do.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ impl Session {
             Mode::ReadOnly => "BEGIN READ ONLY",
         };
         let client = session.client();
-        client.batch_execute(begin).await.map_err(trouble::fault)?;
+        client.batch_execute(begin).await.map_err(classify::fault)?;
         let patience_ms = timeout.as_millis().clamp(1, 86_400_000);
         // A statement that waits for a lock gives up first: what it says then is of more use.
         let lock_ms = (patience_ms / 2).max(1).to_string();
@@ -56,7 +56,7 @@ impl Session {
                 &[(&patience_ms, Type::TEXT), (&lock_ms, Type::TEXT)],
             )
             .await
-            .map_err(trouble::fault)?;
+            .map_err(classify::fault)?;
         Ok(session)
     }
 
@@ -90,9 +90,9 @@ impl Session {
                 drop(self.client.take());
                 Ok(())
             }
-            Ok(Err(error)) => match trouble::commit_ended(&error) {
-                Ended::RolledBack => Err(trouble::fault(error).into()),
-                Ended::Unknown => Err(no_answer(&trouble::describe(&error))),
+            Ok(Err(error)) => match classify::commit_ended(&error) {
+                Ended::RolledBack => Err(classify::fault(error).into()),
+                Ended::Unknown => Err(no_answer(&classify::describe(&error))),
             },
             Err(_) => Err(no_answer("the time was up")),
         }

@@ -8,8 +8,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::bind::Bound;
+use super::classify;
 use super::record::{self, Cell};
-use super::trouble;
 use super::{RESULT_BYTES_MAX, ROWS_MAX};
 
 /// Words that end or leave the transaction that effect and marker share, change the session that
@@ -95,7 +95,7 @@ pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Value, F
     let statement = client
         .prepare(&request.statement)
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     let (wanted, given) = (statement.params().len(), request.values.len());
     if wanted != given {
         let message = format!("the statement has {wanted} places for values and {given} are given");
@@ -115,11 +115,11 @@ pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Value, F
     let rows = client
         .query_raw(&statement, values)
         .await
-        .map_err(trouble::fault)?;
+        .map_err(classify::fault)?;
     pin_mut!(rows);
     let mut records = Vec::new();
     let mut record_bytes = 0;
-    while let Some(row) = rows.try_next().await.map_err(trouble::fault)? {
+    while let Some(row) = rows.try_next().await.map_err(classify::fault)? {
         let record = read_record(&row)?;
         record_bytes += record.to_string().len();
         records.push(record);
@@ -136,7 +136,7 @@ fn read_record(row: &Row) -> Result<Value, Fault> {
             let message = format!(
                 "the column {} cannot be read ({}): cast it to text",
                 column.name(),
-                trouble::describe(&error)
+                classify::describe(&error)
             );
             Fault::permanent("result-unreadable", message)
         })?;

@@ -17,7 +17,7 @@ use semel_model::{
 use serde_json::{Map, Value};
 
 use super::unzip::{Unpacked, Unread};
-use crate::fault;
+use crate::failpoint::failpoint;
 use crate::resources::{KeepError, ResourceStore};
 
 /// The most bytes of an answer that are kept by reference.
@@ -75,7 +75,7 @@ impl Answer {
             // Only its first words are told.
             Meaning::Refused { .. } | Meaning::Unclear => Ok(read_some(bytes, room).await),
         };
-        fault::point("answer.read", "").await;
+        failpoint("answer.read", "").await;
         match body {
             Ok(body) => Ok(Self {
                 status,
@@ -219,7 +219,7 @@ async fn read_body(mut bytes: Unpacked, headers: &HeaderMap, room: Room<'_>) -> 
             }
             Ok(Some(piece)) => return keep((begun.into(), piece), bytes, headers, room).await,
             Err(Unread::Useless(_)) => return Ok(Body::Cut(begun.into())),
-            Err(Unread::Wire(error)) => return Err(Lost::Wire(super::trouble::describe(&error))),
+            Err(Unread::Wire(error)) => return Err(Lost::Wire(super::classify::describe(&error))),
         }
     }
 }

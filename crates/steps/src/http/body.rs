@@ -16,8 +16,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use semel_model::request::HttpRequest;
 use semel_model::{EffectId, Fault};
 
-use super::course::Course;
 use super::multipart;
+use super::send_state::SendState;
 use crate::gate::SendGate;
 use crate::resources::{Opened, ResourceStore};
 
@@ -98,7 +98,7 @@ pub(super) struct Pieces {
     left: u64,
     piece_bytes: u64,
     gate: Arc<dyn SendGate>,
-    course: Arc<Course>,
+    sending_state: Arc<SendState>,
     #[cfg(feature = "faults")]
     begun: bool,
     #[cfg(feature = "faults")]
@@ -117,12 +117,12 @@ pub(super) enum BrokenOff {
 }
 
 impl Pieces {
-    /// The first piece is let go by the request's course. `subject` is whose turn it is, for the tests.
+    /// The first piece is let go by the request's sending_state. `subject` is whose turn it is, for the tests.
     #[cfg(not(feature = "faults"))]
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
-        course: Arc<Course>,
+        sending_state: Arc<SendState>,
         _subject: String,
     ) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Pieces {
             left: content.bytes,
             piece_bytes: PIECE_BYTES,
             gate,
-            course,
+            sending_state,
         }
     }
 
@@ -140,7 +140,7 @@ impl Pieces {
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
-        course: Arc<Course>,
+        sending_state: Arc<SendState>,
         subject: String,
     ) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Pieces {
             left: content.bytes,
             piece_bytes: content.bytes.div_ceil(2).max(1),
             gate,
-            course,
+            sending_state,
             begun: false,
             pause: Pause::At(subject),
         }
@@ -163,7 +163,7 @@ impl Pieces {
         }
         if let Pause::At(subject) = &self.pause {
             let subject = subject.clone();
-            let held = async move { crate::fault::point("send.half", &subject).await };
+            let held = async move { crate::failpoint::failpoint("send.half", &subject).await };
             self.pause = Pause::Held(tokio::spawn(held));
         }
         if let Pause::Held(task) = &mut self.pause {
@@ -226,7 +226,7 @@ impl Body for Pieces {
         if !self.gate.is_open() {
             return Poll::Ready(Some(Err(BrokenOff::GateClosed)));
         }
-        if !self.course.let_out() {
+        if !self.sending_state.let_out() {
             return Poll::Ready(Some(Err(BrokenOff::CalledOff)));
         }
         #[cfg(feature = "faults")]

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use tower::{BoxError, Layer, Service};
 
-use super::course::COURSE;
-use crate::fault;
+use super::send_state::SENDING;
+use crate::failpoint::failpoint;
 use crate::gate::SendGate;
 
 /// Wraps the connector of a client.
@@ -58,14 +58,14 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         let connecting = self.inner.call(request);
         let gate = self.gate.clone();
-        let course = COURSE.try_with(Arc::clone).ok();
+        let sending_state = SENDING.try_with(Arc::clone).ok();
         Box::pin(async move {
             let connection = connecting.await?;
-            fault::point("send.connected", "").await;
+            failpoint("send.connected", "").await;
             if !gate.is_open() {
                 return Err("the lease ran out before anything was sent".into());
             }
-            match course.is_none_or(|course| course.connected()) {
+            match sending_state.is_none_or(|sending_state| sending_state.connected()) {
                 true => Ok(connection),
                 false => Err("it took too long, and nothing was sent".into()),
             }

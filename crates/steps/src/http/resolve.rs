@@ -8,7 +8,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use semel_model::Fault;
 
-use super::course::COURSE;
+use super::send_state::SENDING;
 use crate::egress::Egress;
 
 /// Resolves names for the HTTP client.
@@ -30,7 +30,7 @@ impl Checked {
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
         let egress = self.egress.clone();
-        let port = COURSE.try_with(|course| course.port);
+        let port = SENDING.try_with(|sending_state| sending_state.port);
         Box::pin(async move {
             let host = name.as_str();
             let proxy = egress.proxy();

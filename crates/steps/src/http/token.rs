@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use url::form_urlencoded;
 
 use super::Pooling;
-use super::course::{COURSE, Course};
+use super::auth::basic;
+use super::classify::{describe, find_refusal};
 use super::head;
-use super::sign_in::basic;
-use super::trouble::{describe, find_refusal};
+use super::send_state::{SENDING, SendState};
 use crate::destination::Destination;
 
 /// How long a token server may take.
@@ -137,7 +137,7 @@ async fn fetch(
 ) -> Result<(SecretText, Duration), Fault> {
     let url = head::read_url(asking.url)?;
     let port = url.port_or_known_default().unwrap_or_default();
-    let course = Arc::new(Course::new(port, true, Pooling::Shared));
+    let sending_state = Arc::new(SendState::new(port, true, Pooling::Shared));
     let patience = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
     let exchange = client
         .post(url)
@@ -146,7 +146,7 @@ async fn fetch(
         .header(ACCEPT, "application/json")
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(form(&asking));
-    let answer = COURSE.scope(course, exchange.send()).await;
+    let answer = SENDING.scope(sending_state, exchange.send()).await;
     let answer = answer.map_err(|error| match find_refusal(&error) {
         Some(fault) => fault.clone(),
         None => unavailable(&describe(&error)),

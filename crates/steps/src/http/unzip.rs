@@ -19,7 +19,7 @@ const FEED_BYTES: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unread {
     /// The exchange broke off: how it went on is not known.
-    #[error("{}", super::trouble::describe(.0))]
+    #[error("{}", super::classify::describe(.0))]
     Wire(#[from] reqwest::Error),
     /// All of it came, or would have, and it is of no use.
     #[error("{0}")]

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::letter::Letter;
 use crate::destination::Destination;
 use crate::egress::Egress;
-use crate::fault;
+use crate::failpoint::failpoint;
 use crate::gate::SendGate;
 
 mod letter;
@@ -61,7 +61,7 @@ impl Mailer {
             let letter = Letter::write(message, &target.from, key)?;
             let mut server = self.greet(to, target).await?;
             announce(&mut server, &letter).await?;
-            fault::point("mail.announced", &key.to_string()).await;
+            failpoint("mail.announced", &key.to_string()).await;
             self.ask_gate()?;
             server.command(Data).await.map_err(refused)?;
             self.ask_gate()?;
@@ -74,7 +74,7 @@ impl Mailer {
         };
         let patience = deadline.max(Instant::now() + ANSWER_PATIENCE_MIN);
         let answer = timeout_at(patience, server.message(&letter.bytes)).await;
-        fault::point("mail.answered", &key.to_string()).await;
+        failpoint("mail.answered", &key.to_string()).await;
         match answer {
             Ok(Ok(response)) => {
                 timeout(QUIT_PATIENCE, server.quit()).await.ok();

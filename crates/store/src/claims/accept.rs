@@ -11,7 +11,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Delivery, Met};
+use super::{AcceptResult, Delivery};
 use crate::cell::Cell;
 use crate::clock::PRESENT;
 use crate::runs;
@@ -138,7 +138,7 @@ pub fn start_accepting(cell: &Cell) -> Writer<Accept> {
 
 impl Batch for Accept {
     type Item = Delivery;
-    type Answer = Met;
+    type Answer = AcceptResult;
 
     const LANES: usize = 2;
 
@@ -155,7 +155,7 @@ impl Batch for Accept {
         &mut self,
         link: &mut WriterConnection,
         items: &mut Vec<Delivery>,
-    ) -> Result<Vec<Met>, Error> {
+    ) -> Result<Vec<AcceptResult>, Error> {
         // Repeats inside the batch are answered from the first of their claim.
         let mut firsts: Vec<&Delivery> = Vec::with_capacity(items.len());
         let mut seen = HashSet::with_capacity(items.len());
@@ -174,10 +174,10 @@ impl Batch for Accept {
 struct Known {
     fingerprint: Fingerprint,
     delivery: DeliveryId,
-    met: Met,
+    met: AcceptResult,
 }
 
-fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> Met {
+fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
     let Some(found) = known.get(&item.claim) else {
         unreachable!("accept answers every claim of its batch");
     };
@@ -252,7 +252,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
     Known {
         fingerprint: delivery.fingerprint,
         delivery: delivery.delivery,
-        met: Met {
+        met: AcceptResult {
             verdict: Verdict::New,
             run: RunId::from_uuid(run),
             state: State::Active,
@@ -376,7 +376,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
     let known = Known {
         fingerprint: Fingerprint::from_uuid(row.get(2)),
         delivery: DeliveryId::from_uuid(row.get::<_, Option<Uuid>>(3)?),
-        met: Met {
+        met: AcceptResult {
             // Our own delivery, found again after a lost answer, is still the first.
             verdict: Verdict::New,
             run: RunId::from_uuid(row.get(1)),

@@ -45,7 +45,7 @@ struct Request {
 }
 
 impl Request {
-    fn judge(&self) -> Result<(), Flaw> {
+    fn judge(&self) -> Result<(), VerifyError> {
         let secrets: Vec<SecretText> = self.secrets.iter().cloned().map(SecretText::new).collect();
         let query = self.url.split_once('?').map_or("", |(_, query)| query);
         let query: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes())
@@ -60,7 +60,7 @@ impl Request {
         judge(&self.auth, &secrets, &call, self.now)
     }
 
-    fn with(&self, change: impl FnOnce(&mut Self)) -> Result<(), Flaw> {
+    fn with(&self, change: impl FnOnce(&mut Self)) -> Result<(), VerifyError> {
         let mut changed = self.clone();
         change(&mut changed);
         changed.judge()
@@ -185,9 +185,9 @@ fn only_a_usable_version_of_the_secret_fits_and_each_of_them_does() {
         let former = request.with(|it| it.secrets = vec![other.to_owned(), right.clone()]);
         let latest = request.with(|it| it.secrets = vec![right.clone(), other.to_owned()]);
 
-        assert_eq!(wrong, Err(Flaw::Unfit), "{name}");
-        assert_eq!(none, Err(Flaw::NoSecret), "{name}");
-        assert_eq!(empty, Err(Flaw::NoSecret), "{name}");
+        assert_eq!(wrong, Err(VerifyError::Unfit), "{name}");
+        assert_eq!(none, Err(VerifyError::NoSecret), "{name}");
+        assert_eq!(empty, Err(VerifyError::NoSecret), "{name}");
         assert_eq!((former, latest), (Ok(()), Ok(())), "{name}");
     }
 }
@@ -205,7 +205,11 @@ fn a_delivery_is_good_for_its_tolerance_in_both_directions_and_no_longer() {
         let lost = [more, -more].map(|by| request.with(|it| it.now += by));
 
         assert_eq!(kept, [Ok(()), Ok(())], "{name}");
-        assert_eq!(lost, [Err(Flaw::Untimely), Err(Flaw::Untimely)], "{name}");
+        assert_eq!(
+            lost,
+            [Err(VerifyError::Untimely), Err(VerifyError::Untimely)],
+            "{name}"
+        );
     }
 }
 
@@ -229,8 +233,8 @@ fn a_header_that_is_missing_or_stands_twice_proves_nothing() {
                 again.retain(|(known, _)| *known == header);
                 it.headers.extend(again);
             });
-            assert_eq!(missing, Err(Flaw::Incomplete), "{name} {header}");
-            assert_eq!(twice, Err(Flaw::Incomplete), "{name} {header}");
+            assert_eq!(missing, Err(VerifyError::Incomplete), "{name} {header}");
+            assert_eq!(twice, Err(VerifyError::Incomplete), "{name} {header}");
         }
     }
 }
@@ -244,7 +248,7 @@ fn the_address_is_signed_where_the_source_signs_it() {
 
         let elsewhere = request.with(|it| it.url = it.url.replace("acme", "other"));
 
-        assert_eq!(elsewhere, Err(Flaw::Unfit), "{name}");
+        assert_eq!(elsewhere, Err(VerifyError::Unfit), "{name}");
     }
 }
 
@@ -277,11 +281,11 @@ fn a_secret_has_24_to_64_bytes_and_an_id_no_dot() {
         request.judge()
     };
 
-    assert_eq!(judge(23, "msg_1"), Err(Flaw::NoSecret));
+    assert_eq!(judge(23, "msg_1"), Err(VerifyError::NoSecret));
     assert_eq!(judge(24, "msg_1"), Ok(()));
     assert_eq!(judge(64, "msg_1"), Ok(()));
-    assert_eq!(judge(65, "msg_1"), Err(Flaw::NoSecret));
-    assert_eq!(judge(32, "msg.1"), Err(Flaw::Incomplete));
+    assert_eq!(judge(65, "msg_1"), Err(VerifyError::NoSecret));
+    assert_eq!(judge(32, "msg.1"), Err(VerifyError::Incomplete));
 }
 
 #[test]
@@ -298,10 +302,10 @@ fn a_public_key_verifies_and_is_never_a_secret() {
     request.set("webhook-signature", &value);
 
     assert_eq!(request.judge(), Ok(()));
-    assert_eq!(request.with(|it| it.body[0] ^= 1), Err(Flaw::Unfit));
+    assert_eq!(request.with(|it| it.body[0] ^= 1), Err(VerifyError::Unfit));
     // Everybody knows the public key: an HMAC under it proves nothing.
     let forged = request.with(|it| sign_standard(it, "msg_1", public));
-    assert_eq!(forged, Err(Flaw::Unfit));
+    assert_eq!(forged, Err(VerifyError::Unfit));
 }
 
 #[test]
@@ -323,10 +327,10 @@ fn a_header_with_more_signatures_than_anybody_sends_is_refused() {
     };
 
     assert_eq!(crowded(10), Ok(()));
-    assert_eq!(crowded(100), Err(Flaw::Incomplete));
+    assert_eq!(crowded(100), Err(VerifyError::Incomplete));
     let timed_twice = format!("{value},t=1");
     let judged = request.with(|it| it.set("stripe-signature", &timed_twice));
-    assert_eq!(judged, Err(Flaw::Incomplete));
+    assert_eq!(judged, Err(VerifyError::Incomplete));
 }
 
 #[test]
@@ -354,7 +358,10 @@ fn twilio_names_a_body_that_is_no_form_by_its_digest() {
     };
 
     assert_eq!(request.judge(), Ok(()));
-    assert_eq!(request.with(|it| it.body[0] ^= 1), Err(Flaw::Incomplete));
+    assert_eq!(
+        request.with(|it| it.body[0] ^= 1),
+        Err(VerifyError::Incomplete)
+    );
 }
 
 mod described;

@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 use semel_flow::Scope;
 use semel_flow::release::Foreach;
 use semel_model::{Fault, ResourceRef, json};
-use semel_steps::fault;
+use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{self, NewPart};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
@@ -116,9 +116,9 @@ impl Shelf<'_> {
     async fn flush(&mut self) -> Result<(), Stop> {
         let chunk = std::mem::take(&mut self.chunk);
         let subject = self.turn.key.text();
-        fault::point("load.before", &subject).await;
+        failpoint("load.before", &subject).await;
         let loaded = child_runs::load(&self.turn.runtime.cell, self.turn.of(), &chunk).await;
-        fault::point("load.after", &subject).await;
+        failpoint("load.after", &subject).await;
         loaded.map_err(unsure)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::approval::Decision as Verdict;
-use semel_model::effect::{Entry, Witness};
+use semel_model::effect::{ConfirmedBy, Entry};
 use semel_model::event::{Event, Seen};
 use semel_model::request::Call;
 use semel_model::run::{EndState, Reason};
@@ -76,7 +76,7 @@ impl Simulation<'_> {
         };
         let context = self.context(flow, &destinations, &nothing);
         let settled = settle::settle(settle_context(&context, at, pending), effect, &outcome);
-        let event = settled.unwrap_or_else(|| confirmed(at, &json!({}), Witness::Answer));
+        let event = settled.unwrap_or_else(|| confirmed(at, &json!({}), ConfirmedBy::Answer));
         self.record(event);
     }
 
@@ -116,7 +116,7 @@ impl Simulation<'_> {
         let later = self.now + Duration::from_secs(30);
         let fault = Fault::passing("http-503", "busy");
         let seen = match self.choose(5) {
-            0 => return self.done_by(Witness::Probe),
+            0 => return self.done_by(ConfirmedBy::Probe),
             1 => Seen::Absent,
             2 => Seen::AbsentSoFar {
                 absent_from: later,
@@ -134,7 +134,7 @@ impl Simulation<'_> {
         self.record(Event::Probed { step, seen });
     }
 
-    fn done_by(&mut self, by: Witness) {
+    fn done_by(&mut self, by: ConfirmedBy) {
         let step = self.step();
         self.record(Event::Done {
             step,
@@ -284,7 +284,7 @@ impl Simulation<'_> {
                 step,
                 reason: "looked".to_owned(),
             }),
-            (Reason::InDoubt, 1) => self.done_by(Witness::Person),
+            (Reason::InDoubt, 1) => self.done_by(ConfirmedBy::Person),
             (Reason::InDoubt, 2) => {
                 let id = self.state.effect().map(|pending| pending.entry.id());
                 self.evidence

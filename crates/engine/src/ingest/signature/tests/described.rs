@@ -33,7 +33,10 @@ fn a_signature_over_the_body_is_enough() {
     let upper = format!("sha256={}", hex::encode_upper(tag.as_ref()));
     assert_eq!(request.with(|it| it.set("x-shop", &upper)), Ok(()));
     let bare = hex::encode(tag.as_ref());
-    assert_eq!(request.with(|it| it.set("x-shop", &bare)), Err(Flaw::Unfit));
+    assert_eq!(
+        request.with(|it| it.set("x-shop", &bare)),
+        Err(VerifyError::Unfit)
+    );
 }
 
 #[test]
@@ -53,15 +56,18 @@ fn covered_headers_and_the_time_stand_before_the_body_with_dots_between() {
 
     assert_eq!(request.judge(), Ok(()));
     let late = SignedDuration::from_secs(61);
-    assert_eq!(request.with(|it| it.now += late), Err(Flaw::Untimely));
+    assert_eq!(
+        request.with(|it| it.now += late),
+        Err(VerifyError::Untimely)
+    );
     let other = request.with(|it| it.set("x-id", "id-2"));
-    assert_eq!(other, Err(Flaw::Unfit));
+    assert_eq!(other, Err(VerifyError::Unfit));
     // The same bytes, cut at another dot.
     let shifted = request.with(|it| {
         it.set("x-id", "id-1.paid");
         it.set("x-kind", "1767261600");
     });
-    assert_eq!(shifted, Err(Flaw::Incomplete));
+    assert_eq!(shifted, Err(VerifyError::Incomplete));
     for time in ["", "-1", "+1767261600", "1767261600.0", " 1767261600"] {
         assert!(request.with(|it| it.set("x-time", time)).is_err(), "{time}");
     }
@@ -75,20 +81,26 @@ fn a_token_is_one_of_the_secrets() {
     assert_eq!(request.judge(), Ok(()));
     let former = vec!["new".to_owned(), "hush".to_owned()];
     assert_eq!(request.with(|it| it.secrets = former), Ok(()));
-    for (value, flaw) in [
-        ("hus", Flaw::Unfit),
-        ("hushh", Flaw::Unfit),
-        ("", Flaw::Incomplete),
+    for (value, error) in [
+        ("hus", VerifyError::Unfit),
+        ("hushh", VerifyError::Unfit),
+        ("", VerifyError::Incomplete),
     ] {
-        assert_eq!(request.with(|it| it.set("x-token", value)), Err(flaw));
+        assert_eq!(request.with(|it| it.set("x-token", value)), Err(error));
     }
-    assert_eq!(request.with(|it| it.headers.clear()), Err(Flaw::Incomplete));
-    assert_eq!(request.with(|it| it.secrets.clear()), Err(Flaw::NoSecret));
+    assert_eq!(
+        request.with(|it| it.headers.clear()),
+        Err(VerifyError::Incomplete)
+    );
+    assert_eq!(
+        request.with(|it| it.secrets.clear()),
+        Err(VerifyError::NoSecret)
+    );
     let empty = request.with(|it| {
         it.secrets = vec![String::new()];
         it.set("x-token", "");
     });
-    assert_eq!(empty, Err(Flaw::Incomplete));
+    assert_eq!(empty, Err(VerifyError::Incomplete));
 }
 
 #[test]
@@ -100,5 +112,5 @@ fn a_token_in_authorization_stands_behind_bearer() {
     let lower = request.with(|it| it.set("authorization", "bearer hush"));
     assert_eq!(lower, Ok(()));
     let bare = request.with(|it| it.set("authorization", "hush"));
-    assert_eq!(bare, Err(Flaw::Incomplete));
+    assert_eq!(bare, Err(VerifyError::Incomplete));
 }

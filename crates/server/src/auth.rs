@@ -19,8 +19,11 @@ use uuid::Uuid;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
-use crate::refusal::Refusal;
-use crate::token::{self, Presented};
+use crate::error::ApiError;
+
+pub mod token;
+
+use token::Presented;
 
 /// How long a verified token is believed without another look.
 const VERIFIED_FOR: Duration = Duration::from_secs(4);
@@ -51,9 +54,9 @@ impl Caller {
 }
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let presented = read_bearer(parts).ok_or_else(stranger)?;
         if let Some(caller) = app.verified.find(&presented) {
             return Ok(caller);
@@ -66,7 +69,7 @@ impl FromRequestParts<App> for Caller {
             })
             .ok_or_else(stranger)?;
         let Ok(namespace) = row.namespace.parse() else {
-            return Err(Refusal::internal("a namespace that is no name"));
+            return Err(ApiError::internal("a namespace that is no name"));
         };
         let caller = Self {
             namespace_id: row.namespace_id,
@@ -86,9 +89,9 @@ impl FromRequestParts<App> for Caller {
 pub(crate) struct Watcher;
 
 impl FromRequestParts<App> for Watcher {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let presented = read_bearer(parts).ok_or_else(stranger)?;
         if !app.pulse.database_answers() && app.verified.was_once(&presented) {
             return Ok(Self);
@@ -104,8 +107,8 @@ fn read_bearer(parts: &Parts) -> Option<Presented> {
 }
 
 /// The same for a missing, misspelt, unknown, expired or revoked token.
-fn stranger() -> Refusal {
-    Refusal::plain(Code::Unauthorized)
+fn stranger() -> ApiError {
+    ApiError::plain(Code::Unauthorized)
 }
 
 /// Tokens that were verified a moment ago.

@@ -17,7 +17,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use semel_api::Code;
 use semel_model::Span;
 
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// How many unproven deliveries a hook answers as such within a minute.
 const UNPROVEN_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
@@ -33,7 +33,7 @@ const SOURCES_MAX: usize = 10_000;
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// What was let in lately.
-pub(crate) struct Edge {
+pub(crate) struct RateLimits {
     hooks: Option<DefaultKeyedRateLimiter<String>>,
     /// Until when hooks take nothing, because they took all that they may.
     exhausted: Mutex<HashMap<String, Instant>>,
@@ -42,7 +42,7 @@ pub(crate) struct Edge {
     clock: DefaultClock,
 }
 
-impl Edge {
+impl RateLimits {
     /// An edge that lets so many deliveries a second in at each hook, and twice as many at once;
     /// nothing is no limit.
     pub(crate) fn new(hook_rate: Option<NonZeroU32>) -> Self {
@@ -61,7 +61,7 @@ impl Edge {
 
     /// Lets a genuine delivery in, or says when it may come again. The hook must exist: what is
     /// kept of it is kept for ever.
-    pub(crate) fn admit(&self, hook: &str) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, hook: &str) -> Result<(), ApiError> {
         let Some(hooks) = &self.hooks else {
             return Ok(());
         };
@@ -78,7 +78,7 @@ impl Edge {
 
     /// Whether a hook takes anything now, asked before a body is read. It uses up nothing: only a
     /// delivery that proves where it comes from does.
-    pub(crate) fn admits_some(&self, hook: &str) -> Result<(), Refusal> {
+    pub(crate) fn admits_some(&self, hook: &str) -> Result<(), ApiError> {
         let mut exhausted = self.exhausted();
         let now = Instant::now();
         match exhausted.get(hook) {
@@ -98,7 +98,7 @@ impl Edge {
     }
 
     /// The answer to a delivery that proves nothing. Past the limits it is told to stay away.
-    pub(crate) fn refuse_unproven(&self, hook: &str, peer: Peer) -> Refusal {
+    pub(crate) fn refuse_unproven(&self, hook: &str, peer: Peer) -> ApiError {
         let now = || self.clock.now();
         let by_hook = self.unproven_by_hook.check_key(&hook.to_owned());
         let by_hook = by_hook.err().map(|until| until.wait_time_from(now()));
@@ -108,18 +108,18 @@ impl Edge {
         });
         match by_hook.max(by_source) {
             Some(wait) => too_many(wait),
-            None => Refusal::plain(Code::SignatureInvalid),
+            None => ApiError::plain(Code::SignatureInvalid),
         }
     }
 
     /// The answer to an address that opens nothing. Whoever guesses is told to stay away.
-    pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> Refusal {
+    pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> ApiError {
         let checked = self
             .source(peer)
             .map(|source| self.unproven_by_source.check_key(&source));
         match checked {
             Some(Err(until)) => too_many(until.wait_time_from(self.clock.now())),
-            Some(Ok(())) | None => Refusal::plain(code),
+            Some(Ok(())) | None => ApiError::plain(code),
         }
     }
 
@@ -132,9 +132,9 @@ impl Edge {
     }
 }
 
-fn too_many(wait: Duration) -> Refusal {
+fn too_many(wait: Duration) -> ApiError {
     let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-    Refusal::plain(Code::TooManyRequests).retry_in(Span::from_millis(wait))
+    ApiError::plain(Code::TooManyRequests).retry_in(Span::from_millis(wait))
 }
 
 /// One sender's addresses as one: whoever has an IPv6 address has the 2^64 beside it.
@@ -156,13 +156,13 @@ mod tests {
         Peer(SocketAddr::new(address.parse().unwrap(), 1))
     }
 
-    fn code(refusal: &Refusal) -> Option<Code> {
+    fn code(refusal: &ApiError) -> Option<Code> {
         refusal.problem().code()
     }
 
     #[test]
     fn a_hook_has_its_burst_and_the_others_have_theirs() {
-        let edge = Edge::new(NonZeroU32::new(1));
+        let edge = RateLimits::new(NonZeroU32::new(1));
 
         let answers = [(); 3].map(|()| edge.admit("main/orders").is_ok());
 
@@ -175,14 +175,14 @@ mod tests {
 
     #[test]
     fn no_limit_is_no_limit() {
-        let edge = Edge::new(None);
+        let edge = RateLimits::new(None);
 
         assert!((0..10_000).all(|_| edge.admit("main/orders").is_ok()));
     }
 
     #[test]
     fn one_address_runs_out_before_the_hook_does() {
-        let edge = Edge::new(None);
+        let edge = RateLimits::new(None);
         let ask = |from: &str| code(&edge.refuse_unproven("main/orders", peer(from)));
 
         let own: Vec<_> = (0..11).map(|_| ask("192.0.2.1")).collect();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_hook_runs_out_however_many_addresses_ask() {
-        let edge = Edge::new(None);
+        let edge = RateLimits::new(None);
         let ask = |n: u8| code(&edge.refuse_unproven("main/orders", peer(&format!("192.0.2.{n}"))));
 
         let asked: Vec<_> = (0..61).map(ask).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use semel_api::types::{Cancel, StartRun};
 use semel_api::{Client, Code};
-use semel_server::token;
+use semel_server::auth::token;
 
 use crate::world::{World, refused, soon};
 

@@ -45,9 +45,9 @@ What the kinds of steps make of it (`db`, `ssh`, mail, events, resources) has
 const CLOSING: &str = "
 ## How to reproduce
 
-    cargo nextest run -p semel-tests --test storms every_crash
+    cargo nextest run -p semel-tests --test chaos every_crash
 
-The test works out what each cell must come to from the design (`tests/storms/crash/oracle.rs`),
+The test works out what each cell must come to from the design (`tests/chaos/crash/oracle.rs`),
 plays all of them, and writes this page. `seeded_mistakes_turn_cells_red` shows that it can fail: a
 server without its fence, one that records before it sends, and one that sends a new key with every
 attempt each turn cells red.

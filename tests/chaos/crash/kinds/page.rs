@@ -28,9 +28,9 @@ record says.
 const CLOSING: &str = "
 ## How to reproduce
 
-    cargo nextest run -p semel-tests --test storms every_kind
+    cargo nextest run -p semel-tests --test chaos every_kind
 
-The test works out what each cell must come to from the design (`tests/storms/crash/kinds/oracle.rs`),
+The test works out what each cell must come to from the design (`tests/chaos/crash/kinds/oracle.rs`),
 plays all of them, and writes this page. `seeded_mistakes_turn_kinds_red` shows that it can fail: a
 server that records before it sends, and one that leaves a new key with every attempt, turn cells red.
 ";

@@ -7,11 +7,11 @@ use semel_model::RunId;
 use semel_store::child_runs::{self, PartView};
 use semel_store::{Cell, ReadError};
 
-use crate::access::Caller;
 use crate::answer::{self, Answered};
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::refusal::Refusal;
 use crate::runs;
 
 /// `GET /v1/runs/{run}/parts`.
@@ -41,13 +41,13 @@ pub(crate) async fn list(
     })
 }
 
-fn read_cursor(text: &str) -> Result<(String, i32), Refusal> {
+fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     let read = text.split_once(':').and_then(|(index, step)| {
         let index = index.parse().ok()?;
         Some((step.to_owned(), index))
     });
     read.ok_or_else(|| {
-        Refusal::new(
+        ApiError::new(
             Code::QueryInvalid,
             "`cursor` is not one that this server gave",
         )

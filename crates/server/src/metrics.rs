@@ -15,10 +15,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use semel_engine::metrics::{Counter, Metrics};
 
-use crate::access::Watcher;
 use crate::app::App;
+use crate::auth::Watcher;
+use crate::error::ApiError;
 use crate::pulse::Counted;
-use crate::refusal::Refusal;
 
 /// Upper bounds of the hooks' histogram, in seconds.
 const HOOK_BUCKETS: [f64; 14] = [
@@ -40,16 +40,16 @@ impl Meters {
 }
 
 /// `GET /metrics` on the public listener, for whoever has a token.
-pub(crate) async fn show(_watcher: Watcher, State(app): State<App>) -> Result<Response, Refusal> {
+pub(crate) async fn show(_watcher: Watcher, State(app): State<App>) -> Result<Response, ApiError> {
     tell(&app)
 }
 
 /// `GET /metrics` on the admin listener.
-pub(crate) async fn show_freely(State(app): State<App>) -> Result<Response, Refusal> {
+pub(crate) async fn show_freely(State(app): State<App>) -> Result<Response, ApiError> {
     tell(&app)
 }
 
-fn tell(app: &App) -> Result<Response, Refusal> {
+fn tell(app: &App) -> Result<Response, ApiError> {
     let counted = app.pulse.counted();
     let mut registry = Registry::with_prefix("semel");
     registry.register(
@@ -66,7 +66,7 @@ fn tell(app: &App) -> Result<Response, Refusal> {
     );
     let mut text = String::new();
     if encode(&mut text, &registry).is_err() {
-        return Err(Refusal::internal("metrics that cannot be written"));
+        return Err(ApiError::internal("metrics that cannot be written"));
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())

@@ -1,4 +1,4 @@
-//! The course of one request: whether anything of it may have left.
+//! The sending_state of one request: whether anything of it may have left.
 //!
 //! A request that runs out of time while its connection is being made has failed: nothing of it
 //! left. One that runs out of time later is in doubt. The two are told apart by one word that both
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::Pooling;
 
-const HERE: u8 = 0;
-const OUT: u8 = 1;
-const OFF: u8 = 2;
+const NOT_SENT: u8 = 0;
+const MAYBE_SENT: u8 = 1;
+const ABANDONED: u8 = 2;
 
 tokio::task_local! {
     /// The request that this task is sending. The HTTP client does not hand it to those who
     /// resolve names and make connections, so it travels with the task.
-    pub(super) static COURSE: Arc<Course>;
+    pub(super) static SENDING: Arc<SendState>;
 }
 
-/// The course of one request.
-pub(super) struct Course {
+/// The sending_state of one request.
+pub(super) struct SendState {
     /// The port that it goes to.
     pub(super) port: u16,
     /// Whether a connection that stands is already more than nothing.
@@ -33,7 +33,7 @@ pub(super) struct Course {
     state: AtomicU8,
 }
 
-impl Course {
+impl SendState {
     /// A request that has not left. The first byte of one with a body is let go by its body: half
     /// a request is none. One without a body is its head, and may leave as soon as a connection
     /// stands; on a connection that stood before, nobody sees it leave.
@@ -42,29 +42,31 @@ impl Course {
         Self {
             port,
             at_connection: !has_body,
-            state: AtomicU8::new(if unseen { OUT } else { HERE }),
+            state: AtomicU8::new(if unseen { MAYBE_SENT } else { NOT_SENT }),
         }
     }
 
     /// Asks to let the first byte go. False where the request was called off.
     pub(super) fn let_out(&self) -> bool {
         let state = &self.state;
-        let before = state.compare_exchange(HERE, OUT, Ordering::AcqRel, Ordering::Acquire);
-        before.is_ok() || before == Err(OUT)
+        let before =
+            state.compare_exchange(NOT_SENT, MAYBE_SENT, Ordering::AcqRel, Ordering::Acquire);
+        before.is_ok() || before == Err(MAYBE_SENT)
     }
 
     /// Tells that a connection stands. False where the request was called off.
     pub(super) fn connected(&self) -> bool {
         match self.at_connection {
             true => self.let_out(),
-            false => self.state.load(Ordering::Acquire) != OFF,
+            false => self.state.load(Ordering::Acquire) != ABANDONED,
         }
     }
 
     /// Calls the request off. True where nothing of it left, and nothing will.
     pub(super) fn call_off(&self) -> bool {
         let state = &self.state;
-        let before = state.compare_exchange(HERE, OFF, Ordering::AcqRel, Ordering::Acquire);
-        before.is_ok() || before == Err(OFF)
+        let before =
+            state.compare_exchange(NOT_SENT, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
+        before.is_ok() || before == Err(ABANDONED)
     }
 }

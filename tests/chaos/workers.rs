@@ -155,7 +155,7 @@ impl Place {
     fn start(&self, index: usize) -> Result<Process> {
         let (url, token) = (format!("http://{}", self.listen), &self.token);
         if index.is_multiple_of(QUEUES.len()) {
-            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("storms/workers/worker.py");
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("chaos/workers/worker.py");
             return Program::at("python3")
                 .arg(script)
                 .args([&url, token, QUEUES[0]])

@@ -1,4 +1,4 @@
-//! Fault points: places where the test build can be held, killed, paused or cut off.
+//! Failpoints: places where the test build can be held, killed, paused or cut off.
 //!
 //! Without the `faults` feature this is nothing. With it, each point reports to the harness that
 //! listens at the socket named by `SEMEL_FAULTS` and goes on when the harness says so; whatever the
@@ -8,11 +8,11 @@
 /// Holds here for as long as a harness wants. `subject` tells whose turn it is: a run's key.
 #[cfg(not(feature = "faults"))]
 #[inline]
-pub async fn point(_name: &'static str, _subject: &str) {}
+pub async fn failpoint(_name: &'static str, _subject: &str) {}
 
 /// Holds here for as long as a harness wants. `subject` tells whose turn it is: a run's key.
 #[cfg(feature = "faults")]
-pub async fn point(name: &'static str, subject: &str) {
+pub async fn failpoint(name: &'static str, subject: &str) {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     let Some(path) = std::env::var_os("SEMEL_FAULTS") else {

@@ -22,9 +22,9 @@ const BUSY_REST_SECS: u64 = 1;
 
 /// An answer that is no.
 #[derive(Debug)]
-pub(crate) struct Refusal(Box<Problem>);
+pub(crate) struct ApiError(Box<Problem>);
 
-impl Refusal {
+impl ApiError {
     /// A refusal of a kind, with what is wrong this time.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self(Box::new(Problem::new(code, detail)))
@@ -97,7 +97,7 @@ impl Refusal {
 }
 
 /// A read did not succeed.
-impl From<ReadError> for Refusal {
+impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         tracing::warn!(error = %chain(&error), "a request could not read from the database");
         Self::unavailable()
@@ -105,13 +105,13 @@ impl From<ReadError> for Refusal {
 }
 
 /// A reason cannot be recorded; nothing was done.
-impl From<ReasonError> for Refusal {
+impl From<ReasonError> for ApiError {
     fn from(error: ReasonError) -> Self {
         Self::new(Code::ReasonInvalid, error.to_string())
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_database_that_is_away_is_a_503_with_a_time_to_come_back() {
-        let response = Refusal::unavailable().into_response();
+        let response = ApiError::unavailable().into_response();
 
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_time_to_come_back_is_rounded_up() {
-        let refusal = Refusal::plain(Code::SettleTooSoon).retry_in(Span::from_millis(1_001));
+        let refusal = ApiError::plain(Code::SettleTooSoon).retry_in(Span::from_millis(1_001));
 
         let response = refusal.into_response();
 
@@ -181,7 +181,7 @@ mod tests {
         let token = "aZ0_-".repeat(18);
         let detail = format!("cannot send to http://x/approvals/{token}");
 
-        let response = Refusal::new(Code::BodyInvalid, detail).into_response();
+        let response = ApiError::new(Code::BodyInvalid, detail).into_response();
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
 
         let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         let state = semel_model::effect::State::Done;
         let retry_in = Span::from_secs(1);
         let text = String::new;
-        let pairs: Vec<(&str, Refusal)> = [
+        let pairs: Vec<(&str, ApiError)> = [
             IntakeError::UnknownHook,
             IntakeError::Unproven,
             IntakeError::UnknownFlow,
