@@ -68,7 +68,7 @@ async fn twenty_at_once_under_one_key_are_one_effect() -> Result<()> {
 #[tokio::test]
 async fn a_probe_tells_absent_running_and_done_apart() -> Result<()> {
     let world = World::new().await?;
-    let mut slow = marked(world.append("sleep 3; echo out"));
+    let mut slow = marked(world.append("sleep 6; echo out"));
     slow.timeout = Span::from_secs(2);
 
     let before = failed(world.probe(&slow, key("a")).await?);
