@@ -5,13 +5,13 @@
 //! worker, at any time. An event that does not fit the state before it is an error.
 
 mod approving;
-mod effect;
 mod part;
+mod pending_effect;
 mod reading;
 
 pub use approving::Approving;
-pub use effect::PendingEffect;
 pub use part::{Around, Fan, Part};
+pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 
 use std::collections::BTreeMap;
