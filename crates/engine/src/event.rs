@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`apply`] | what it changes of the run's state |
 //! | [`project`] | what it changes of the tables |
-//! | [`announce`] | what it puts into the outbox |
+//! | `announce` | what it puts into the outbox |
 //! | [`describe`] | what a timeline says of it |
 //!
 //! Nothing here acts: the turn writes down what these return, in one commit with the event.

@@ -2,7 +2,7 @@
 //!
 //! The modules are layers: each uses only what stands above it in this list, which a test checks.
 //!
-//! - [`boottime`], [`secret`], [`memory`], [`metrics`]: bounded and counted.
+//! - [`boottime`], `secret`, [`memory`], [`metrics`]: bounded and counted.
 //! - [`state`] and [`event`]: what is true of a run, and what each event of its journal changes of it,
 //!   of the tables, of the outbox and of the timeline. Pure.
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under

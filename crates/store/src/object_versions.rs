@@ -50,7 +50,7 @@ const RECORD: &str = "
            (SELECT moment() AS now) AS p
      ORDER BY t.gate_id, t.claim_id
         ON CONFLICT (gate_id, claim_id) DO UPDATE
-       SET count = s.count + 1, last_at = EXCLUDED.last_at, newest = EXCLUDED.newest,
+       SET count = s.count + 1, last_at = greatest(s.last_at, EXCLUDED.last_at), newest = EXCLUDED.newest,
            newest_claim = EXCLUDED.newest_claim, fingerprint = EXCLUDED.fingerprint,
            payload = EXCLUDED.payload, version = EXCLUDED.version,
            expires_at = EXCLUDED.expires_at";

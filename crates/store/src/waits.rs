@@ -20,13 +20,18 @@ use crate::cell::{Cell, ReadError};
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
-/// Opens waits of a transition; an early callback's row stays as it is.
+/// Opens waits of a transition. An early callback's row stays as it is; a wait that had ended by
+/// itself opens again, because its run was resumed.
 pub(crate) const OPEN: &str = "
     INSERT INTO waits (id, run_id, state, step, opened_at, until)
     SELECT t.id, t.run_id, 'open', t.step, (SELECT moment()), t.until
       FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
         AS t (id, run_id, step, until)
-        ON CONFLICT (id) DO UPDATE SET step = EXCLUDED.step, opened_at = EXCLUDED.opened_at";
+        ON CONFLICT (id) DO UPDATE
+       SET step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
+           state = CASE WHEN waits.state = 'answered' THEN waits.state ELSE 'open' END,
+           until = CASE WHEN waits.state = 'answered' THEN waits.until ELSE EXCLUDED.until END,
+           ended_at = CASE WHEN waits.state = 'answered' THEN waits.ended_at END";
 
 /// Wakes runs that fell asleep at a wait whose callback was there before.
 pub(crate) const WAKE_EARLY: &str = "

@@ -64,7 +64,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Vec<Decla
               FROM unnest($1::text[]) AS t (name), namespaces n WHERE n.name = 'default'
          RETURNING id, name)
         INSERT INTO releases (flow_id, number, digest, source)
-        SELECT made.id, 1, md5(t.source), t.source
+        SELECT made.id, 1, encode(sha256(convert_to(t.source, 'UTF8')), 'hex'), t.source
           FROM made JOIN unnest($1::text[], $2::text[]) AS t (name, source) USING (name)";
     let client = &month.client;
     client.execute(publish, &[&names, &sources, &START]).await?;

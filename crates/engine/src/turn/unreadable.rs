@@ -127,8 +127,7 @@ impl Runtime {
         session: SessionId,
         fault: &Fault,
     ) -> Result<bool, ReadError> {
-        let text = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
-        let parked = queue::quarantine(&self.cell, run, epoch, session, &text).await?;
+        let parked = queue::quarantine(&self.cell, run, epoch, session, fault).await?;
         if parked {
             self.metrics.runs_stopped.add_one();
             tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined: {}", fault.message);

@@ -160,6 +160,15 @@ async fn a_journal_that_cannot_be_read_is_put_off_five_times_and_quarantined() -
     let neighbour = world.deliver(r#"{"id":"2"}"#).await?;
     until_asleep(&world, accepted.run).await?;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let keep = "CREATE TABLE kept AS SELECT * FROM journal WHERE run_id = $1 AND seq = 2";
+    let keep = keep.replace("$1", &format!("'{}'", accepted.run.as_uuid()));
+    world
+        .engine
+        .cell()
+        .reader()
+        .await?
+        .batch_execute(&keep)
+        .await?;
     let spoil = format!(
         "UPDATE journal SET events = ('[{{\"event\":\"computed\",\"step\":\"x\",\"result\":{deep}}}]')::json
           WHERE run_id = $1 AND seq = 2"
@@ -183,7 +192,20 @@ async fn a_journal_that_cannot_be_read_is_put_off_five_times_and_quarantined() -
         .await;
     assert!(resumed.is_err());
     assert_eq!(fault(&world, accepted.run).await?.0, State::Quarantined);
-    Ok(())
+    // Once the row is repaired, everything can be read, also what the quarantine wrote.
+    let repair = "UPDATE journal j SET events = k.events FROM kept k
+                   WHERE j.run_id = $1 AND j.seq = 2 AND k.run_id = j.run_id";
+    assert_eq!(sql(&world, repair, accepted.run).await?, 1);
+    world
+        .engine
+        .resume(world.namespace_id, accepted.run, "repaired", "test")
+        .await?;
+    let ended = soon(async || {
+        let standing = runs::list_standings(world.engine.cell(), &[accepted.run]).await?;
+        let state = standing.first().map(|standing| standing.state);
+        Ok((state == Some(State::Succeeded)).then_some(()))
+    });
+    ended.await
 }
 
 #[tokio::test]

@@ -145,6 +145,49 @@ async fn a_wait_that_nobody_answers_fails_its_run_and_refuses_latecomers() -> Re
 }
 
 #[tokio::test]
+async fn a_wait_that_timed_out_opens_again_when_its_run_is_resumed() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let token = token(&world, "1").await?;
+    let patience = Duration::from_secs(10);
+    let end = async || {
+        let end = world.engine.await_end(accepted.run, patience).await?;
+        anyhow::Ok(end.context("there is such a run")?.state)
+    };
+    let resume = async || {
+        let engine = &world.engine;
+        engine
+            .resume(world.namespace_id, accepted.run, "again", "test")
+            .await
+    };
+    let until_open = async || {
+        let open = "SELECT count(*) FROM waits WHERE state = 'open'";
+        loop {
+            let client = world.engine.cell().reader().await?;
+            if client.query_one(open, &[]).await?.get::<_, i64>(0) == 1 {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+
+    // It times out twice, and each time fails its run and nothing else.
+    for _ in 0..2 {
+        until_open().await?;
+        clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+        assert_eq!(end().await?, State::Failed);
+        resume().await?;
+    }
+    until_open().await?;
+    let called = world.engine.call_back(&token, br#"{"ok":true}"#).await?;
+
+    assert!(!called.replayed);
+    assert_eq!(end().await?, State::Succeeded);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_guessed_address_is_unknown() -> Result<()> {
     let world = World::start().await?;
 

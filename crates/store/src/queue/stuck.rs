@@ -4,7 +4,10 @@
 //! process holds one suspect at a time. So whatever is counted against a run from its third take on
 //! is its own doing, or at least not another suspect's; only such a run is ever quarantined for it.
 
-use semel_model::{RunId, SessionId};
+use semel_model::event::Event;
+use semel_model::run::Reason;
+use semel_model::{Fault, RunId, SessionId};
+use serde::Serialize;
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
@@ -60,8 +63,7 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
          WHERE r.id = p.run_id),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now,
-               json_build_array(json_build_object('event', 'stopped', 'fault', $4::text::json))
+        SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now, $5::text::json
           FROM parked p, present t
             ON CONFLICT DO NOTHING)
     SELECT count(*) FROM parked";
@@ -71,7 +73,11 @@ impl Taker {
     pub async fn take_suspect(&mut self, session: SessionId) -> Result<Option<Taken>, Error> {
         self.prepared().await?;
         let counts = semel_model::SeededBug::TakesNotCounted;
-        let text = counts.in_text(TAKE_SUSPECT, "least(q.takes + 1, 100)", "q.takes");
+        let text = counts.in_text(
+            TAKE_SUSPECT,
+            "least(q.stalled_takes + 1, 100)",
+            "q.stalled_takes",
+        );
         let ready = self.link.prepare(&[text]).await?;
         let statement = ready.statement(text);
         let rows = ready.client.query(statement, &[session.as_uuid()]).await?;
@@ -100,16 +106,27 @@ pub async fn defer(
     Ok(cell.reader().await?.execute(DEFER, &values).await? == 1)
 }
 
-/// Quarantines a run without reading it: its record says why, in `fault` as JSON text. False when
-/// the lease is another's.
+/// Quarantines a run without reading it: its record and its journal say why. False when the lease is
+/// another's.
 pub async fn quarantine(
     cell: &Cell,
     run: RunId,
     epoch: i64,
     session: SessionId,
-    fault: &str,
+    fault: &Fault,
 ) -> Result<bool, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [run.as_uuid(), &epoch, session.as_uuid(), &fault];
+    let stopped = Event::Parked {
+        reason: Reason::Quarantined,
+        fault: fault.clone(),
+    };
+    let record = to_text(fault);
+    let events = to_text(&[stopped]);
+    let values: [&(dyn ToSql + Sync); 5] =
+        [run.as_uuid(), &epoch, session.as_uuid(), &record, &events];
     let row = cell.reader().await?.query_one(QUARANTINE, &values).await?;
     Ok(row.get::<_, i64>(0) == 1)
+}
+
+fn to_text(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }

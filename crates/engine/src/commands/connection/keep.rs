@@ -73,7 +73,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// As [`Engine::set_secret`].
+    /// As [`Runtime::set_secret`].
     pub async fn keep_secret(
         self: &Arc<Self>,
         by: By<'_>,
