@@ -136,7 +136,6 @@ impl Runtime {
     }
 
     async fn accept_now(self: &Arc<Self>, mut inbound: Inbound) -> Result<Intake, IntakeError> {
-        let runtime = self;
         let release = inbound.release.clone();
         let flow = &release.flow;
         let (namespace, key) = (&release.namespace, &inbound.key);
@@ -144,33 +143,33 @@ impl Runtime {
         let claim = seeded_bug::claim(claim);
         let fingerprint = inbound.fingerprint;
         if release.has_gates
-            && let Some(stale) = order::judge(runtime, &inbound, claim).await?
+            && let Some(stale) = order::judge(self, &inbound, claim).await?
         {
             return Ok(Intake::Stale(Box::new(stale)));
         }
-        let session = runtime.session();
-        let permit = match runtime.shutdown.requested.is_cancelled() || !session.is_live() {
+        let session = self.session();
+        let permit = match self.shutdown.requested.is_cancelled() || !session.is_live() {
             true => None,
-            false => runtime.work.room.clone().try_acquire_owned().ok(),
+            false => self.work.room.clone().try_acquire_owned().ok(),
         };
         // A run that does not fit into memory now waits in the queue.
         let weight = memory::parsed_bytes(inbound.text.as_bytes());
         let portion = permit
             .as_ref()
-            .and_then(|_| runtime.options.memory.try_take(weight));
+            .and_then(|_| self.options.memory.try_take(weight));
         let permit = permit.filter(|_| portion.is_some());
         let input = std::mem::take(&mut inbound.input);
         let unread = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
         let first = first_event(&inbound).map_err(unread)?;
         let events = first_row(&first, &[]).map_err(unread)?;
-        let seems_known = runtime.local.recent.has(claim);
+        let seems_known = self.local.recent.has(claim);
         let mut begun = None;
         let mut first_move = None;
         if permit.is_some() && !seems_known {
             let state = first_state(RunId::derive(claim, 0), &inbound, input);
             if release.may_open {
                 let key = &inbound.key;
-                let foreseen = Opening::foresee(runtime, &release, key, state, &first);
+                let foreseen = Opening::foresee(self, &release, key, state, &first);
                 (begun, first_move) = foreseen.unzip();
             } else {
                 begun = Some(Begun::At(Box::new(state)));
@@ -193,26 +192,26 @@ impl Runtime {
         };
         let expected = permit
             .as_ref()
-            .map(|_| runtime.work.holdings.expect(session.id, claim));
+            .map(|_| self.work.holdings.expect(session.id, claim));
         semel_steps::failpoint::failpoint("accept.before", &inbound.key.text()).await;
         if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
-            let met = seeded_bug::acknowledge(runtime, delivery);
+            let met = seeded_bug::acknowledge(self, delivery);
             return Ok(Intake::Accepted(answer(&inbound, &met, false)));
         }
-        let met = match runtime.writers.accept.write(delivery).await {
+        let met = match self.writers.accept.write(delivery).await {
             Ok(met) => met,
             Err(error) => {
                 // It may be committed in this process's hands, now or later: the queue is compared.
                 drop(expected);
-                runtime.work.holdings.ask();
+                self.work.holdings.ask();
                 return Err(IntakeError::Unavailable(error.to_string()));
             }
         };
         semel_steps::failpoint::failpoint("accept.after", &inbound.key.text()).await;
-        runtime.local.recent.note(claim);
+        self.local.recent.note(claim);
         match met.verdict {
             Verdict::New => {
-                runtime.metrics.accepted.add_one();
+                self.metrics.accepted.add_one();
                 let accepted = answer(&inbound, &met, false);
                 match permit {
                     Some(permit) => {
@@ -228,30 +227,24 @@ impl Runtime {
                             begun,
                             portion,
                         };
-                        let turn = Turn::begin(runtime.clone(), release, session, permit, fresh);
+                        let turn = Turn::begin(self.clone(), release, session, permit, fresh);
                         // In a box: what is spawned is moved about.
-                        runtime.work.turns.spawn(Box::pin(turn.drive()));
+                        self.work.turns.spawn(Box::pin(turn.drive()));
                     }
                     None => {
                         if release.flow.priority() != 0 {
-                            take::give_head_start(runtime, met.run, release.flow.priority()).await;
+                            take::give_head_start(self, met.run, release.flow.priority()).await;
                         }
-                        runtime.signals.wake.notify_one();
+                        self.signals.wake.notify_one();
                     }
                 }
                 Ok(Intake::Accepted(accepted))
             }
             Verdict::Duplicate => {
-                runtime.metrics.duplicates.add_one();
+                self.metrics.duplicates.add_one();
                 let subject = Subject::Claim(claim);
-                let repeat = stopped(
-                    runtime,
-                    &inbound,
-                    subject,
-                    met.run,
-                    DuplicateVerdict::Repeat,
-                );
-                runtime.writers.duplicates.add(repeat);
+                let repeat = stopped(self, &inbound, subject, met.run, DuplicateVerdict::Repeat);
+                self.writers.duplicates.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
                 let resumes = inbound.resumes && !SeededBug::RepeatDoesNotResume.is_seeded();
                 if resumes && met.state == State::Failed {
@@ -275,21 +268,19 @@ impl Runtime {
         claim: ClaimId,
         met: &AcceptResult,
     ) -> Result<Intake, IntakeError> {
-        let runtime = self;
-        runtime.metrics.mismatches.add_one();
+        self.metrics.mismatches.add_one();
         let kind = match inbound.mismatch {
             Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,
             Mismatch::Hold => DuplicateVerdict::Held,
         };
         let subject = Subject::Claim(claim);
-        runtime
-            .writers
+        self.writers
             .duplicates
-            .add(stopped(runtime, inbound, subject, met.run, kind));
+            .add(stopped(self, inbound, subject, met.run, kind));
         if inbound.mismatch != Mismatch::Accept {
             // It is promised to be on record, so it is on disk before the answer: a provider that
             // is told that it came does not send it again.
-            let kept = runtime.writers.duplicates.flush().await;
+            let kept = self.writers.duplicates.flush().await;
             kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
         }
         match inbound.mismatch {

@@ -201,10 +201,9 @@ impl Runtime {
 
     /// How long the key of a run is kept, by the release that the run is on.
     async fn keep_of(self: &Arc<Self>, namespace_id: i32, run: RunId) -> Result<Span, ResumeError> {
-        let runtime = self;
-        let found = runs::find_release(&runtime.cell, namespace_id, run).await?;
+        let found = runs::find_release(&self.cell, namespace_id, run).await?;
         let (release, _) = found.ok_or(ResumeError::Unknown)?;
-        let release = runtime.catalogue.get(release).await?;
+        let release = self.catalogue.get(release).await?;
         let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
         Ok(release.flow.keep)
     }

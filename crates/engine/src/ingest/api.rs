@@ -82,8 +82,7 @@ impl Runtime {
     /// Where it has no key or one too many, does not fit the flow's schema, brings another payload
     /// for a known key, or cannot be written down.
     pub async fn start_run(self: &Arc<Self>, start: Start) -> Result<Intake, IntakeError> {
-        let runtime = self;
-        let release = runtime.live_flow(start.namespace_id, &start.flow).await?;
+        let release = self.live_flow(start.namespace_id, &start.flow).await?;
         let trigger = start.trigger;
         let Some(declared) = release.flow.trigger.start(trigger) else {
             return Err(IntakeError::NoTrigger { kind: trigger });
@@ -105,7 +104,7 @@ impl Runtime {
                 match tell(None, expr, &scope) {
                     Ok(Some(key)) => key,
                     Ok(None) => return Err(IntakeError::NoKey),
-                    Err(reason) => return Err(refuse(runtime, &release, reason).await),
+                    Err(reason) => return Err(refuse(self, &release, reason).await),
                 }
             }
         };
@@ -153,22 +152,21 @@ impl Runtime {
         run: RunId,
         fingerprint: Fingerprint,
     ) -> Result<Option<Accepted>, IntakeError> {
-        let runtime = self;
         let namespace_id = start.namespace_id;
-        let found = runs::find(&runtime.cell, namespace_id, run).await;
+        let found = runs::find(&self.cell, namespace_id, run).await;
         let Some(view) = found.map_err(unavailable)? else {
             return Ok(None);
         };
-        runtime.metrics.duplicates.add_one();
+        self.metrics.duplicates.add_one();
         let claim = ClaimId::derive(&start.namespace, &start.flow, &view.key);
-        runtime.writers.duplicates.add(Stopped {
+        self.writers.duplicates.add(Stopped {
             subject: Subject::Claim(claim),
             namespace_id,
             run,
             fingerprint,
             kind: DuplicateVerdict::Repeat,
             payload: None,
-            at: runtime.clock.now(),
+            at: self.clock.now(),
         });
         let mut accepted = Accepted {
             run,
@@ -180,7 +178,7 @@ impl Runtime {
             fault: view.fault,
             accepted_at: view.accepted_at,
         };
-        let release = runtime.live_flow(namespace_id, &start.flow).await?;
+        let release = self.live_flow(namespace_id, &start.flow).await?;
         let declared = release.flow.trigger.start(start.trigger);
         if view.state == State::Failed && declared.is_some_and(|declared| declared.resumes) {
             let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);

@@ -78,14 +78,13 @@ impl Runtime {
         callback: Callback,
         payload: Value,
     ) -> Result<Called, CallbackError> {
-        let runtime = self;
         let (run, wait) = (callback.run, callback.wait);
         let known = callback.begins_in.unwrap_or(run);
-        let reply = runtime.writers.waits.write(callback).await;
+        let reply = self.writers.waits.write(callback).await;
         match reply.map_err(|error| CallbackError::Unavailable(error.to_string()))? {
             Reply::First => {
-                runtime.metrics.callbacks.add_one();
-                runtime.signals.wake.notify_one();
+                self.metrics.callbacks.add_one();
+                self.signals.wake.notify_one();
                 Ok(Called {
                     run,
                     wait,
@@ -96,19 +95,19 @@ impl Runtime {
                 state: State::Answered,
                 ..
             } => {
-                runtime.metrics.callback_repeats.add_one();
+                self.metrics.callback_repeats.add_one();
                 let namespace_id = match namespace_id {
                     Some(namespace_id) => namespace_id,
                     None => self.namespace_of(known).await,
                 };
-                runtime.writers.duplicates.add(Stopped {
+                self.writers.duplicates.add(Stopped {
                     subject: Subject::Wait(wait),
                     namespace_id,
                     run,
                     fingerprint: Fingerprint::of(&payload),
                     kind: DuplicateVerdict::Repeat,
                     payload: None,
-                    at: runtime.clock.now(),
+                    at: self.clock.now(),
                 });
                 Ok(Called {
                     run,

@@ -26,9 +26,8 @@ impl Runtime {
         let Some(problem) = schema.and_then(|schema| schema.misfit(input)) else {
             return Ok(());
         };
-        let runtime = self;
         let claim = ClaimId::derive_in(space, &release.namespace, &release.flow.name, key);
-        let known = claims::find(&runtime.cell, claim).await;
+        let known = claims::find(&self.cell, claim).await;
         if known
             .map_err(|error| IntakeError::Unavailable(error.to_string()))?
             .is_some()
@@ -36,7 +35,7 @@ impl Runtime {
             return Ok(());
         }
         let error = IntakeError::InputInvalid(problem.clone());
-        note_refusal(runtime, release, &error, &problem).await;
+        note_refusal(self, release, &error, &problem).await;
         Err(error)
     }
 }

@@ -72,14 +72,13 @@ impl Runtime {
         self: &Arc<Self>,
         arrival: Arrival,
     ) -> Result<Authentic, IntakeError> {
-        let runtime = self;
-        let release = runtime.live_hook(&arrival.namespace, &arrival.path).await?;
+        let release = self.live_hook(&arrival.namespace, &arrival.path).await?;
         let webhook = webhook_of(&release)?;
         let (url, secrets) = match &webhook.auth {
             WebhookAuth::None => (String::new(), Vec::new()),
             WebhookAuth::Signature { secret, .. } | WebhookAuth::Token { secret, .. } => (
-                public_address(runtime, &arrival),
-                signing_secrets(runtime, release.namespace_id, secret).await,
+                public_address(self, &arrival),
+                signing_secrets(self, release.namespace_id, secret).await,
             ),
         };
         let call = Call {
@@ -89,14 +88,14 @@ impl Runtime {
             body: &arrival.body,
         };
         let is_form = call.is_form();
-        match signature::judge(&webhook.auth, &secrets, &call, runtime.clock.now()) {
+        match signature::judge(&webhook.auth, &secrets, &call, self.clock.now()) {
             Ok(()) => Ok(Authentic {
                 release,
                 arrival,
                 is_form,
             }),
             Err(error) => {
-                note_auth_failure(runtime, &release, error);
+                note_auth_failure(self, &release, error);
                 Err(IntakeError::Unproven)
             }
         }
@@ -108,7 +107,6 @@ impl Runtime {
     ///
     /// Where it has no key, brings another payload for a known one, or cannot be written down.
     pub async fn deliver(self: &Arc<Self>, delivery: Authentic) -> Result<Intake, IntakeError> {
-        let runtime = self;
         let Authentic {
             release,
             arrival,
@@ -140,15 +138,15 @@ impl Runtime {
         let key = match tell(webhook.when.as_ref(), &webhook.key, &scope) {
             Ok(Some(key)) => key,
             Ok(None) => {
-                runtime.metrics.ignored.add_one();
+                self.metrics.ignored.add_one();
                 return Ok(Intake::Ignored);
             }
-            Err(reason) => return Err(refuse(runtime, &release, reason).await),
+            Err(reason) => return Err(refuse(self, &release, reason).await),
         };
         self.must_fit(&release, KeySpace::Given, &key, &input)
             .await?;
         let earlier = match &digest {
-            Some(digest) => replay::earlier_key(runtime, &release, digest, &key).await?,
+            Some(digest) => replay::earlier_key(self, &release, digest, &key).await?,
             None => None,
         };
         let inbound = Inbound {
@@ -169,7 +167,7 @@ impl Runtime {
         };
         match earlier {
             None => self.accept(inbound).await,
-            Some(first) => replay::hold(runtime, &inbound, first).await,
+            Some(first) => replay::hold(self, &inbound, first).await,
         }
     }
 

@@ -171,18 +171,17 @@ impl Runtime {
         run: RunId,
         data: &Value,
     ) -> Result<bool, String> {
-        let runtime = self;
-        let found = runs::find_release(&runtime.cell, namespace_id, run).await;
+        let found = runs::find_release(&self.cell, namespace_id, run).await;
         let Some((release_id, partition_date)) = found.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
-        let release = runtime.catalogue.get(release_id).await;
+        let release = self.catalogue.get(release_id).await;
         let Some(release) = release.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
-        let lines = journal::read(&runtime.cell, partition_date, run).await;
+        let lines = journal::read(&self.cell, partition_date, run).await;
         let lines = lines.map_err(|error| error.to_string())?;
-        let state = match parent_state::fold(runtime, &release.flow, run, &lines).await {
+        let state = match parent_state::fold(self, &release.flow, run, &lines).await {
             Ok(state) => state,
             Err(Unread::Unavailable(reason)) => return Err(reason),
             // It is stopped where it is taken; the event has other takers.
@@ -197,15 +196,15 @@ impl Runtime {
         let Some(matching) = matching else {
             return Ok(true);
         };
-        let destinations = runtime.destinations(&release);
+        let destinations = self.destinations(&release);
         let nothing = Value::Null;
         let context = DecideContext {
             flow: &release.flow,
             destinations: &destinations,
             run: &nothing,
             waits: &nothing,
-            landing: runtime.landing(),
-            now: runtime.clock.now(),
+            landing: self.landing(),
+            now: self.clock.now(),
             jitter: 0.0,
             cancel: false,
             answers: &[],

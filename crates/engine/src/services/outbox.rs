@@ -106,16 +106,12 @@ impl Runtime {
 
     /// Hands an event to everybody who takes it; nothing where somebody could not take it now.
     async fn spread_one(self: &Arc<Self>, event: &Event) -> Option<EffectId> {
-        let runtime = self;
         match self.carry(event).await {
             Told::Through => return Some(event.id),
             Told::NotYet => return None,
             Told::Event => {}
         }
-        for release in runtime
-            .catalogue
-            .listeners(event.namespace_id, &event.event)
-        {
+        for release in self.catalogue.listeners(event.namespace_id, &event.event) {
             match self.receive_event(release, event).await {
                 Ok(_) => {}
                 Err(IntakeError::Unavailable(error)) => {
@@ -131,7 +127,7 @@ impl Runtime {
             return None;
         }
         let body = cloud_event(event).to_string();
-        match webhook_deliveries::insert(&runtime.cell, event, &body).await {
+        match webhook_deliveries::insert(&self.cell, event, &body).await {
             Ok(()) => Some(event.id),
             Err(error) => {
                 tracing::debug!(%error, event.id = %event.id, "an event could not be made due yet");

@@ -8,6 +8,8 @@ use jiff::civil::Date;
 use semel_model::{Key, RunId};
 use semel_store::journal::Line;
 use semel_store::queue::Taken;
+use semel_store::wake_source::WakeSource;
+use semel_store::{ReadError, approvals, tasks};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Turn;
@@ -16,7 +18,7 @@ use super::parent_state::{self, Unread};
 use super::pending_write::PendingWrite;
 use super::views::views;
 use crate::catalogue::Release;
-use crate::external_result::ExternalResult;
+use crate::external_result::{ExternalResult, wake_source};
 use crate::memory::{self, Portion};
 use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
@@ -166,11 +168,6 @@ pub(crate) enum Begun {
     /// Where the journal says.
     At(Box<RunState>),
 }
-
-use crate::external_result::wake_source;
-use semel_store::ReadError;
-use semel_store::wake_source::WakeSource;
-use semel_store::{approvals, tasks};
 
 impl Runtime {
     /// Looks at what came for a run that was just taken.

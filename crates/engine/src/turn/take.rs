@@ -91,33 +91,32 @@ impl Runtime {
     }
 
     async fn take_now(self: &Arc<Self>, run: RunId) -> Result<Turn, TakeError> {
-        let runtime = self;
-        let session = runtime.session();
-        let room = runtime.work.room.clone().acquire_owned();
+        let session = self.session();
+        let room = self.work.room.clone().acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
             return Err(TakeError::Busy);
         };
         let id = session.id;
-        let mut taker = runtime.work.single.lock().await;
+        let mut taker = self.work.single.lock().await;
         // Until the turn has entered the run, or nobody here will come to carry it.
-        let holding = runtime.work.holdings.carry(id, run);
+        let holding = self.work.holdings.carry(id, run);
         let taken = match within_patience(taker.take_one(id, run)).await {
             Ok(taken) => taken,
             Err(error) => {
                 drop(holding);
-                runtime.work.holdings.ask();
+                self.work.holdings.ask();
                 taker.recover_link().await;
                 return Err(TakeError::Unavailable(error));
             }
         };
         drop(taker);
         let (taken, now) = taken.ok_or(TakeError::Busy)?;
-        runtime.clock.set(now);
-        match runtime.load(taken, session, permit).await {
+        self.clock.set(now);
+        match self.load(taken, session, permit).await {
             Ok(turn) => Ok(turn),
             Err(unloaded) => {
                 let reason = unloaded.reason();
-                runtime.put_off(unloaded).await;
+                self.put_off(unloaded).await;
                 Err(TakeError::Unavailable(reason))
             }
         }
