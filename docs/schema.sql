@@ -116,7 +116,7 @@ CREATE TABLE releases (
     CONSTRAINT releases_number_check CHECK ((number > 0))
 );
 
--- Counts changes of the configuration, so that a server can tell a stale cache by one number.
+-- Counts changes of the configuration, so that a server can recognise a stale cache by one number.
 CREATE TABLE config_version (
     -- Keeps the table at one row.
     only_row boolean NOT NULL DEFAULT true,
@@ -132,7 +132,7 @@ CREATE TABLE config_version (
 CREATE TABLE tokens (
     -- The public part of the token.
     id uuid NOT NULL,
-    -- The one namespace that it opens.
+    -- The one namespace that it gives access to.
     namespace_id integer NOT NULL,
     -- What its owner calls it.
     name text NOT NULL,
@@ -216,7 +216,7 @@ CREATE TABLE subscriptions (
     namespace_id integer NOT NULL,
     -- What its owner calls it.
     name text NOT NULL,
-    -- The event; a trailing .* matches all that begin so.
+    -- The event; a trailing .* matches every event with that prefix.
     event text NOT NULL,
     -- The webhook connection that deliveries go to.
     connection text NOT NULL,
@@ -263,7 +263,7 @@ CREATE TABLE runs (
     release_id integer NOT NULL,
     -- The day it was accepted (UTC): which partition holds its journal and effects.
     partition_date date NOT NULL,
-    -- Active covers queued, running and waiting: the queue tells which.
+    -- Active covers queued, running and waiting: the queue says which.
     state run_state NOT NULL DEFAULT 'active'::run_state,
     -- The key, as it came.
     key bytea NOT NULL,
@@ -273,7 +273,7 @@ CREATE TABLE runs (
     accepted_at timestamp with time zone NOT NULL,
     -- When it ended.
     ended_at timestamp with time zone,
-    -- What it gave, where it succeeded.
+    -- Its result, if it succeeded.
     result json,
     -- Why it failed or stopped.
     fault json,
@@ -379,7 +379,7 @@ CREATE TABLE effects (
     settled_at timestamp with time zone,
     -- The destination's identity for what was made: with the run's key, the map from source to destination.
     external_id text,
-    -- What was seen, where it did not simply succeed.
+    -- What was seen, if it did not simply succeed.
     note text,
 
     CONSTRAINT effects_pkey PRIMARY KEY (partition_date, id),
@@ -410,7 +410,7 @@ CREATE TABLE late_responses (
     CONSTRAINT late_responses_epoch_check CHECK ((epoch >= 0))
 );
 
--- Items of foreach and branches of parallel, each with the run that does its steps.
+-- Items of foreach and branches of parallel, each with the run that performs its steps.
 CREATE TABLE child_runs (
     -- The parent run.
     parent_id uuid NOT NULL,
@@ -418,9 +418,9 @@ CREATE TABLE child_runs (
     step text NOT NULL,
     -- Its position in the list.
     index integer NOT NULL,
-    -- The child run; derived from parent, step and key, so that an item is met again.
+    -- The child run; derived from parent, step and key, so that a repeat finds the same run.
     run_id uuid NOT NULL,
-    -- What tells the item from others, for operators.
+    -- What distinguishes the item from the others, for operators.
     key text NOT NULL,
     -- Pending until its run starts, open until it ends.
     state child_state NOT NULL DEFAULT 'pending'::child_state,
@@ -459,7 +459,7 @@ CREATE TABLE waits (
     CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::wait_state)))
 );
 
--- Open waits for events: finds the runs that an event may answer, without asking each.
+-- Open waits for events: finds the runs that an event may wake, without reading each.
 CREATE TABLE event_waits (
     -- The wait.
     wait_id uuid NOT NULL,
@@ -562,7 +562,7 @@ CREATE TABLE approvals (
     until timestamp with time zone,
     -- When it was decided, or ended otherwise.
     ended_at timestamp with time zone,
-    -- Yes or no, where it is decided.
+    -- Yes or no, if it is decided.
     approved boolean,
     -- The name of a token; or, by link, an unverified name.
     decided_by text,
@@ -710,7 +710,7 @@ CREATE TABLE gate_exits (
     gate_id uuid NOT NULL,
     -- The row of the run's journal by which it ended.
     seq integer NOT NULL,
-    -- When it ended, or when a server last set out to tell the gate.
+    -- When it ended, or when a server last started to notify the gate.
     at timestamp with time zone NOT NULL,
 
     CONSTRAINT gate_exits_pkey PRIMARY KEY (run_id, gate_id),
@@ -912,7 +912,7 @@ CREATE TABLE resources (
     bytes bigint NOT NULL,
     -- What they are.
     media_type text NOT NULL,
-    -- What people call it.
+    -- Its name, for people.
     name text,
     -- The run that kept it first.
     run_id uuid NOT NULL,
@@ -960,7 +960,7 @@ CREATE TABLE duplicates (
     fingerprint uuid NOT NULL,
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
-    -- The run that answered.
+    -- The run that the sender was given.
     run_id uuid NOT NULL,
     -- repeat, mismatch (refused or accepted by policy) or held (for an operator).
     verdict text NOT NULL,

@@ -87,7 +87,7 @@ CREATE TABLE config_version (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     version  bigint NOT NULL DEFAULT 1 CHECK (version > 0)
 );
-COMMENT ON TABLE config_version IS 'Counts changes of the configuration, so that a server can tell a stale cache by one number.';
+COMMENT ON TABLE config_version IS 'Counts changes of the configuration, so that a server can recognise a stale cache by one number.';
 COMMENT ON COLUMN config_version.only_row IS 'Keeps the table at one row.';
 COMMENT ON COLUMN config_version.version IS 'Grows with every change of flows, releases, namespaces or tokens.';
 INSERT INTO config_version DEFAULT VALUES;
@@ -104,7 +104,7 @@ CREATE TABLE tokens (
 );
 COMMENT ON TABLE tokens IS 'API tokens. The secret itself is never stored.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
-COMMENT ON COLUMN tokens.namespace_id IS 'The one namespace that it opens.';
+COMMENT ON COLUMN tokens.namespace_id IS 'The one namespace that it gives access to.';
 COMMENT ON COLUMN tokens.name IS 'What its owner calls it.';
 COMMENT ON COLUMN tokens.digest IS 'SHA-256 of the secret part, which has 256 random bits.';
 COMMENT ON COLUMN tokens.created_at IS 'When it was made.';
@@ -174,7 +174,7 @@ CREATE TABLE subscriptions (
 COMMENT ON TABLE subscriptions IS 'Webhooks that receive events.';
 COMMENT ON COLUMN subscriptions.namespace_id IS 'The namespace whose events it receives.';
 COMMENT ON COLUMN subscriptions.name IS 'What its owner calls it.';
-COMMENT ON COLUMN subscriptions.event IS 'The event; a trailing .* matches all that begin so.';
+COMMENT ON COLUMN subscriptions.event IS 'The event; a trailing .* matches every event with that prefix.';
 COMMENT ON COLUMN subscriptions.connection IS 'The webhook connection that deliveries go to.';
 COMMENT ON COLUMN subscriptions.created_at IS 'When it was made. Earlier events are not delivered.';
 
@@ -228,12 +228,12 @@ COMMENT ON COLUMN runs.claim_id IS 'The claim that made it.';
 COMMENT ON COLUMN runs.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN runs.release_id IS 'The release that it started on, and stays on.';
 COMMENT ON COLUMN runs.partition_date IS 'The day it was accepted (UTC): which partition holds its journal and effects.';
-COMMENT ON COLUMN runs.state IS 'Active covers queued, running and waiting: the queue tells which.';
+COMMENT ON COLUMN runs.state IS 'Active covers queued, running and waiting: the queue says which.';
 COMMENT ON COLUMN runs.key IS 'The key, as it came.';
 COMMENT ON COLUMN runs.delivery_id IS 'The delivery that made it, so that a server can recognise its own write after a lost answer.';
 COMMENT ON COLUMN runs.accepted_at IS 'When the delivery was accepted.';
 COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
-COMMENT ON COLUMN runs.result IS 'What it gave, where it succeeded.';
+COMMENT ON COLUMN runs.result IS 'Its result, if it succeeded.';
 COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
 COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
 CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at);
@@ -329,7 +329,7 @@ COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt.';
 COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was written.';
 COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
 COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
-COMMENT ON COLUMN effects.note IS 'What was seen, where it did not simply succeed.';
+COMMENT ON COLUMN effects.note IS 'What was seen, if it did not simply succeed.';
 CREATE INDEX effects_in_doubt ON effects (namespace_id, intended_at) WHERE state = 'in_doubt';
 CREATE INDEX effects_by_external_id ON effects (namespace_id, external_id) WHERE external_id IS NOT NULL;
 CREATE TABLE effects_default PARTITION OF effects DEFAULT
@@ -367,12 +367,12 @@ CREATE TABLE child_runs (
     PRIMARY KEY (parent_id, step, index),
     CONSTRAINT ended_when_final CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled')))
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE child_runs IS 'Items of foreach and branches of parallel, each with the run that does its steps.';
+COMMENT ON TABLE child_runs IS 'Items of foreach and branches of parallel, each with the run that performs its steps.';
 COMMENT ON COLUMN child_runs.parent_id IS 'The parent run.';
 COMMENT ON COLUMN child_runs.step IS 'The step of the parent run.';
 COMMENT ON COLUMN child_runs.index IS 'Its position in the list.';
-COMMENT ON COLUMN child_runs.run_id IS 'The child run; derived from parent, step and key, so that an item is met again.';
-COMMENT ON COLUMN child_runs.key IS 'What tells the item from others, for operators.';
+COMMENT ON COLUMN child_runs.run_id IS 'The child run; derived from parent, step and key, so that a repeat finds the same run.';
+COMMENT ON COLUMN child_runs.key IS 'What distinguishes the item from the others, for operators.';
 COMMENT ON COLUMN child_runs.state IS 'Pending until its run starts, open until it ends.';
 COMMENT ON COLUMN child_runs.item IS 'The item, until its run starts; then the journal has it.';
 COMMENT ON COLUMN child_runs.ended_at IS 'When it ended.';
@@ -410,7 +410,7 @@ CREATE TABLE event_waits (
     path         text NOT NULL,
     value        text NOT NULL
 );
-COMMENT ON TABLE event_waits IS 'Open waits for events: finds the runs that an event may answer, without asking each.';
+COMMENT ON TABLE event_waits IS 'Open waits for events: finds the runs that an event may wake, without reading each.';
 COMMENT ON COLUMN event_waits.wait_id IS 'The wait.';
 COMMENT ON COLUMN event_waits.run_id IS 'Its run.';
 COMMENT ON COLUMN event_waits.namespace_id IS 'The namespace that owns it.';
@@ -507,7 +507,7 @@ COMMENT ON COLUMN approvals.not_by IS 'Who may not decide, because they started 
 COMMENT ON COLUMN approvals.opened_at IS 'When people were asked.';
 COMMENT ON COLUMN approvals.until IS 'When it times out.';
 COMMENT ON COLUMN approvals.ended_at IS 'When it was decided, or ended otherwise.';
-COMMENT ON COLUMN approvals.approved IS 'Yes or no, where it is decided.';
+COMMENT ON COLUMN approvals.approved IS 'Yes or no, if it is decided.';
 COMMENT ON COLUMN approvals.decided_by IS 'The name of a token; or, by link, an unverified name.';
 COMMENT ON COLUMN approvals.comment IS 'The comment of the person who decided.';
 COMMENT ON COLUMN approvals.round IS 'How many times the run had asked for the same decision before.';
@@ -638,7 +638,7 @@ COMMENT ON TABLE gate_exits IS 'Runs that have ended and whose gates may not kno
 COMMENT ON COLUMN gate_exits.run_id IS 'The run.';
 COMMENT ON COLUMN gate_exits.gate_id IS 'The gate that it is to leave.';
 COMMENT ON COLUMN gate_exits.seq IS 'The row of the run''s journal by which it ended.';
-COMMENT ON COLUMN gate_exits.at IS 'When it ended, or when a server last set out to tell the gate.';
+COMMENT ON COLUMN gate_exits.at IS 'When it ended, or when a server last started to notify the gate.';
 CREATE INDEX gate_exits_by_age ON gate_exits (at);
 
 CREATE TABLE object_versions (
@@ -830,7 +830,7 @@ COMMENT ON COLUMN resources.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN resources.digest IS 'SHA-256 of the bytes.';
 COMMENT ON COLUMN resources.bytes IS 'How many there are.';
 COMMENT ON COLUMN resources.media_type IS 'What they are.';
-COMMENT ON COLUMN resources.name IS 'What people call it.';
+COMMENT ON COLUMN resources.name IS 'Its name, for people.';
 COMMENT ON COLUMN resources.run_id IS 'The run that kept it first.';
 COMMENT ON COLUMN resources.step IS 'The step that kept it first.';
 COMMENT ON COLUMN resources.created_at IS 'When.';
@@ -877,7 +877,7 @@ COMMENT ON COLUMN duplicates.subject IS 'The claim or the wait that stopped it.'
 COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, or a replay check (the same signed body under another key).';
 COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat.';
 COMMENT ON COLUMN duplicates.namespace_id IS 'The namespace that owns it.';
-COMMENT ON COLUMN duplicates.run_id IS 'The run that answered.';
+COMMENT ON COLUMN duplicates.run_id IS 'The run that the sender was given.';
 COMMENT ON COLUMN duplicates.verdict IS 'repeat, mismatch (refused or accepted by policy) or held (for an operator).';
 COMMENT ON COLUMN duplicates.count IS 'How many.';
 COMMENT ON COLUMN duplicates.first_at IS 'When the first came.';

@@ -2,7 +2,7 @@
 //!
 //! A development build says only that it is one: tests are built all day, and must neither look for
 //! a commit nor be built again after each. Where there is no git or no history, packagers name the
-//! commit in `SEMEL_COMMIT`. Changes that are not committed are not told apart.
+//! commit in `SEMEL_COMMIT`. Uncommitted changes do not show in it.
 
 use std::env;
 use std::process::Command;
@@ -70,7 +70,7 @@ fn watch() {
     }
 }
 
-/// What git says, or nothing where there is none or it fails.
+/// What git says, or nothing if there is none or it fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;

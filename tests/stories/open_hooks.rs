@@ -16,7 +16,7 @@ async fn a_hook_that_is_open_has_to_say_so_and_is_shown() -> Result<()> {
     assert!(!silent, "{said_of_silent}");
     assert!(said_of_silent.contains("needs `auth`"), "{said_of_silent}");
     assert!(open, "{said_of_open}");
-    assert!(said_of_open.contains("open to whoever"), "{said_of_open}");
+    assert!(said_of_open.contains("open to anyone"), "{said_of_open}");
     Ok(())
 }
 

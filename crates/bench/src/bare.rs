@@ -1,7 +1,7 @@
 //! Bare PostgreSQL doing the commits that the work needs at least.
 //!
 //! The work: accept (a unique key claimed and a run inserted), take, three steps with an intent and
-//! an outcome each, finish. Outcome *i* goes down with intent *i + 1*, the take with the first
+//! an outcome each, finish. Outcome *i* is written with intent *i + 1*, the take with the first
 //! intent, the last outcome with the finish: five transitions. Nothing is here that the work does
 //! not need: no fence, no ledger that people read, no expression.
 //!

@@ -80,7 +80,7 @@ impl Work {
     }
 }
 
-/// What one goal came to.
+/// The result of one goal.
 #[derive(Debug, Serialize)]
 struct Line {
     goal: &'static str,

@@ -18,7 +18,7 @@ use crate::meters::Meters;
 /// How long a process may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The flow that deliveries are accepted for: its runs sleep as soon as somebody moves them.
+/// The flow that deliveries are accepted for: its runs sleep as soon as a worker moves them.
 const ACCEPT_FLOW: &str = "
 flow: accept
 trigger:
@@ -76,7 +76,7 @@ pub(crate) struct Ground {
     pub(crate) meters: Meters,
     /// The product.
     pub(crate) semel: Semel,
-    /// The product again, on a database where nobody moves the runs: the gate alone.
+    /// The product again, on a database without a worker that moves the runs: accepting alone.
     pub(crate) front: Semel,
     /// The plain server.
     pub(crate) plain: Plain,

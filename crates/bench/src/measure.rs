@@ -79,7 +79,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Accepting alone is measured where nobody moves the runs, unless that is asked for.
+    /// Accepting alone is measured where no worker moves the runs, unless that is asked for.
     fn accepting(&self) -> &Semel {
         match self.moving {
             true => &self.ground.semel,

@@ -5,7 +5,7 @@ use semel_testkit::Options;
 
 use crate::ground::{self, Ground};
 
-/// How many statements are told.
+/// How many statements are shown.
 const STATEMENTS_MAX: i64 = 20;
 
 const TOP: &str = "

@@ -1,9 +1,9 @@
-//! F4q and F4s: F4 again, when the last look at the queue saw nobody at work.
+//! F4q and F4s: F4 again, when the last ANALYZE of the queue saw no run at work.
 //!
 //! PostgreSQL plans by what it last saw of a table. A VACUUM and ANALYZE falls into a busy hour or
-//! into a quiet one, and runs that sleep stand in the queue by the thousand; neither may change what
-//! a run costs. Each round has a slice after an ANALYZE in the midst of work, and one after a look at
-//! a queue in which nobody holds anything.
+//! into a quiet one, and runs that sleep stand in the queue by the thousand; neither may change
+//! what a run costs. Each round has a slice after an ANALYZE in the midst of work, and one after an
+//! ANALYZE of a queue in which no run is held.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const IN_FLIGHT: usize = 256;
 /// How long the work lasts in the midst of which the queue is looked at.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Nobody else may look at the queue.
+/// No autovacuum may analyse the queue.
 const ALONE: &str = "ALTER TABLE queue SET (autovacuum_enabled = false)";
 const NOT_ALONE: &str = "ALTER TABLE queue RESET (autovacuum_enabled)";
 

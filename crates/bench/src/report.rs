@@ -24,7 +24,7 @@ struct Round {
     ratio: f64,
 }
 
-/// What one goal came to.
+/// The result of one goal.
 #[derive(Debug, Serialize)]
 struct Line {
     id: &'static str,

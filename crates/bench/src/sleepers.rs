@@ -2,7 +2,7 @@
 //!
 //! Databases of the product's own schema, and the store's own taker on each: one with a million
 //! runs that have ended, one with a million that sleep. They differ in the queue alone, so the
-//! ratio is what sleeping costs. A third is empty, and is told besides.
+//! ratio is what sleeping costs. A third is empty, and is shown besides.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@ pub(crate) fn namespace() -> Result<NamespaceName, Problem> {
         .map_err(|error| Problem::local(format!("{NAMESPACE}: {error}")))
 }
 
-/// Makes a token and keeps its digest. Gives the token itself, which is kept nowhere.
+/// Creates a token and stores its digest. Returns the token itself, which is stored nowhere.
 pub(crate) async fn make_token(
     cell: &Cell,
     name: &str,

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 /// The name of the object's form; it changes when a program could stumble over a change.
 const SCHEMA: &str = "semel/1";
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
@@ -38,7 +38,7 @@ pub(crate) struct Fault {
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// In how many seconds it is worth asking again, where that is known.
+    /// In how many seconds a retry makes sense, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after: Option<u64>,
 }
@@ -93,7 +93,7 @@ impl Answer {
     pub(crate) fn next(mut self, command: impl Into<String>) -> Self {
         let command = command.into();
         if is_decision(&command) {
-            return self.decision("to decide so", command);
+            return self.decision("to decide", command);
         }
         self.next.push(Next {
             command,
@@ -102,7 +102,7 @@ impl Answer {
         self
     }
 
-    /// Tells people the line that records a decision of theirs. Programs do not get it.
+    /// Shows people the command that records a decision of theirs. Programs do not get it.
     pub(crate) fn decision(self, about: &str, command: impl Into<String>) -> Self {
         let command = command.into();
         self.note(format!("{about}: {command}"))
@@ -184,7 +184,7 @@ impl Problem {
         self
     }
 
-    /// Says when it is worth asking again, in whole seconds.
+    /// Says when a retry makes sense, in whole seconds.
     pub(crate) fn retry_after(mut self, span: semel_model::Span) -> Self {
         if let Some(fault) = &mut self.0.fault {
             fault.retry_after = Some(span.as_millis().div_ceil(1_000).max(1));
@@ -250,15 +250,12 @@ mod tests {
             let answer = Answer::done(Value::Null, "").next(format!("{decision} eff_1 --happened"));
 
             assert!(answer.next.is_empty(), "{decision}");
-            assert!(
-                answer.notes[0].contains(decision),
-                "people are told the line"
-            );
+            assert!(answer.notes[0].contains(decision), "people see the line");
         }
     }
 
     #[test]
-    fn a_problem_is_told_in_the_same_object() {
+    fn a_problem_is_part_of_the_same_object() {
         let problem = Problem::new(Outcome::NotFound, "unknown-flow", "no flow is called x");
 
         let answer = problem.hint("semel flow list").into_answer();

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and the words of `--help`.
+//! The command line: the commands, and the words of `--help`.
 
 use clap::{Args, Parser, Subcommand};
 
@@ -14,12 +14,12 @@ const AFTER_HELP: &str = "\
 Start here:
   semel init greet        writes greet.flow.yaml
   semel dev               starts everything, and prints a curl line that works
-  semel explain           tells the language, the steps, the shapes of values, and every error
+  semel explain           explains the language, the steps, the shapes of values, and every error
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 still running, 4 in doubt, 5 not found, 6 conflict,
 7 denied, 8 unreachable. With --json exactly one object is written to stdout, errors included.";
 
-/// Runs automations that may be asked to do the same thing twice, and do it once.
+/// Runs workflows whose triggers may fire more than once, and performs each effect once.
 #[derive(Debug, Parser)]
 #[command(name = "semel", version = version::FULL, after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -29,23 +29,23 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Write exactly one JSON object to stdout, errors included.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// The server to speak to [env: SEMEL_URL].
+    /// The server's URL [env: SEMEL_URL].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The token to show [env: SEMEL_TOKEN].
+    /// The API token [env: SEMEL_TOKEN].
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }
 
 impl Global {
-    /// Whom the output is for.
+    /// Who reads the output.
     pub(crate) const fn reader(&self) -> Reader {
         if self.json {
             Reader::Program
@@ -55,7 +55,7 @@ impl Global {
     }
 }
 
-/// What can be asked for.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Init(init::Arguments),

@@ -158,7 +158,7 @@ impl Cluster {
         fs::rename(&unfinished, self.data()).map_err(|error| self.refused(&error))
     }
 
-    /// Written anew at each start, because the folder may have been moved.
+    /// Written again at each start, because the folder may have been moved.
     fn write_settings(&self) -> Result<(), Problem> {
         let socket = self.home.path().to_string_lossy().replace('\'', "''");
         let text = format!("{SETTINGS}unix_socket_directories = '\"{socket}\"'\n");
@@ -184,11 +184,13 @@ impl Cluster {
 
     fn refused(&self, error: &std::io::Error) -> Problem {
         let place = self.home.path().display();
-        Problem::local(format!("cannot keep a PostgreSQL in {place}: {error}"))
+        Problem::local(format!(
+            "cannot store PostgreSQL's data in {place}: {error}"
+        ))
     }
 }
 
-/// A program of PostgreSQL, run as somebody who is not root. Signals to our group (Ctrl-C) are not
+/// A program of PostgreSQL, run as a user other than root. Signals to our group (Ctrl-C) are not
 /// meant for it: we stop it ourselves, after everything that uses it.
 fn unprivileged(binaries: &Path, program: &str, account: Option<Account>) -> Command {
     let mut command = Command::new(binaries.join(program));

@@ -1,9 +1,9 @@
 //! The codes of errors that arise here and not at a server: stable words, each with a page
 //! `docs/errors/<code>.md`. What a server refuses comes with the API's own codes.
 
-/// The command line makes no sense.
+/// The command line cannot be understood.
 pub(crate) const USAGE: &str = "usage";
-/// Something on this machine did not work out.
+/// Something failed on this machine.
 pub(crate) const LOCAL: &str = "local";
 /// The configuration file cannot be read.
 pub(crate) const CONFIG: &str = "config";
@@ -11,7 +11,7 @@ pub(crate) const CONFIG: &str = "config";
 pub(crate) const FILE_EXISTS: &str = "file-exists";
 /// A file is missing.
 pub(crate) const FILE_NOT_FOUND: &str = "file-not-found";
-/// There is no token to show.
+/// There is no token.
 pub(crate) const TOKEN_MISSING: &str = "token-missing";
 /// A `semel dev` runs in this directory.
 pub(crate) const ALREADY_RUNNING: &str = "already-running";
@@ -27,7 +27,7 @@ pub(crate) const NOT_IN_ORDER: &str = "not-in-order";
 pub(crate) const RUN_UNDER_WAY: &str = "run-under-way";
 /// The run is in doubt.
 pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
-/// The run failed, was cancelled, or needs a person.
+/// The run failed, was cancelled, or needs an operator.
 pub(crate) const RUN_FAILED: &str = "run-failed";
 /// `semel explain` knows no such topic.
 pub(crate) const TOPIC_NOT_FOUND: &str = "topic-not-found";

@@ -1,4 +1,4 @@
-//! The commands, one module each, and which of them an argument leads to.
+//! The commands, one module each, and the dispatch to them.
 //!
 //! Apart from `serve`, `dev`, `migrate`, `doctor`, `check`, `explain` and `init`, a command is a
 //! client of the API and nothing else.
@@ -72,7 +72,7 @@ fn read_file(file: &str) -> Result<String, Problem> {
         if error.kind() != ErrorKind::NotFound {
             return Problem::local(format!("cannot read {file}: {error}"));
         }
-        let message = format!("there is no file {file}");
+        let message = format!("file {file} does not exist");
         Problem::new(Outcome::NotFound, code::FILE_NOT_FOUND, message)
             .hint("check the path; `semel init NAME` writes a first flow")
     })
@@ -87,7 +87,7 @@ fn read_json(given: &str) -> Result<serde_json::Value, Problem> {
         None => given.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        Problem::usage(format!("this is not JSON: {error}"))
+        Problem::usage(format!("invalid JSON: {error}"))
             .hint("quote it for the shell, e.g. '{\"id\": 1}', or use @FILE or - for stdin")
     })
 }
@@ -95,7 +95,7 @@ fn read_json(given: &str) -> Result<serde_json::Value, Problem> {
 /// The option that names the key under which a command may be repeated.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Repeat {
-    /// The key that makes repeating this safe; derived from the command where none is given.
+    /// The key that makes it safe to repeat this; derived from the command by default.
     #[arg(long = "idempotency-key", alias = "key", value_name = "KEY")]
     key: Option<String>,
 }

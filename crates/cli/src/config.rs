@@ -45,7 +45,7 @@ pub(crate) enum Source {
     Local(&'static str),
     /// `semel.toml`.
     File,
-    /// Nobody said anything.
+    /// No value was given.
     Default,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dev_left_is_found_from_below_it() {
+    fn files_of_dev_are_found_from_subdirectories() {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), ".semel/url", "http://local\n");
         let below = directory.path().join("flows/old");

@@ -38,7 +38,7 @@ impl Context {
         self.config.find(key, flag)
     }
 
-    /// The server that client commands speak to.
+    /// The server that client commands use.
     pub(crate) fn url(&self) -> Option<Setting> {
         self.find(Key::Url)
     }

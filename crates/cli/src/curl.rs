@@ -45,7 +45,7 @@ pub(crate) fn payload(flow: &Flow) -> Value {
     for expr in exprs(flow) {
         put_all(&mut payload, expr.references(), OTHER_EXAMPLE);
     }
-    // Last, so that what the key reads is told apart from the rest.
+    // Last, so that what the key reads differs from the rest.
     if let Some(webhook) = &flow.trigger.webhook {
         if let Some(order) = &webhook.order {
             put_all(&mut payload, order.version.references(), VERSION_EXAMPLE);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_names_the_hook_and_brings_what_the_flow_reads() {
+    fn the_line_names_the_hook_and_has_what_the_flow_reads() {
         let flow = flow("input.order.id", "input.name");
 
         let line = line(&flow, "http://127.0.0.1:7171", "default").unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_objects_and_versions_apart_is_brought_too() {
+    fn the_payload_has_the_fields_of_order_and_gates() {
         let source = "flow: a\ntrigger:\n  webhook: { auth: none, key: input.id, order: { object: input.order, version: input.version } }\n\
                       overlap: { key: input.customer, policy: queue }\nlimit: { key: input.shop, concurrency: 3 }\n\
                       steps:\n  - id: a\n    function: '1'\n";

@@ -1,5 +1,5 @@
 //! The inventory for people: each effect of a flow, its key, its guard, what a crash does to it,
-//! and what is left to a person.
+//! and what is left to an operator.
 
 use semel_flow::Inventory;
 use semel_flow::triggers::Proof;
@@ -15,10 +15,10 @@ const HEADER: [&str; 8] = [
     "GUARD",
     "RETRY",
     "AFTER A CRASH",
-    "LEFT TO A PERSON",
+    "LEFT TO AN OPERATOR",
 ];
 
-/// How runs start, the effects, and what the author disagreed with.
+/// How runs start, the effects, and the diagnostics that the author suppressed.
 pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
     let mut parts = vec![];
     if !inventory.starts.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
 }
 
 fn starts(inventory: &Inventory, style: Style) -> String {
-    let mut table = style.table(&["STARTS BY", "KEY", "PROVEN BY"]);
+    let mut table = style.table(&["STARTS BY", "KEY", "AUTHENTICATED BY"]);
     for start in &inventory.starts {
         let tone = match start.proof {
             Proof::Nothing => Tone::Bad,
@@ -51,10 +51,7 @@ fn starts(inventory: &Inventory, style: Style) -> String {
 
 fn table(inventory: &Inventory, style: Style) -> String {
     let undoes = inventory.effects.iter().any(|effect| effect.undo.is_some());
-    let header = HEADER
-        .iter()
-        .copied()
-        .chain(undoes.then_some("TAKEN BACK BY"));
+    let header = HEADER.iter().copied().chain(undoes.then_some("UNDONE BY"));
     let mut table = style.table(&header.collect::<Vec<_>>());
     for effect in &inventory.effects {
         let (tone, retry) = if effect.retry_safe {
@@ -138,7 +135,7 @@ steps:
             lines[4].starts_with("seen      kv    update  derived"),
             "{told}"
         );
-        assert!(lines[6].contains("a person settles it"), "{told}");
+        assert!(lines[6].contains("an operator settles it"), "{told}");
         assert!(
             lines[9].starts_with("key-party  customer, line 10  a customer"),
             "{told}"

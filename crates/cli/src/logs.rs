@@ -46,7 +46,7 @@ pub(crate) fn start(format: Format, level: &str) {
         Format::Json => lines.json().flatten_event(true).boxed(),
     };
     let ours = filter_fn(|line| is_shown(line.target(), *line.level()));
-    // Fails only where somebody else logs already, who then goes on.
+    // Fails only if another subscriber is installed already, which then stays.
     let _ = tracing_subscriber::registry()
         .with(filter)
         .with(ours)

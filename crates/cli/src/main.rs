@@ -72,7 +72,7 @@ fn finish(answer: &Answer, reader: Reader) -> ExitCode {
     ExitCode::from(answer.outcome.exit_code())
 }
 
-/// Words that cannot be followed, or that ask for help.
+/// Arguments that cannot be understood, or that ask for help.
 fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let help = matches!(
         error.kind(),

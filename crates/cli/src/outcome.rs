@@ -9,23 +9,23 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// What was asked for is so.
+    /// The request succeeded.
     Done,
-    /// It did not work out.
+    /// It failed.
     Failed,
-    /// The command line makes no sense.
+    /// The command line cannot be understood.
     Usage,
     /// The run has not ended yet.
     Running,
-    /// Nobody can say whether an effect happened; a person settles it.
+    /// Whether an effect happened is unknown; an operator settles it.
     InDoubt,
-    /// There is no such thing.
+    /// It does not exist.
     NotFound,
-    /// Something else is in the way.
+    /// It conflicts with something that exists.
     Conflict,
-    /// The token does not open this.
+    /// The token does not permit this.
     Denied,
-    /// Nobody answers.
+    /// The server does not answer.
     Unreachable,
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a command that stands or falls with a run.
+    /// The outcome of a command that has the outcome of a run.
     pub(crate) const fn of_run(state: State) -> Self {
         match state {
             State::Active => Self::Running,

@@ -48,7 +48,7 @@ fn show_person(answer: &Answer, style: Style) {
 
 /// Writes data, with one newline at its end.
 ///
-/// Whoever reads may have gone away (`semel run list | head`), which is no error of ours.
+/// The reader may have gone away (`semel run list | head`), which is no error of ours.
 pub(crate) fn data(text: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes());
@@ -58,7 +58,7 @@ pub(crate) fn data(text: &str) {
     let _ = stdout.flush();
 }
 
-/// Says something that is not data.
+/// Writes a message that is not data.
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", text.trim_end_matches('\n'));

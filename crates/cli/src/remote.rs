@@ -14,12 +14,12 @@ use crate::outcome::Outcome;
 pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
     let url = ctx
         .url()
-        .ok_or_else(|| Problem::usage("no server is named"))?;
+        .ok_or_else(|| Problem::usage("no server is configured"))?;
     let Some(token) = ctx.token() else {
         let problem = Problem::new(
             Outcome::Denied,
             code::TOKEN_MISSING,
-            "no token to show the server",
+            "no token is configured",
         );
         return Err(problem.hint(
             "pass --token or set SEMEL_TOKEN; `semel migrate` prints the first token, and \
@@ -28,7 +28,7 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
     };
     let elsewhere = ctx.local_url().is_none_or(|local| local != url.value);
     if let (Source::Local(_), true) = (token.source, elsewhere) {
-        let message = format!("the token of `semel dev` is not shown to {}", url.value);
+        let message = format!("the token of `semel dev` is not sent to {}", url.value);
         let problem = Problem::new(Outcome::Denied, code::TOKEN_MISSING, message);
         return Err(problem.hint("pass --token or set SEMEL_TOKEN for that server"));
     }

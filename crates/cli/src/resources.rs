@@ -49,7 +49,7 @@ fn complete(ctx: &Context, mut bucket: Bucket) -> Result<Bucket, Problem> {
         (Some(access), Some(secret)) => Some((access, SecretText::new(secret))),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
-            return Err(Problem::usage("half of the bucket's keys are given")
+            return Err(Problem::usage("only one of the bucket's keys is set")
                 .hint("set both SEMEL_S3_ACCESS_KEY and SEMEL_S3_SECRET_KEY, or neither where the machine has a role"));
         }
     };

@@ -71,17 +71,17 @@ impl Service {
         &self.engine
     }
 
-    /// Waits for the server's end, which nobody asked for.
+    /// Waits until the server ends without having been asked to.
     pub(crate) async fn ended(&mut self) -> Problem {
         match (&mut self.server).await {
             Ok(Ok(())) => Problem::local("the server ended by itself"),
             Ok(Err(error)) => Problem::local(format!("the server ended: {}", chain(&error))),
-            Err(error) => Problem::local(format!("the server broke: {error}")),
+            Err(error) => Problem::local(format!("the server crashed: {error}")),
         }
     }
 
-    /// Answers what is under way, hands runs back, and ends; all within a bound. What is cut off
-    /// then is what a crash would cut off, and is taken up as after one.
+    /// Finishes open requests, returns runs to the queue, and ends; all within a bound. What is cut
+    /// off then is what a crash would cut off, and is recovered as after one.
     pub(crate) async fn stop(self, bound: Duration) -> Result<(), Problem> {
         self.shutdown.cancel();
         let drain = bound.mul_f64(DRAIN_SHARE);
@@ -93,8 +93,11 @@ impl Service {
         if drained && returned {
             return Ok(());
         }
-        let message = format!("not everything ended within {}s", bound.as_secs());
-        Err(Problem::local(message).hint("runs that were cut off go on at the next start"))
+        let message = format!(
+            "the server did not stop cleanly within {}s",
+            bound.as_secs()
+        );
+        Err(Problem::local(message).hint("runs that were cut off continue at the next start"))
     }
 }
 
@@ -112,8 +115,8 @@ async fn own_addresses(cell: &Cell, listening: &[SocketAddr]) -> Vec<SocketAddr>
 /// How often the addresses of the database are looked up: after a failover its name leads elsewhere.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
 
-/// Keeps the installation's own addresses closed to flows, wherever they move. What was closed stays
-/// so: a former primary is still nobody's destination.
+/// Keeps the installation's own addresses closed to flows, wherever they move. What was closed
+/// stays so: a former primary must not become a destination.
 async fn keep_own_addresses(
     engine: Engine,
     listening: Vec<SocketAddr>,
@@ -128,7 +131,7 @@ async fn keep_own_addresses(
     }
 }
 
-/// Connects to a database and tells what is wrong in the words of the command line.
+/// Connects to a database, and explains failures in terms of the command line.
 pub(crate) async fn connect(address: &str, options: CellOptions) -> Result<Cell, Problem> {
     Cell::connect(address, options).await.map_err(|error| {
         let message = chain(&error);

@@ -1,4 +1,4 @@
-//! Style: colours where a terminal shows them and nobody asked for none.
+//! Style: colours if a terminal shows them and the user did not turn them off.
 
 use std::io::{self, IsTerminal as _};
 
@@ -104,7 +104,7 @@ impl Style {
     }
 }
 
-/// A cell of somebody else's text.
+/// A cell of foreign text.
 pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
     Cell::new(printable(text.as_ref()))
 }

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-/// One line of somebody else's text: whatever could steer a terminal is shown as what it is.
+/// One line of foreign text: whatever could steer a terminal is shown as what it is.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), escape)
 }
 
-/// Several lines of somebody else's text.
+/// Several lines of foreign text.
 pub(crate) fn printable_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(printable).collect();
     lines.join("\n")
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_told_in_their_largest_unit() {
+    fn instants_are_shown_in_their_largest_unit() {
         assert_eq!(relative(at(100), at(100)), "now");
         assert_eq!(relative(at(100), at(190)), "90s ago");
         assert_eq!(relative(at(0), at(7_300)), "2h ago");

@@ -52,7 +52,7 @@ pub(crate) fn shown(of: &Value, extent: Extent) -> String {
     }
 }
 
-/// A value on one line. One that is kept elsewhere is told by its name, size and type.
+/// A value on one line. One that is kept elsewhere is shown by its name, size and type.
 pub(crate) fn value(value: &Value) -> String {
     match serde_json::from_value::<Resource>(value.clone()) {
         Ok(kept) => format!(

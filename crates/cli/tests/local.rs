@@ -103,7 +103,7 @@ fn a_missing_file_is_not_found() {
 }
 
 #[test]
-fn words_that_make_no_sense_are_told_as_json_where_that_was_asked_for() {
+fn usage_errors_are_json_with_the_json_flag() {
     let place = directory();
 
     for words in [

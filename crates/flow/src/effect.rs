@@ -14,7 +14,8 @@ pub(crate) struct Effect {
     pub(crate) guard: Guard,
     /// Whether the author named the guard.
     pub(crate) stated: bool,
-    /// Whether a lost answer that a person settles is no surprise, though nobody said so.
+    /// Whether a lost answer that an operator settles is no surprise, though the author did not ask
+    /// for it.
     pub(crate) review_is_usual: bool,
     pub(crate) kind: EffectKind,
 }
@@ -39,7 +40,7 @@ impl Effect {
         })
     }
 
-    /// Whether nothing but a person or luck keeps it from happening twice.
+    /// Whether only an operator or luck keeps it from happening twice.
     pub(crate) const fn is_unguarded(&self) -> bool {
         matches!(self.guard, Guard::Review)
     }

@@ -100,12 +100,12 @@ impl Expr {
     ///
     /// # Errors
     ///
-    /// Says which part could not be worked out, or which limit it met.
+    /// Says which part could not be evaluated, or which limit it reached.
     pub fn eval(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
         eval::to_json(&self.0.node, scope)
     }
 
-    /// Works out a condition.
+    /// Evaluates a condition.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Expr {
         eval::to_bool(&self.0.node, scope)
     }
 
-    /// Works out a point in time.
+    /// Evaluates a point in time.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ const LINE_CHARS_MAX: usize = 100;
 ///
 /// # Errors
 ///
-/// Where the text is not YAML as flows use it; other mistakes do not matter here.
+/// If the text is not YAML as flows use it; other mistakes do not matter here.
 pub fn format(file: &str, source: &str) -> Result<String, Vec<Diagnostic>> {
     with_deep_stack(|| format_here(file, source))
 }

@@ -30,7 +30,7 @@ impl InputSchema {
     ///
     /// # Errors
     ///
-    /// Where it says something that flows do not use, or that cannot be.
+    /// If it says something that flows do not use, or that cannot be.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         Ok(Self {
             json: schema.clone(),
@@ -42,12 +42,12 @@ impl InputSchema {
     ///
     /// # Errors
     ///
-    /// Where the example is nested too deeply.
+    /// If the example is nested too deeply.
     pub fn from_example(example: &Value) -> Result<Self, String> {
         Self::compile(&compile::schema_of(example))
     }
 
-    /// Why an input does not fit: where, and what was expected. Nothing where it fits.
+    /// Why an input does not fit: where, and what was expected. Nothing if it fits.
     #[must_use]
     pub fn misfit(&self, input: &Value) -> Option<String> {
         fit::misfit(&self.rule, input, STEPS_MAX)

@@ -66,7 +66,7 @@ pub struct InventoryEffect {
     pub after_crash: String,
     /// Whether performing it again can do no harm.
     pub retry_safe: bool,
-    /// What a person has to do, where there is something.
+    /// What an operator has to do, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_to_person: Option<String>,
     /// How it is taken back.
@@ -143,15 +143,15 @@ fn after_crash(
     let record = outline.steps[index].record;
     match guard {
         Guard::Transaction => {
-            "the marker tells: it committed with the effect, or not at all".into()
+            "the marker decides: it committed with the effect, or not at all".into()
         }
         Guard::Key => {
             let window = key_window(outline, context, index);
-            format!("sent again with the same key for {window}, then a person settles it")
+            format!("sent again with the same key for {window}, then an operator settles it")
         }
         Guard::Natural => "repeated: a second time changes nothing".into(),
-        Guard::Probe => "a read tells: found is done, absent is performed".into(),
-        Guard::Review => "in doubt: a person settles it".into(),
+        Guard::Probe => "a read decides: found is done, absent is performed".into(),
+        Guard::Review => "in doubt: an operator settles it".into(),
         Guard::Repeat => {
             let because = record.text("because").unwrap_or_default().trim();
             format!("repeated, and may happen twice: {because}")

@@ -1,4 +1,4 @@
-//! The grammar of a flow file, put together: the file, its steps, and the JSON Schema of both.
+//! The grammar of a flow file: the file, its steps, and the JSON Schema of both.
 //!
 //! The reader, the JSON Schema, the formatter and the canonical form all go by these tables, so
 //! that none of them can know a field that the others do not. What a table cannot say (which

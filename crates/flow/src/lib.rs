@@ -1,10 +1,10 @@
 //! From an author's text to a checked release, or a diagnostic that points. Pure.
 //!
-//! Read in this order: an [`expr`] is worked out over a scope, a [`template`] is a value with
+//! Read in this order: an [`expr`] is evaluated over a scope, a [`template`] is a value with
 //! expressions in it, a [`tree`] is a file as it was read. Each kind of step is a file in [`steps`]
 //! and each trigger one in [`triggers`]; with the rest of the language they make the grammar that
 //! files are read by. [`mod@check`] judges a file, and a [`release`] is what a flow means once it is
-//! checked. A [`schedule`] tells the instants that a release names.
+//! checked. A [`schedule`] computes the instants of a release.
 //!
 //! Modules use only those before them:
 //!

@@ -18,8 +18,8 @@ use crate::types::input_schema;
 
 /// The release of a tree without mistakes and without anything pending.
 ///
-/// A tree that passed its checks always has one; where it has not, that is told as a mistake
-/// instead of being passed over.
+/// A tree that passed its checks always has one; if it has not, that is reported as a mistake
+/// instead of being ignored.
 pub(crate) fn flow(outline: &Outline<'_>, report: &mut Report<'_>) -> Option<Flow> {
     let flow = try_flow(outline);
     if flow.is_none() {

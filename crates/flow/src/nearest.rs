@@ -1,4 +1,4 @@
-//! The name that somebody probably meant.
+//! The name that an author probably meant.
 
 /// The nearest of the known names, if any is near enough to be a slip of it.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -39,7 +39,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_finds_its_word() {
+    fn a_misspelling_finds_its_word() {
         assert_eq!(nearest("inupt", ["input", "steps"]), Some("input"));
         assert_eq!(nearest("step", ["input", "steps"]), Some("steps"));
     }

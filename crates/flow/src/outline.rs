@@ -32,7 +32,7 @@ pub(crate) struct StepInfo<'t> {
 }
 
 impl StepInfo<'_> {
-    /// The word for what it does; nothing where that could not be read.
+    /// The word for what it does; nothing if that could not be read.
     pub(crate) fn name(&self) -> &'static str {
         self.kind.map_or("", StepKind::name)
     }
@@ -118,7 +118,7 @@ impl<'t> Outline<'t> {
         step.kind.and_then(|kind| step.record.map(kind.name()))
     }
 
-    /// The cases of a step that goes one of several ways.
+    /// The cases of a step with several branches.
     pub(crate) fn cases(&self, index: StepIndex) -> impl Iterator<Item = &'t Placed> {
         let one = self.steps[index].holds() == Some(Holds::OneList);
         let body = self.body(index).filter(|_| one);

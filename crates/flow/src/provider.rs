@@ -2,8 +2,8 @@
 //!
 //! A preset says where the key stands, how a delivery proves where it comes from, for how long the
 //! source may deliver the same again, and what orders two deliveries about one object. It holds
-//! facts only: nothing here verifies, and nothing here reads a delivery. Where the facts come from
-//! is told on each preset's page in `docs/presets/`.
+//! facts only: nothing here verifies, and nothing here reads a delivery. Each preset's page in
+//! `docs/presets/` names the sources of its facts.
 
 mod cloudevents;
 mod github;
@@ -31,19 +31,19 @@ use semel_model::Span;
 pub struct Provider {
     /// What a flow writes after `provider:`.
     pub name: &'static str,
-    /// What people call it.
+    /// Its name, for people.
     pub title: &'static str,
     /// The key, as an expression over `input` and `headers`.
     pub key: &'static str,
     /// Where the key stands.
     pub key_source: Source,
-    /// How a delivery is signed; nothing where the source does not sign by itself.
+    /// How a delivery is signed; nothing if the source does not sign by itself.
     pub signature: Option<PresetSignature>,
     /// The headers that the signature covers, in lower case.
     pub covers_headers: &'static [&'static str],
     /// How long the source may deliver the same again, on its own or when a person asks it to.
     pub redelivery: Option<Span>,
-    /// What orders two deliveries about one object; nothing where no field does so for all events.
+    /// What orders two deliveries about one object; nothing if no field does so for all events.
     pub order: Option<PresetOrder>,
     /// Paths in the payload that may differ between two deliveries of one event. `*` is each item
     /// of a list.
@@ -69,7 +69,7 @@ pub struct PresetOrder {
 }
 
 impl Provider {
-    /// Whether nobody but the source can have chosen the key.
+    /// Whether only the source can have chosen the key.
     ///
     /// Where it is false, a captured delivery can be sent again under another key, and only its
     /// payload tells that it is the same.

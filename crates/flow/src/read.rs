@@ -1,6 +1,6 @@
 //! From the tree of a YAML file to the tree of a flow.
 //!
-//! Reading goes on after a mistake: what cannot be read is absent, and the rest is read all the
+//! Reading continues after a mistake: what cannot be read is absent, and the rest is read all the
 //! same, so that an author sees every mistake at once.
 
 mod expression;

@@ -53,7 +53,7 @@ pub struct Flow {
     pub input_schema: Option<InputSchema>,
     /// How long a key is remembered after its run has ended.
     pub keep: Span,
-    /// What happens to a run while another one of the same object is under way.
+    /// What happens to a run while another one of the same object is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// How many runs, and how fast.
@@ -65,7 +65,7 @@ pub struct Flow {
     pub env: Value,
     /// What a run does, in order.
     pub steps: Vec<Step>,
-    /// What a run yields; null where nothing is said.
+    /// What a run yields; null if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Expr>,
     /// Whether done steps are taken back where a run fails.
@@ -86,7 +86,7 @@ impl Flow {
         self.limit.as_ref().map_or(0, |limit| limit.priority)
     }
 
-    /// The place of what comes after a step; nothing where its list is over.
+    /// The place of what comes after a step; nothing if its list is over.
     #[must_use]
     pub fn after(&self, place: usize) -> Option<usize> {
         match self.steps.get(place)?.follow {

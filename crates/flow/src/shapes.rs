@@ -63,7 +63,7 @@ pub struct ValueField {
 pub struct ValueShape {
     /// What it is called in messages and pages.
     pub name: &'static str,
-    /// Where it is met.
+    /// Where it occurs.
     pub about: &'static str,
     /// Its fields.
     pub fields: &'static [ValueField],

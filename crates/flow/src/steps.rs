@@ -111,7 +111,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What all kinds of steps can tell about themselves.
+            /// What all kinds of steps say about themselves.
             pub(crate) fn released(&self) -> &dyn ReleasedStep {
                 match self {
                     $(Self::$kind(step) => step,)+
@@ -128,7 +128,7 @@ kinds! {
     "db" => Db(DbStep) = db::KIND;
     /// Reads or changes an entry of the namespace's key-value table.
     "kv" => Kv(KvStep) = kv::KIND;
-    /// Works out a value.
+    /// Computes a value.
     "function" => Function(FunctionStep) = function::KIND;
     /// Asks a language model.
     "llm" => Llm(Box<LlmStep>) = llm::KIND;

@@ -1,4 +1,4 @@
-//! Templates: values with holes. `${{ … }}` inside any text is worked out when a step is rendered.
+//! Templates: values with holes. `${{ … }}` inside any text is evaluated when a step is rendered.
 //!
 //! A text that is one hole and nothing else becomes the value itself, with its type; otherwise the
 //! value is spliced into the text. `$${{` stands for a `${{` that is meant as text.
@@ -31,7 +31,7 @@ pub(crate) enum Piece {
     Hole(Expr),
 }
 
-/// Cuts a text into pieces. Every hole that cannot be read is told, with its place in the text.
+/// Cuts a text into pieces. Every hole that cannot be read is reported, with its place in the text.
 pub(crate) fn pieces(text: &str, roots: &[&str]) -> Result<Vec<Piece>, Vec<ExprError>> {
     let mut pieces = Vec::new();
     let mut errors = Vec::new();

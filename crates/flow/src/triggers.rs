@@ -51,28 +51,28 @@ pub struct TriggerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// Not at all: whoever knows the address may deliver.
+    /// Not at all: anyone who knows the address can deliver.
     Nothing,
     /// By a signature over what is sent.
     Signature,
     /// By a shared secret that is sent along.
     Token,
-    /// By a caller who signed in.
+    /// By the token of an API caller.
     SignIn,
     /// It comes from inside: a time that came, or an event that a flow of the namespace emitted.
     Inside,
 }
 
 impl Proof {
-    /// The words for people.
+    /// The words that people read.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Nothing => "nothing: open to whoever knows the address",
+            Self::Nothing => "nothing: open to anyone who knows the address",
             Self::Signature => "a signature",
             Self::Token => "a token",
-            Self::SignIn => "sign-in",
-            Self::Inside => "coming from inside",
+            Self::SignIn => "the caller's token",
+            Self::Inside => "Semel itself",
         }
     }
 }
@@ -160,7 +160,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// What is declared for starts of a kind; nothing where runs do not start so.
+    /// What is declared for starts of a kind; nothing if runs do not start so.
     #[must_use]
     pub const fn start(&self, kind: TriggerKind) -> Option<&StartTrigger> {
         match kind {

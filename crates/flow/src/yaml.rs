@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     pub(crate) value: Node,
 }
 
-/// What is wrong with a file before anybody asks what it says.
+/// What is wrong with a file before its content is interpreted.
 #[derive(Clone, Debug)]
 pub(crate) struct SeededBug {
     pub(crate) code: crate::diagnostic::Code,

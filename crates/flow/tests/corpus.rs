@@ -83,7 +83,7 @@ fn good(file: &str) -> Flow {
 }
 
 #[test]
-fn on_good_files_and_recipes_not_a_word_is_said() {
+fn good_files_and_recipes_have_no_diagnostics() {
     let mut alarms = String::new();
     assert!(files("recipes").len() >= 10);
     for file in files("good").into_iter().chain(files("recipes")) {
@@ -172,7 +172,7 @@ fn every_rule_fires_in_the_files_that_are_named_for_it() {
 }
 
 #[test]
-fn messages_read_like_this() {
+fn messages_match_their_snapshots() {
     for file in files("bad") {
         let whole = file.file_stem().is_some_and(|stem| {
             let stem = stem.to_string_lossy();

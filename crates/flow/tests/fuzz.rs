@@ -1,4 +1,4 @@
-//! Files and expressions that nobody would write: none may break the reader, take a second or a
+//! Files and expressions that no author would write: none may break the reader, take a second or a
 //! great deal of memory.
 //!
 //! `SEMEL_FUZZ_SECS` says for how long (2 by itself, 60 in CI), `SEMEL_FUZZ_SEED` where chance

@@ -1,4 +1,4 @@
-//! Every mistake of a file is told in one pass, and a long flow is checked in no time.
+//! Every mistake of a file is reported in one pass, and a long flow is checked in no time.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -47,7 +47,7 @@ fn fifty_mistakes_come_in_one_pass() {
 
     let examined = examine("many.yaml", &source, &CheckContext::default());
 
-    // A step whose action is unknown is also told that it does nothing.
+    // A step whose action is unknown is also reported as doing nothing.
     let said: Vec<(&str, usize, usize)> = examined
         .diagnostics
         .iter()
@@ -87,7 +87,7 @@ fn long_flow(count: usize) -> String {
 }
 
 #[test]
-fn five_hundred_steps_are_checked_while_a_person_blinks() {
+fn five_hundred_steps_are_checked_quickly() {
     let source = long_flow(500);
     let warm = examine("long.yaml", &source, &CheckContext::default());
     assert!(warm.is_sound(), "{}", warm.render(false));

@@ -60,7 +60,7 @@ fn sources() -> Vec<(String, String)> {
         files.extend(entries.map(|entry| entry.expect("a file").path()));
     }
     files.retain(|file| file.extension().is_some_and(|end| end == "yaml"));
-    // Whoever signed for a key that does not hold is not told again.
+    // An author who allowed a key that does not hold gets no diagnostic again.
     files.retain(|file| {
         !file
             .display()

@@ -244,7 +244,7 @@ fn presets_are_found_by_name_and_sorted() {
 }
 
 #[test]
-fn an_unsigned_key_is_told_apart() {
+fn an_unsigned_key_is_recognised() {
     let unsigned: Vec<&str> = provider::all()
         .iter()
         .filter(|provider| !provider.signs_key())

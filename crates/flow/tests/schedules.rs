@@ -55,7 +55,7 @@ fn compare(text: &str, zone: &str, offsets: &Offsets) -> usize {
         assert_eq!(
             instant,
             Some(expected * 60),
-            "`{text}` in {zone}: {:?} is told where {:?} is due",
+            "`{text}` in {zone}: {:?} came where {:?} is due",
             instant.map(Timestamp::from_second),
             Timestamp::from_second(expected * 60)
         );
@@ -63,7 +63,7 @@ fn compare(text: &str, zone: &str, offsets: &Offsets) -> usize {
     let next = told.next();
     assert!(
         next.is_none_or(|at| at.as_second() >= end * 60),
-        "`{text}` in {zone}: {next:?} is told, and nothing more is due"
+        "`{text}` in {zone}: {next:?} came, and nothing more is due"
     );
     expected.len()
 }

@@ -34,7 +34,8 @@ impl Executors {
         said.map_err(|fault| to.redactor().redact_fault(fault))
     }
 
-    /// Whether a connection to an address stands. Whether signing in works, only a call can tell.
+    /// Whether a connection to an address stands. Whether authentication works, only a call can
+    /// tell.
     async fn reach_out(&self, to: &Destination) -> Result<String, Fault> {
         let (host, port) = address(to)?;
         let addresses = self.egress.resolve(&host, port).await?;
@@ -43,7 +44,7 @@ impl Executors {
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
                 Ok(Ok(_)) => {
                     return Ok(format!(
-                        "{host}:{port} can be reached; signing in was not tried"
+                        "{host}:{port} can be reached; authentication was not tested"
                     ));
                 }
                 Ok(Err(error)) => last = Some(error.to_string()),
@@ -63,7 +64,7 @@ impl Executors {
     pub async fn prepare(&self, to: &Destination) -> Result<String, Fault> {
         match &to.connection.to {
             Target::Postgres(_) => match self.db.prepare(to).await {
-                Ok(()) => Ok("the table of markers is there".to_owned()),
+                Ok(()) => Ok("the table of markers exists".to_owned()),
                 Err(fault) => Err(to.redactor().redact_fault(fault)),
             },
             Target::Http(_)

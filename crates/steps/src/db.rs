@@ -5,8 +5,8 @@
 //!                  └─ is there ─▶ the result that it holds ─▶ ROLLBACK ─▶ done, repeated
 //! ```
 //!
-//! Before `COMMIT` is sent nothing can have happened, whatever breaks: a transaction that nobody
-//! commits is rolled back. After it, only an answer of the server settles what became of it. A
+//! Before `COMMIT` is sent nothing can have happened, whatever breaks: a transaction without a
+//! commit is rolled back. After it, only an answer of the server settles what happened to it. A
 //! worker that lost its lease and one that took over meet at the marker's unique index: the second
 //! waits there for the first to end, and then reads its result or performs.
 
@@ -107,7 +107,7 @@ impl DbCaller {
     ///
     /// # Errors
     ///
-    /// Where the database cannot be reached, or the role may not make tables.
+    /// If the database cannot be reached, or the role may not make tables.
     pub async fn prepare(&self, to: &Destination) -> Result<(), Fault> {
         let making = async {
             let client = self.pools.client(to, postgres(to)?).await?;
@@ -116,11 +116,11 @@ impl DbCaller {
         within(CARE_PATIENCE, making).await
     }
 
-    /// Signs in and tells what is there, in one line.
+    /// Authenticates and tells what is there, in one line.
     ///
     /// # Errors
     ///
-    /// Where the database cannot be reached or refuses the role.
+    /// If the database cannot be reached or refuses the role.
     pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
         let testing = async {
             let client = self.pools.client(to, postgres(to)?).await?;
@@ -221,7 +221,7 @@ fn expect_rows(request: &DbRequest, result: &Value) -> Result<(), Fault> {
     match request.rows {
         Some(expected) if expected != met => {
             let message = format!(
-                "the statement met {met} rows and was to meet {expected}: it was rolled back"
+                "the statement affected {met} rows instead of {expected}: it was rolled back"
             );
             Err(Fault::permanent("rows-unexpected", message))
         }
@@ -245,6 +245,6 @@ async fn within<T>(
 }
 
 fn too_slow() -> Fault {
-    let message = "the time was up before the transaction was committed: it is rolled back";
+    let message = "timed out before the transaction was committed: it is rolled back";
     Fault::passing("timeout", message)
 }

@@ -11,7 +11,7 @@ use crate::redact::Redactor;
 pub struct Destination {
     /// What flows call it.
     pub name: String,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// Grows when the connection or one of its secrets changes: pools and tokens that belong to
     /// another version are not used.
@@ -50,7 +50,7 @@ impl Destination {
     }
 
     /// Keeps a text that was learned on the way, such as a token that was fetched, out of what is
-    /// shown. To be called whenever it is used; costs nothing when it is known.
+    /// shown. To be called whenever it is used; costs nothing if it is known.
     pub fn learn(&self, name: &str, text: &SecretText) {
         let is_known = |learned: &Learned| {
             let known = learned.secrets.get(name);
@@ -86,7 +86,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// Where nobody has set it: nothing is sent then.
+    /// If it is not set: nothing is sent then.
     pub fn secret(&self, name: &str) -> Result<&SecretText, Fault> {
         self.secrets.get(name).ok_or_else(|| {
             let message = format!(
@@ -97,7 +97,7 @@ impl Destination {
         })
     }
 
-    /// Every secret of the connection, for whoever has to keep them out of what is shown.
+    /// Every secret of the connection, for code that has to keep them out of what is shown.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretText> {
         self.secrets.values()
     }

@@ -1,9 +1,8 @@
-//! Egress: which addresses Semel may speak to.
+//! Egress: which addresses Semel may connect to.
 //!
-//! A flow's author must not reach what only this machine or its network can reach. A name is
-//! looked up once, every address that it has is checked, and the connection is made to a checked
-//! address: whoever answers the second lookup of a name with another address is not asked a second
-//! time.
+//! A flow's author must not reach what only this machine or its network can reach. A name is looked
+//! up once, every address that it has is checked, and the connection is made to a checked address:
+//! a name server that would answer a second lookup with another address is not asked a second time.
 //!
 //! ```text
 //! literal or name ─▶ allow-list of hosts ─▶ lookup ─▶ own address? ─▶ special range? ─▶ connect
@@ -11,8 +10,9 @@
 //! ```
 //!
 //! What the operator opens (`serve.allow_private`) are ranges. The engine's own database and its
-//! own listener stay closed in an opened range, because nobody thinks of them when opening one;
-//! only an entry for that very address (`127.0.0.1/32`) opens them, which is said on purpose.
+//! own listener stay closed in an opened range, because an operator rarely thinks of them when
+//! opening one; only an entry for that very address (`127.0.0.1/32`) opens them, which is said on
+//! purpose.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub use lookup::{Lookup, System};
 /// How many addresses of its own an engine keeps closed.
 const OWN_MAX: usize = 256;
 
-/// Which addresses Semel may speak to. By default: public ones.
+/// Which addresses Semel may connect to. By default: public ones.
 #[derive(Clone)]
 pub struct Egress {
     allowed: Vec<IpNet>,
@@ -130,7 +130,7 @@ impl Egress {
         self.proxy.as_ref()
     }
 
-    /// Whether an address may be spoken to.
+    /// Whether an address may be connected to.
     #[must_use]
     pub fn admits(&self, address: SocketAddr) -> bool {
         !self.is_own(address) && self.admits_ip(address.ip())
@@ -141,7 +141,7 @@ impl Egress {
     ///
     /// # Errors
     ///
-    /// Where it has none, or one of them must not be spoken to. Nothing was sent in either case.
+    /// If it has none, or one of them must not be connected to. Nothing was sent in either case.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Fault> {
         let known = self.check_host(host, port)?;
         let name = match known {
@@ -171,7 +171,7 @@ impl Egress {
     ///
     /// # Errors
     ///
-    /// Where nothing may be sent there.
+    /// If nothing may be sent there.
     pub fn check_host(&self, host: &str, port: u16) -> Result<Known, Fault> {
         let known = read_host(host, port)?;
         if let Some(hosts) = &self.hosts
@@ -216,8 +216,8 @@ pub enum Known {
     Name(String),
 }
 
-/// The destination is at an address that must not be spoken to. The address itself is not told:
-/// whoever probes a network from inside a flow learns nothing.
+/// The destination is at an address that Semel must not connect to. The address itself is not
+/// shown: an author who probes a network from inside a flow learns nothing.
 #[must_use]
 pub fn refused(host: &str) -> Fault {
     let message = format!(

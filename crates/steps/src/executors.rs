@@ -1,7 +1,7 @@
 //! One door for the engine: a call goes to the executor of its kind.
 //!
-//! Whatever the kind: the destination's limits are asked first and told afterwards, and no secret
-//! of the destination leaves with its answer.
+//! Whatever the kind: the destination's limits are asked first and informed afterwards, and no
+//! secret of the destination leaves with its answer.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::ssh::SshCaller;
 /// What all sessions of a process share. By default: public addresses, and no resources.
 #[derive(Clone)]
 pub struct Reach {
-    /// Which addresses may be spoken to.
+    /// Which addresses may be connected to.
     pub egress: Arc<Egress>,
     /// How much each destination may be asked.
     pub limits: Arc<Limits>,
-    /// Tokens that were fetched to sign in with.
+    /// Tokens that were fetched to authenticate with.
     pub tokens: Arc<Tokens>,
     /// Where large bodies come from and go to.
     pub resources: Arc<dyn ResourceStore>,
@@ -85,7 +85,7 @@ pub struct Executors {
 /// One attempt at an effect.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// What is sent.
     pub call: &'a Call,
@@ -102,7 +102,7 @@ impl Executors {
     ///
     /// # Errors
     ///
-    /// Where the system's TLS cannot be set up.
+    /// If the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         let http = HttpCaller::new(gate.clone(), reach)?;
         Ok(Self {
@@ -255,7 +255,7 @@ enum Whose<'a> {
     Connection(&'a Destination),
     /// Those that a namespace has for a host and port that is called without a connection.
     Host(i32, String),
-    /// Nobody's: nothing is sent.
+    /// Of no destination: nothing is sent.
     Nobody,
 }
 
@@ -283,7 +283,7 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// The host and port of an address; nothing where the address is none. What is spelled plainly is
+/// The host and port of an address; nothing if the address is none. What is spelled plainly is
 /// not parsed twice.
 fn host(url: &str) -> Option<String> {
     if let Some(host) = plain_host(url) {

@@ -1,9 +1,9 @@
 //! Failpoints: places where the test build can be held, killed, paused or cut off.
 //!
 //! Without the `faults` feature this is nothing. With it, each point reports to the harness that
-//! listens at the socket named by `SEMEL_FAULTS` and goes on when the harness says so; whatever the
-//! harness does meanwhile (a signal to the process, a cut wire, a killed server) happens exactly
-//! there.
+//! listens at the socket named by `SEMEL_FAULTS` and continues when the harness says so; whatever
+//! the harness does meanwhile (a signal to the process, a cut wire, a killed server) happens
+//! exactly there.
 
 /// Holds here for as long as a harness wants. `subject` tells whose turn it is: a run's key.
 #[cfg(not(feature = "faults"))]

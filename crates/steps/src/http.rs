@@ -5,7 +5,7 @@
 //! answer came back, or a 5xx, behind which anything may have happened.
 //!
 //! ```text
-//! gate ─▶ address checked ─▶ signed in ─▶ gate ─▶ connect to a checked address ─▶ gate ─▶ pieces ─▶ answer
+//! gate ─▶ address checked ─▶ authenticated ─▶ gate ─▶ connect to a checked address ─▶ gate ─▶ pieces ─▶ answer
 //! ```
 //!
 //! What stands before *pieces* sends nothing of the request, so whatever goes wrong there has
@@ -59,7 +59,7 @@ pub enum Pooling {
     /// One that was used before: for what may be repeated.
     Shared,
     /// One of its own: a kept connection that closes at the wrong moment would leave a doubt that
-    /// only a person can settle.
+    /// only an operator can settle.
     Fresh,
 }
 
@@ -68,7 +68,7 @@ pub enum Pooling {
 pub struct Route<'a> {
     /// Whose it is: resources are theirs.
     pub namespace_id: i32,
-    /// Who signs it in, where it names a connection.
+    /// Who authenticates it, where it names a connection.
     pub to: Option<&'a Destination>,
 }
 
@@ -104,7 +104,7 @@ impl HttpCaller {
     ///
     /// # Errors
     ///
-    /// Where the system's TLS cannot be set up.
+    /// If the system's TLS cannot be set up.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
         let clients = client::Clients::new(gate.clone(), reach.egress.clone())?;
         Ok(Self {
@@ -114,7 +114,7 @@ impl HttpCaller {
         })
     }
 
-    /// Sends the request once, under the effect's key where it has one, signed in as its
+    /// Sends the request once, under the effect's key where it has one, authenticated as its
     /// connection says. Without a key it is a read, and may follow redirects and pages.
     pub async fn perform(
         &self,
@@ -298,7 +298,7 @@ impl HttpCaller {
                 false => lease_lost(),
             });
         }
-        // The request may have left before this broke: nobody can say that nothing happened.
+        // The request may have left before this broke: the outcome is unknown.
         Outcome::InDoubt(Doubt::new("no-answer", describe(error)))
     }
 
@@ -368,7 +368,7 @@ fn timeout_of(request: &HttpRequest, route: Route<'_>) -> Duration {
 /// Where an answer leads, if it leads anywhere.
 fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
     let refuse = |why: &str| {
-        let message = format!("the answer leads {why}, so it was not followed");
+        let message = format!("the redirect leads {why}, so it was not followed");
         Fault::permanent("redirect-refused", message)
     };
     if !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
@@ -379,9 +379,9 @@ fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
     };
     let location = location.to_str().map_err(|_| refuse("nowhere"))?;
     let next = from.join(location).map_err(|_| refuse("nowhere"))?;
-    let next = head::read_url(next.as_str()).map_err(|_| refuse("where nothing may be sent"))?;
+    let next = head::read_url(next.as_str()).map_err(|_| refuse("to an invalid address"))?;
     if from.scheme() == "https" && next.scheme() != "https" {
-        return Err(refuse("from an encrypted place to an open one"));
+        return Err(refuse("from https to http"));
     }
     Ok(Some(next))
 }

@@ -2,8 +2,8 @@
 //!
 //! Every connection has a budget of its own (S-44: by namespace and name), and so has every host
 //! that is called without one (by namespace, host and port), so that a destination that hangs holds
-//! back nobody but those who call it. Whoever finds no room waits for a moment only, and only so
-//! many do: a worker's turn is not held hostage, the run sleeps and comes back.
+//! back only its own callers. A call that finds no room waits for a moment only, and only so many
+//! wait: a worker's turn is not blocked, the run sleeps and comes back.
 //!
 //! ```text
 //! closed ──so many failures in a row──▶ open ──after a while──▶ trial ──answer──▶ closed
@@ -33,7 +33,7 @@ use breaker::{Breaker, Health, Pass};
 /// How long a call waits for room before its run is put to sleep instead.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a run that found no room is told to sleep.
+/// How long a run that found no room sleeps.
 const BUSY_FOR: Span = Span::from_const_secs(1);
 
 /// How many may wait for room at a destination that has little of it. Elsewhere as many may wait as
@@ -47,7 +47,7 @@ const HOST_ROOM_MIN: usize = 4;
 /// The most destinations that are remembered before idle ones are forgotten.
 const REMEMBERED_MAX: usize = 4096;
 
-/// The limits of every destination that this process speaks to.
+/// The limits of every destination that this process connects to.
 pub struct Limits {
     lanes: Mutex<HashMap<(i32, Name), Arc<Lane>>>,
     host_room: u32,
@@ -141,8 +141,8 @@ impl Limits {
         enter(self.lane(namespace_id, Name::Host(host), 0, &limits)).await
     }
 
-    /// The lane of a destination. One that changed gets a new lane, with its new settings and
-    /// nothing held against it; whoever still comes with an older version goes by the new one.
+    /// The lane of a destination. One that changed gets a new lane, with its new settings and a
+    /// closed breaker; a call that still comes with an older version uses the new lane.
     fn lane(
         &self,
         namespace_id: i32,
@@ -172,7 +172,7 @@ async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
     let room = match lane.room.clone().try_acquire_owned() {
         Ok(room) => room,
         Err(_) => {
-            // Nobody waits for room at a destination that is not spoken to.
+            // No call waits for room at a destination whose breaker is open.
             let looked = lane.breaker().look(now);
             looked.map_err(|wait| paused(&lane, wait))?;
             let room = lane.wait_for_room(deadline).await?;
@@ -208,7 +208,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    /// An exchange that was given up says nothing about the destination.
+    /// An abandoned exchange says nothing about the destination.
     fn drop(&mut self) {
         if !self.told {
             let now = Instant::now();
@@ -279,11 +279,11 @@ fn quota(limits: &connection::Limits) -> Option<Quota> {
 fn busy(lane: &Lane, retry_after: Span) -> Fault {
     let name = lane.name.as_str();
     let message = match lane.name {
-        Name::Connection(_) => format!(
-            "as much is under way at `{name}` as its connection allows (`at_once`, `per_second`)"
-        ),
+        Name::Connection(_) => {
+            format!("`{name}` is at the limit of its connection (`at_once`, `per_second`)")
+        }
         Name::Host(_) => format!(
-            "as much is under way at `{name}` as a host without a connection is given; a connection has its own `at_once`"
+            "`{name}` is at the limit of a host without a connection; a connection has its own `at_once`"
         ),
     };
     Fault {
@@ -300,7 +300,7 @@ fn paused(lane: &Lane, wait: Duration) -> Fault {
         Name::Host(_) => "",
     };
     let message =
-        format!("`{name}` failed too often in a row and is left alone for a while{settings}");
+        format!("`{name}` failed too often in a row: its circuit breaker is open{settings}");
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     Fault {
         kind: FaultKind::HeldBack,

@@ -23,7 +23,7 @@ pub struct LlmCaller {
     http: HttpCaller,
 }
 
-/// A question as it goes over the wire, without what signs it in.
+/// A question as it goes over the wire, without what authenticates it.
 struct Wire {
     url: String,
     body: Value,
@@ -75,7 +75,7 @@ impl LlmCaller {
 ///
 /// # Errors
 ///
-/// Where the question cannot be asked at all.
+/// If the question cannot be asked at all.
 pub fn digest(
     request: &LlmRequest,
     to: &Destination,
@@ -124,8 +124,8 @@ fn prepare<'a>(request: &LlmRequest, to: &'a Destination) -> Result<(&'a LlmTarg
     Ok((target, wire))
 }
 
-/// The question with the key that signs it in. It lives as long as the exchange and is kept nowhere.
-/// The header that shows who asks.
+/// The header that authenticates the question, and its secret, which lives as long as the exchange
+/// and is kept nowhere.
 fn sign_in(to: &Destination, target: &LlmTarget) -> Result<(HeaderName, SecretText), Fault> {
     let secret = to.secret(&target.secret)?;
     Ok(match target.shape {
@@ -195,7 +195,7 @@ fn cut() -> Fault {
     )
 }
 
-/// The model, or whoever watches over it, would not answer.
+/// The model, or a filter in front of it, declined to answer.
 fn declined(why: &str) -> Fault {
     let why = match why {
         "" => "it did not say why",
@@ -208,7 +208,7 @@ fn declined(why: &str) -> Fault {
 /// What came back is no answer of this API.
 fn unreadable(shape: &str) -> Fault {
     let message = format!(
-        "what came back is not an answer in the form of {shape}: check `shape` and `base_url` of the connection"
+        "the response is not in the form of {shape}: check `shape` and `base_url` of the connection"
     );
     Fault::passing("answer-unreadable", message)
 }

@@ -2,7 +2,7 @@
 //!
 //! None of the three can be asked later whether a message came: what was not answered is in doubt.
 //! Each message carries the effect's key where its kind has a place for it (`Message-ID`,
-//! `client_msg_id`, `webhook-id`), so that whoever receives one twice can tell.
+//! `client_msg_id`, `webhook-id`), so that a receiver can recognise a repeat.
 
 use std::sync::Arc;
 
@@ -80,11 +80,11 @@ impl Notifier {
         }
     }
 
-    /// Greets the mail server, signs in, and tells who answered, in one line.
+    /// Greets the mail server, authenticates, and tells who answered, in one line.
     ///
     /// # Errors
     ///
-    /// Where the server cannot be reached or refuses us. What goes over HTTP cannot be tried
+    /// If the server cannot be reached or refuses us. What goes over HTTP cannot be tried
     /// without sending a message.
     pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
         match &to.connection.to {

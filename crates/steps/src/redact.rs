@@ -1,9 +1,9 @@
 //! Redaction: a destination that echoes a secret does not get it into the journal.
 //!
-//! Every secret of a destination that is long enough to be told from other text is looked for in
-//! the forms in which it may come back: as it is, in base64 wherever it begins within three bytes,
-//! percent-encoded, in hex, and escaped as JSON writes it. One pass over a text looks for all of
-//! them; an answer without any is not copied.
+//! Every secret of a destination that is long enough to be distinguished from other text is looked
+//! for in the forms in which it may come back: as it is, in base64 wherever it begins within three
+//! bytes, percent-encoded, in hex, and escaped as JSON writes it. One pass over a text looks for
+//! all of them; an answer without any is not copied.
 
 mod forms;
 
@@ -33,7 +33,7 @@ impl Redactor {
     pub fn of<'s>(secrets: impl IntoIterator<Item = (&'s str, &'s SecretText)>) -> Self {
         let (mut forms, mut marks) = (Vec::new(), Vec::new());
         for (name, secret) in secrets {
-            // The lines of a private key are told apart by whoever prints it.
+            // A private key may come back with other line breaks, so each of its lines counts.
             let lines = secret.reveal().lines().map(str::trim);
             for text in [secret.reveal(), secret.reveal().trim()]
                 .into_iter()

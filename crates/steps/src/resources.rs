@@ -1,6 +1,6 @@
 //! Resources: large outputs, kept outside the database and named by their content.
 //!
-//! A resource store knows bytes and nothing else. Which of them somebody still needs is in the
+//! A resource store knows bytes and nothing else. Which of them are still needed is in the
 //! database, and the engine's retention asks there. Bytes are streamed in both directions, so that
 //! an output of gigabytes costs a few MiB of memory.
 
@@ -48,9 +48,9 @@ pub trait ResourceStore: Debug + Send + Sync {
         true
     }
 
-    /// Sets bytes aside that nobody is known to need. They can still be opened, and are taken back
-    /// with [`restore`](Self::restore) where somebody needs them after all. Nothing where there
-    /// are none.
+    /// Sets bytes aside that are not known to be needed. They can still be opened, and are taken
+    /// back with [`restore`](Self::restore) if they are needed after all. Nothing if there are
+    /// none.
     fn set_aside(
         &self,
         _namespace_id: i32,
@@ -130,16 +130,16 @@ pub enum KeepError {
         bytes_max: u64,
     },
 
-    /// What was to be kept broke off: whoever sends it knows why.
-    #[error("what was to be kept broke off")]
+    /// The source of the bytes broke off: its reader knows why.
+    #[error("the upload was cut off")]
     Source(#[source] io::Error),
 
     /// The server has no resource store: an operator sets `serve.resources`.
-    #[error("this server keeps no resources")]
+    #[error("this server has no resource store")]
     Off,
 
     /// The resource store did not take it: it may later.
-    #[error("the resource store did not take it")]
+    #[error("the resource store refused it")]
     Store(#[source] io::Error),
 }
 
@@ -187,10 +187,10 @@ impl ResourceStore for NoResources {
     }
 }
 
-/// Nobody keeps these bytes here.
+/// The store does not have these bytes.
 #[must_use]
 pub fn resource_missing(resource: ResourceRef) -> Fault {
-    let message = format!("there is no {resource}: it was never kept here, or its time is over");
+    let message = format!("{resource} does not exist: it was never stored here, or it has expired");
     Fault::permanent("resource-missing", message).of(FaultKind::Ours)
 }
 

@@ -30,7 +30,7 @@ use self::wire::{End, Wire};
 /// The most bytes of each of a command's two outputs that are kept.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// How long a connection may take to stand and be signed in.
+/// How long a connection may take to stand and be authenticated.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a question to a marker may take.
@@ -56,7 +56,7 @@ impl SshCaller {
         }
     }
 
-    /// Runs the command once, or starts it where it goes on by itself.
+    /// Runs the command once, or starts it if it is detached.
     pub async fn perform(&self, request: &SshRequest, to: &Destination, key: EffectId) -> Outcome {
         let deadline = Instant::now() + request.timeout.to_duration();
         let want = match (&request.detach, request.marker) {
@@ -92,7 +92,7 @@ impl SshCaller {
         }
     }
 
-    /// Asks the marker what became of a command. Changes nothing.
+    /// Asks the marker what happened to a command. Changes nothing.
     ///
     /// Done with its result; failed as `marker-absent` where it never began, as `still-running`
     /// while its process lives; in doubt where it began and its process is gone without a word.
@@ -111,11 +111,11 @@ impl SshCaller {
         }
     }
 
-    /// Signs in and tells who answered, in one line.
+    /// Authenticates and tells who answered, in one line.
     ///
     /// # Errors
     ///
-    /// Where the machine cannot be reached, shows another host key, or refuses the user.
+    /// If the machine cannot be reached, shows another host key, or refuses the user.
     pub async fn test(&self, to: &Destination) -> Result<String, Fault> {
         let target = ssh(to)?;
         self.connect(to, target, Instant::now() + CONNECT_PATIENCE)
@@ -127,7 +127,7 @@ impl SshCaller {
             ..
         } = target;
         Ok(format!(
-            "signed in as {user} at {host}, whose key is {host_key}"
+            "authenticated as {user} at {host}, whose key is {host_key}"
         ))
     }
 
@@ -146,7 +146,7 @@ impl SshCaller {
         };
         let connected = timeout_at(patience, connecting).await;
         connected.unwrap_or_else(|_| {
-            let message = format!("{} did not let us in in time", target.host);
+            let message = format!("authentication at {} timed out", target.host);
             Err(Fault::passing("timeout", message))
         })
     }
@@ -206,13 +206,13 @@ fn read_marked(end: End) -> Outcome {
             Said::Broken(why) => Outcome::Failed(Fault::passing("marker-unwritable", why)),
             Said::Running => Outcome::InDoubt(Doubt::new(
                 "still-running",
-                "the command was begun before and is still running",
+                "the command was started before and is still running",
             )),
             Said::Lost | Said::Absent => lost(),
             Said::Nothing => Outcome::InDoubt(Doubt::new(
                 "marker-silent",
                 format!(
-                    "the marker's script said nothing; exit status {}: {}",
+                    "the marker's script printed nothing; exit status {}: {}",
                     heard.exit,
                     excerpt(&heard.stderr)
                 ),
@@ -230,19 +230,19 @@ fn read_probe(end: End) -> Outcome {
         End::Exited(heard) => match marker::read(&heard) {
             Said::Done(finished) => finished.outcome(),
             Said::Absent => {
-                let message = "the command was never begun there";
+                let message = "the command was never started there";
                 let fault = Fault::permanent("marker-absent", message);
                 Outcome::Failed(fault.of(FaultKind::MarkerAbsent))
             }
             Said::Running => {
-                let message = "the command was begun and is still running";
+                let message = "the command was started and is still running";
                 let fault = Fault::passing("still-running", message);
                 Outcome::Failed(fault.of(FaultKind::StillRunning))
             }
             Said::Lost => lost(),
             Said::Broken(why) => unheard(why),
             Said::Started(_) | Said::Nothing => unheard(format!(
-                "the marker's script said nothing: {}",
+                "the marker's script printed nothing: {}",
                 excerpt(&heard.stderr)
             )),
         },
@@ -252,12 +252,12 @@ fn read_probe(end: End) -> Outcome {
 fn lost() -> Outcome {
     Outcome::InDoubt(Doubt::new(
         "process-gone",
-        "the command was begun, and its process is gone without an exit status",
+        "the command was started, and its process is gone without an exit status",
     ))
 }
 
 fn killed(by: &str) -> Outcome {
-    let message = format!("the command was ended by {by}: nobody can say how far it came");
+    let message = format!("the command was ended by {by}: how far it came is unknown");
     Outcome::InDoubt(Doubt::new("killed", message))
 }
 

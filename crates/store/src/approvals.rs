@@ -1,9 +1,9 @@
 //! The `approvals` table: what people are asked, and what they decided.
 //!
-//! An approval is left once, from `open`, by whoever is first. A decision, its audit record and the
-//! waking of its run are one commit: that of [`Deciding`]. Locks on `queue` come before locks on
-//! `approvals`. Whoever names approvals writes `state IS NOT DISTINCT FROM`, which fits no index, so
-//! that they are found by their identity.
+//! An approval leaves `open` once: the first decision, timeout or withdrawal wins. A decision, its
+//! audit record and the waking of its run are one commit: that of [`Deciding`]. Locks on `queue`
+//! come before locks on `approvals`. Statements that name approvals write `state IS NOT DISTINCT
+//! FROM`, which fits no index, so that PostgreSQL finds the rows by their identity.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ pub use views::{ApprovalView, find, find_by_link, list};
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
-/// A decision is about what its maker saw, in time, and the first one stands. Whoever made it is
-/// written down with it.
+/// A decision applies to the round that its maker saw, must come in time, and the first one stands.
+/// The name of its maker is written with it.
 const DECIDE: &str = "
     WITH decided AS (
         UPDATE approvals a
@@ -80,22 +80,22 @@ pub struct Click {
     pub approved: bool,
     /// Which round of asking it is about.
     pub round: i32,
-    /// Who decides: the name of a token, or what whoever had the link claimed.
+    /// Who decides: the name of a token, or the name that the holder of the link gave.
     pub by: String,
     /// What they say about it.
     pub comment: Option<String>,
-    /// Who it was, for the record of what people did.
+    /// Who it was, for the audit record.
     pub actor: String,
 }
 
-/// What a decision came to.
+/// The result of a decision.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// It stands.
+    /// It holds.
     First(Decision),
-    /// Another one stands.
+    /// Another one holds.
     Decided(Decision),
-    /// It is about something else than what is shown.
+    /// It is about something other than what is shown.
     Differs,
     /// The approval has ended without a decision, or there is none.
     Over,

@@ -1,7 +1,7 @@
-//! The `audit` table: what people did that changes what Semel would have done by itself.
+//! The `audit` table: what operators did that changes what Semel would have done by itself.
 //!
-//! An act and its record are one commit: whoever changes something on a person's behalf hands the
-//! [`Act`] to the statement or transaction that makes the change. Rows are only ever added; the
+//! An act and its record are one commit: code that changes something on an operator's behalf passes
+//! the [`Act`] to the statement or transaction that makes the change. Rows are only ever added; the
 //! database itself refuses to change or remove one.
 //!
 //! What cannot be recorded is refused before anything is done: see [`Act::because`].
@@ -52,14 +52,14 @@ pub enum ReasonError {
 }
 
 impl ReasonError {
-    /// The stable word for this error.
+    /// The stable code of this error.
     #[must_use]
     pub const fn code(self) -> &'static str {
         "reason-invalid"
     }
 }
 
-/// What a person does, ready to be recorded.
+/// What an operator does, ready to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
     namespace_id: i32,
@@ -83,12 +83,12 @@ impl Act {
         }
     }
 
-    /// Says why, in the person's words.
+    /// Adds the reason, in the operator's words.
     ///
     /// # Errors
     ///
-    /// Where the words cannot be recorded as they are. They are never cut: a person who is not
-    /// told would believe that all of them are on record.
+    /// If the words cannot be recorded as they are. They are never cut: an operator who does not
+    /// see the error would believe that all of them are recorded.
     pub fn because(self, reason: &str) -> Result<Self, ReasonError> {
         Ok(Self {
             reason: Some(check_reason(reason)?.to_owned()),
@@ -119,7 +119,7 @@ impl Act {
 ///
 /// # Errors
 ///
-/// Where it says nothing, is too long, or has a zero byte.
+/// If it says nothing, is too long, or has a zero byte.
 pub fn check_reason(reason: &str) -> Result<&str, ReasonError> {
     let reason = reason.trim();
     if reason.is_empty() {
@@ -238,7 +238,7 @@ pub async fn begin(cell: &Cell, act: &Act) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// An act as people see it.
+/// An act as the API shows it.
 #[derive(Clone, Debug)]
 pub struct ActView {
     /// When.
@@ -249,7 +249,7 @@ pub struct ActView {
     pub action: String,
     /// What it was done to.
     pub subject: String,
-    /// Why, in the person's words.
+    /// The reason, in the operator's words.
     pub reason: Option<String>,
 }
 

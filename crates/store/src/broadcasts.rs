@@ -1,8 +1,8 @@
 //! The `broadcasts` table: events whose waits are answered a page at a time.
 //!
-//! Whoever takes a broadcast has it until its lease is over, answers one page, and moves the cursor.
-//! Nothing is locked in between. Two servers that answer the same page do no harm: a wait is left
-//! once, and the cursor never goes back.
+//! A server that takes a broadcast has it until its lease ends, answers one page, and moves the
+//! cursor. Nothing is locked in between. Two servers that answer the same page do no harm: a wait
+//! is ended once, and the cursor never moves back.
 
 use jiff::Timestamp;
 use semel_model::{EffectId, RunId, Span, WaitId};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::cell::{Cell, ReadError};
 use crate::outbox::Event;
 
-/// An event that is spread twice is broadcast once, as long as the first broadcast lasts.
+/// An event that is dispatched twice is broadcast once, as long as the first broadcast lasts.
 const BEGIN: &str = "
     INSERT INTO broadcasts (event_id, namespace_id, run_id, event, data, emitted_at, begun_at, due_at)
     VALUES ($1, $2, $3, $4, $5::text::json, $6, moment(), moment())
@@ -62,7 +62,7 @@ pub struct Cursor {
     pub after: WaitId,
 }
 
-/// Puts an event on record whose waits are to be answered a page at a time.
+/// Records an event whose waits are to be answered a page at a time.
 pub async fn begin(cell: &Cell, event: &Event) -> Result<(), ReadError> {
     let values: [&(dyn ToSql + Sync); 6] = [
         event.id.as_uuid(),

@@ -1,8 +1,8 @@
 //! One PostgreSQL: how to reach it, and what it must promise before it is used.
 //!
-//! A process has a fixed number of connections to it ([`CONNECTIONS_MAX`]), each with an owner: every
-//! lane of a writer, each taker, the renewal of the session, recovery, a pool for the engine's other
-//! work, and a pool for requests. Nobody waits for a connection without a limit.
+//! A process has a fixed number of connections to it ([`CONNECTIONS_MAX`]), each with an owner:
+//! every lane of a writer, each poller, the renewal of the session, recovery, a pool for the
+//! engine's other work, and a pool for requests. Every wait for a connection has a limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub const CONNECTIONS_MAX: usize =
 /// How long the engine's work waits for a connection of its pool.
 const ENGINE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long a request waits for a connection before its sender is told to come again.
+/// How long a request waits for a connection before its sender is asked to retry.
 const PEOPLE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What an operator may choose about a cell.
@@ -50,10 +50,10 @@ const PEOPLE_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct CellOptions {
     /// Lets a database that may lose acknowledged commits be used all the same.
     pub accept_unsafe: bool,
-    /// How long a write may stay unanswered before its connection is given up and the write is
+    /// How long a write may stay unanswered before its connection is abandoned and the write is
     /// submitted again. Safe, because every write is fenced.
     pub write_patience: Duration,
-    /// How long a write is submitted again before its caller is told that the database is away.
+    /// How long a write is submitted again before its caller gets an error.
     pub write_give_up: Duration,
 }
 
@@ -94,7 +94,7 @@ pub enum ConnectError {
     /// The machine's trusted certificates cannot be read.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// A server far away would be spoken to in the clear.
+    /// The connection to a remote server would not be encrypted.
     #[error(
         "the database at {host} is not on this machine: add sslmode=require, or sslmode=disable if the network is yours alone"
     )]
@@ -102,7 +102,7 @@ pub enum ConnectError {
         /// The host.
         host: String,
     },
-    /// Nobody answers, or the server refused.
+    /// There is no answer, or the server refused.
     #[error("cannot connect to the database")]
     Unreachable(#[source] tokio_postgres::Error),
     /// The server could lose what it acknowledged.
@@ -120,7 +120,7 @@ pub enum ConnectError {
 /// A read did not succeed; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// No connection is to be had.
+    /// No connection is available.
     #[error("cannot reach the database")]
     Unreachable(#[source] deadpool_postgres::PoolError),
     /// The statement failed.

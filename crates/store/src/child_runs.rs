@@ -1,12 +1,12 @@
-//! The `parts` table: items and branches of runs, each with the run that does its steps.
+//! The `child_runs` table: items and branches of runs, each with the run that performs its steps.
 //!
-//! A part lives in the slot of the run that it is a part of, so that its end, its place in the list
-//! and the waking of that run are one commit.
+//! A child run lives in the slot of its parent, so that its end, its place in the list and the
+//! waking of its parent are one commit.
 //!
 //! ```text
 //! pending ──▶ open ──▶ succeeded
 //!               │ ▲
-//!               ▼ └── a person lets the run go on
+//!               ▼ └── an operator resumes the run
 //!             failed, cancelled
 //! ```
 
@@ -23,8 +23,8 @@ use uuid::Uuid;
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
-/// An item that is on record already stays as it is: loading goes on where it was cut off, and of
-/// two items with one key the first counts. A run whose items come on record makes progress.
+/// An item that is recorded already stays as it is: loading continues where it was cut off, and of
+/// two items with one key the first counts. A run whose items are recorded makes progress.
 const LOAD: &str = "
     WITH loaded AS (
         INSERT INTO child_runs (parent_id, step, index, run_id, key, item)
@@ -39,9 +39,9 @@ const LOAD: &str = "
 const LOADED: &str = "
     SELECT max(index) FROM child_runs WHERE parent_id = $1 AND step = $2";
 
-/// Begins parts for which there is room: their runs, queue entries and first journal rows. Only
-/// the holder of the run that they are parts of may, so that none begins after it was stopped. A
-/// run whose parts begin makes progress.
+/// Starts child runs for which there is room: their runs, queue entries and first journal rows.
+/// Only the holder of the parent may, so that none starts after the parent was stopped. A run whose
+/// child runs start makes progress.
 const BEGIN: &str = "/* commits alone: begin children */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
@@ -89,8 +89,8 @@ const LOOK: &str = "
              WHERE parent_id = $1 AND step = $2 AND state = 'failed' ORDER BY index LIMIT 1),
            coalesce((SELECT cancel FROM queue WHERE run_id = $1), false)";
 
-/// Parts that are under way are asked to end; what is asked already is left alone. Their rows are
-/// locked in the order of identities first.
+/// Asks open child runs to end; those that were asked before are left alone. Their rows are locked
+/// in the order of identities first.
 const CANCEL: &str = "
     WITH asked AS MATERIALIZED (
         SELECT q.run_id
@@ -105,8 +105,8 @@ const CANCEL: &str = "
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
 
-/// Parts that have ended go on, each behind its own ledger, by an event of their journals. Only the
-/// holder of the run that they are parts of may let them, so that none goes on after it was stopped.
+/// Resumes child runs that have ended, each from its own ledger, by an event of their journals.
+/// Only the holder of the parent may, so that none continues after the parent was stopped.
 const REOPEN: &str = "/* commits alone: reopen children */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
@@ -139,7 +139,7 @@ const REOPEN: &str = "/* commits alone: reopen children */
           FROM last l, present p)
     SELECT count(*) FROM last";
 
-/// One part that failed goes on by itself, whatever became of the run that it is a part of.
+/// Resumes one failed child run by itself, whatever happened to its parent.
 const REOPEN_ONE: &str = "
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     chosen AS MATERIALIZED (
@@ -168,9 +168,9 @@ const REOPEN_ONE: &str = "
 
 const STEP_OF: &str = "SELECT step FROM child_runs WHERE run_id = $1";
 
-/// The end of parts, with the commit that ends their runs. Whoever they are parts of is due again;
-/// where somebody holds it, it is due when it is given back. The batch holds the rows of both
-/// already, so that this waits for nobody.
+/// The end of child runs, in the commit that ends their runs. Their parent is due again; if a
+/// worker holds it, it is due when the worker returns it. The batch holds the rows of both already,
+/// so this waits for no lock.
 pub(crate) const END: &str = "
     WITH ended AS (
         UPDATE child_runs p
@@ -199,20 +199,20 @@ pub(crate) const STATEMENTS: &[&str] = &[
     END,
 ];
 
-/// A part that is to be put on record.
+/// A child run to record.
 #[derive(Clone, Debug)]
 pub struct NewPart {
     /// Its place in the list.
     pub index: i32,
-    /// The run that will do its steps.
+    /// The run that will perform its steps.
     pub run: RunId,
-    /// What tells it from others.
+    /// What distinguishes it from the others.
     pub key: String,
     /// The item, as JSON text.
     pub item: String,
 }
 
-/// Which parts are meant: those of one step of one run.
+/// Which child runs are meant: those of one step of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Of<'a> {
     /// The run.
@@ -221,10 +221,10 @@ pub struct Of<'a> {
     pub step: &'a str,
 }
 
-/// What beginning a part needs to know of the run that it is a part of.
+/// What starting a child run needs to know of its parent.
 #[derive(Clone, Debug)]
 pub struct Beginning<'a> {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The release that it is on.
     pub release_id: i32,
@@ -232,7 +232,7 @@ pub struct Beginning<'a> {
     pub key: &'a Key,
     /// The partition of its journal.
     pub partition_date: Date,
-    /// The row of its journal that parts know it by.
+    /// The row of its journal that child runs know it by.
     pub seq: i32,
     /// Who holds it, and under which lease.
     pub holder: SessionId,
@@ -240,20 +240,20 @@ pub struct Beginning<'a> {
     pub epoch: i64,
 }
 
-/// How the parts of a step stand, as far as it matters for what comes next.
+/// The state of a step's child runs, as far as it matters for what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// How many are under way.
+    /// How many are open.
     pub open: i64,
-    /// Whether some have not begun.
+    /// Whether some have not started.
     pub pending: bool,
     /// The place of the first that failed.
     pub failed: Option<i32>,
-    /// Whether a person asks for the end of the run.
+    /// Whether an operator asks for the end of the run.
     pub cancel: bool,
 }
 
-/// Puts parts on record.
+/// Records child runs.
 pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), ReadError> {
     let indexes: Vec<i32> = parts.iter().map(|part| part.index).collect();
     let runs: Vec<Uuid> = parts.iter().map(|part| *part.run.as_uuid()).collect();
@@ -271,7 +271,7 @@ pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), Read
     Ok(())
 }
 
-/// How many items are behind whoever loads them: those up to the last that is on record.
+/// How many items need not be loaded again: those up to the last that is recorded.
 pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
     let client = cell.reader().await?;
     let row = client
@@ -281,8 +281,8 @@ pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
     Ok(last.map_or(0, |last| last.unsigned_abs() + 1))
 }
 
-/// Begins parts until so many are under way; says how many began. Nothing where the lease is
-/// another's.
+/// Starts child runs until so many are open; returns how many it started. Zero if another worker
+/// holds the lease.
 pub async fn begin(
     cell: &Cell,
     of: Of<'_>,
@@ -309,7 +309,7 @@ pub async fn begin(
     Ok((held > 0).then_some(begun))
 }
 
-/// Looks at how the parts of a step stand.
+/// Reads the state of a step's child runs.
 pub async fn look(cell: &Cell, of: Of<'_>) -> Result<Look, ReadError> {
     let client = cell.reader().await?;
     let row = client
@@ -323,7 +323,7 @@ pub async fn look(cell: &Cell, of: Of<'_>) -> Result<Look, ReadError> {
     })
 }
 
-/// Asks for the end of parts that are under way; says of how many.
+/// Asks for the end of open child runs; returns of how many.
 pub async fn cancel(cell: &Cell, of: Of<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     Ok(client
@@ -331,7 +331,7 @@ pub async fn cancel(cell: &Cell, of: Of<'_>) -> Result<u64, ReadError> {
         .await?)
 }
 
-/// Which parts are let go on.
+/// Which child runs are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reopened {
     /// Those that ended without success.
@@ -340,7 +340,8 @@ pub enum Reopened {
     Successful,
 }
 
-/// Lets parts go on that have ended, by an event of their journals; says how many, up to a limit.
+/// Resumes child runs that have ended, by an event of their journals; returns how many, up to a
+/// limit.
 pub async fn reopen(
     cell: &Cell,
     of: Of<'_>,
@@ -369,7 +370,7 @@ pub async fn reopen(
     Ok(row.get(0))
 }
 
-/// Lets one part go on that failed. False where it did not fail, or goes on already.
+/// Resumes one failed child run. False if it did not fail, or was resumed already.
 pub async fn reopen_one(
     cell: &Cell,
     part: RunId,
@@ -384,7 +385,7 @@ pub async fn reopen_one(
     Ok(opened.is_some())
 }
 
-/// The step that a run is a part of.
+/// The step that a child run belongs to.
 pub async fn find_step(cell: &Cell, part: RunId) -> Result<Option<String>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(STEP_OF, &[part.as_uuid()]).await?;

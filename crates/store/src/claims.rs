@@ -6,15 +6,16 @@
 //! accepts also starts the run, the intent of the run's first effect is in the same commit.
 //!
 //! Rows go in in the order of their identity, so that two servers that accept the same keys at the
-//! same time wait for each other and never in a circle.
+//! same time wait for each other and never deadlock.
 //!
-//! A claim's row stays when its key is forgotten or dropped: it is then *free*, which a row without
+//! A claim's row stays when its key expires or is dropped: it is then *free*, which a row without
 //! an expiry is, and knows the number of its last run. The next delivery of the key takes the row
 //! over by one conditional update. Numbers never go back for as long as the row stays, so no two
 //! runs of a key share an identity, nor the addresses of their callbacks and approvals.
 //!
-//! Whoever frees a key names the run that was judged, and holds it while it is judged again: a run
-//! that was resumed, or another run of the key, keeps the key. The claim is locked before the run.
+//! To free a key, the caller names the run that was judged, and the statement holds that run while
+//! it judges it again: a run that was resumed, or another run of the key, keeps the key. The claim
+//! is locked before the run.
 
 use jiff::Timestamp;
 use semel_model::run::State;
@@ -41,7 +42,7 @@ const FIND: &str = "
       LEFT JOIN runs r ON r.id = c.run_id
      WHERE c.id = ANY ($1) AND c.expires_at IS NOT NULL";
 
-/// Of several who drop the key at once, one does; the others find it free, or another's.
+/// Of several requests that drop the key at once, one does; the others find it free, or held again.
 const DROP: &str = "/* commits alone: drop key */
     WITH judged AS MATERIALIZED (
         SELECT c.id, c.run_id, r.partition_date
@@ -68,7 +69,7 @@ pub struct Delivery {
     pub key: Key,
     /// The payload's fingerprint.
     pub fingerprint: Fingerprint,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The release that a new run starts on.
     pub release_id: i32,
@@ -82,11 +83,11 @@ pub struct Delivery {
     pub holder: Option<SessionId>,
     /// What that session does first, where it is known beforehand.
     pub first_move: Option<FirstMove>,
-    /// Whether the key was met lately. A hint: then it is looked for before it is claimed.
+    /// Whether the key came recently. A hint: then it is looked for before it is claimed.
     pub seems_known: bool,
 }
 
-/// What a run does first. It goes down with the claim, and holds for the claim's first run only.
+/// What a run does first. It is written with the claim, and holds for the claim's first run only.
 #[derive(Clone, Debug)]
 pub struct FirstMove {
     /// The journal's first row, with the events of the move.
@@ -95,7 +96,7 @@ pub struct FirstMove {
     pub effect: Option<EffectChange>,
 }
 
-/// What a delivery met at the gate.
+/// What a delivery found.
 #[derive(Clone, Debug)]
 pub struct AcceptResult {
     /// New, duplicate or mismatch.
@@ -112,7 +113,7 @@ pub struct AcceptResult {
     pub accepted_at: Timestamp,
 }
 
-/// A claim as people see it.
+/// A claim as the API shows it.
 #[derive(Clone, Debug)]
 pub struct ClaimView {
     /// The claim.
@@ -174,8 +175,8 @@ pub async fn list_newest_runs(
     Ok(runs.collect())
 }
 
-/// Frees a key whose run has ended, on a person's behalf; the act is recorded in the same commit.
-/// False when another run has the key by now, or this one goes on.
+/// Frees a key whose run has ended, on an operator's behalf; the act is recorded in the same
+/// commit. False if another run has the key by now, or this one was resumed.
 pub async fn drop_claim(
     cell: &Cell,
     claim: ClaimId,

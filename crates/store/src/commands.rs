@@ -1,8 +1,8 @@
 //! The `commands` table: the first answer to each API command that came with a key.
 //!
 //! ```text
-//! (nothing) ──▶ under way ──▶ answered
-//!                   └──▶ free again, when the process died on the way
+//! (nothing) ──▶ in progress ──▶ answered
+//!                   └──▶ free again, if the process died on the way
 //! ```
 //!
 //! Commands are made so that carrying one out twice does no harm; the record is what makes the
@@ -32,12 +32,12 @@ const ABANDON: &str = "DELETE FROM commands WHERE id = $1 AND status IS NULL";
 
 pub(crate) const STATEMENTS: &[&str] = &[BEGIN, FIND, FINISH, ABANDON];
 
-/// What a command meets.
+/// What a command finds.
 #[derive(Clone, Debug)]
 pub enum Begin {
     /// It is the first: carry it out, then [`finish`].
     First,
-    /// The first is under way.
+    /// The first is in progress.
     UnderWay,
     /// The first came with another payload.
     Mismatch,
@@ -67,7 +67,7 @@ pub async fn begin(
         return Ok(Begin::First);
     }
     let Some(row) = client.query_opt(FIND, &[&id]).await? else {
-        // Abandoned between the two statements; the caller may come again at once.
+        // Abandoned between the two statements; the caller may retry at once.
         return Ok(Begin::UnderWay);
     };
     if Fingerprint::from_uuid(row.get(0)) != fingerprint {
@@ -83,7 +83,7 @@ pub async fn begin(
     })
 }
 
-/// Keeps the answer for whoever comes again.
+/// Keeps the answer for callers that repeat the command.
 pub async fn finish(cell: &Cell, id: Uuid, status: u16, answer: &Value) -> Result<(), ReadError> {
     let status = i16::try_from(status).unwrap_or(500);
     cell.reader()

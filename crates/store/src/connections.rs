@@ -44,7 +44,7 @@ pub struct ConnectionRow {
     pub version: i64,
     /// What its owner says of it.
     pub connection: Connection,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was changed last.
     pub changed_at: Timestamp,

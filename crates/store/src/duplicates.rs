@@ -1,12 +1,12 @@
-//! The `duplicates` table: every repeat that was stopped is on record.
+//! The `duplicates` table: the record of every repeat that was stopped.
 //!
 //! A storm of repeats costs a row. Repeats are counted in memory and written by a [`Tally`] a few
 //! times a second, so that an answer never waits for a commit of its own. A process that is killed
 //! loses the counts of its last moment, and nothing else.
 //!
 //! Of what differs from the first delivery, the first few payloads of each subject are kept whole;
-//! the others are counted in one row that has no payload, so that whoever knows a key cannot fill
-//! the disk.
+//! the others are counted in one row that has no payload, so that a sender who knows a key cannot
+//! fill the disk.
 
 mod tally;
 
@@ -60,7 +60,7 @@ impl Subject {
     }
 }
 
-/// What became of a repeat.
+/// What happened to a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateVerdict {
     /// The same payload: answered as the first.
@@ -86,13 +86,13 @@ impl DuplicateVerdict {
 pub struct Stopped {
     /// By what.
     pub subject: Subject,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The run that answered.
     pub run: RunId,
     /// Its payload's fingerprint.
     pub fingerprint: Fingerprint,
-    /// What became of it.
+    /// What happened to it.
     pub kind: DuplicateVerdict,
     /// Its payload as JSON text, where it differs from the first's.
     pub payload: Option<String>,
@@ -100,7 +100,7 @@ pub struct Stopped {
     pub at: Timestamp,
 }
 
-/// A stopped repeat as people see it.
+/// A stopped repeat as the API shows it.
 #[derive(Clone, Debug)]
 pub struct DuplicateView {
     /// The claim or wait that stopped it.
@@ -111,7 +111,7 @@ pub struct DuplicateView {
     pub fingerprint: Fingerprint,
     /// The run that answered.
     pub run: RunId,
-    /// What became of it.
+    /// What happened to it.
     pub verdict: String,
     /// How many.
     pub count: i64,

@@ -50,7 +50,7 @@ pub(crate) struct Unsafe {
 }
 
 impl Unsafe {
-    /// Reads the error that [`ASSERT_DURABLE`] raises; nothing where it is another.
+    /// Reads the error that [`ASSERT_DURABLE`] raises; nothing if it is another.
     pub(crate) fn of(error: &Error) -> Option<Self> {
         let raised = error.as_db_error()?;
         let text = |part: Option<&str>| part.unwrap_or_default().to_owned();

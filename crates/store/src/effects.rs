@@ -31,7 +31,8 @@ pub(crate) const ENTERED: &str = ",
 
 /// The part of a flight that changes entries. A settled entry stays settled: the guard stands in
 /// the `WHERE` clause. Only a run that was resumed makes a further attempt at what failed, or is in
-/// doubt again about what an operator had given up, which a late answer may show to be done.
+/// doubt again about an effect that an operator had settled as failed, which a late response may
+/// show to be done.
 pub(crate) const CHANGED: &str = ",
     changed AS (
         UPDATE effects e
@@ -116,7 +117,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `made` is the event that the write itself made: where it tells of a failure, the entry did
+    /// `made` is the event that the write itself made: if it is a failure, the entry did
     /// not come to what the transition hoped for.
     pub(crate) fn push(
         &mut self,
@@ -182,7 +183,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// An effect as people see it.
+/// An effect as the API shows it.
 #[derive(Clone, Debug)]
 pub struct EffectView {
     /// The effect, which is the key that the destination was sent.
@@ -195,7 +196,7 @@ pub struct EffectView {
     pub kind: String,
     /// How it is made safe.
     pub guard: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The number of its latest attempt.
     pub attempt: i32,
@@ -205,7 +206,7 @@ pub struct EffectView {
     pub settled_at: Option<Timestamp>,
     /// The destination's identity for what was made.
     pub external_id: Option<String>,
-    /// What was seen, where it did not simply succeed.
+    /// What was seen, if it did not simply succeed.
     pub note: Option<String>,
     /// The partition of its run.
     pub partition_date: Date,

@@ -1,4 +1,4 @@
-//! The `listeners` table: open waits for events, by what tells the right event from others.
+//! The `event_waits` table: open waits for events, by what distinguishes the right event.
 
 use std::borrow::Cow;
 
@@ -49,13 +49,13 @@ pub(crate) const STATEMENTS: &[&str] = &[OPEN, CLOSE, PATHS, FIND];
 pub struct Topic {
     /// The event.
     pub event: String,
-    /// The part of it that tells which one is meant; empty where nothing does.
+    /// The part of it that tells which one is meant; empty if nothing does.
     pub path: String,
-    /// What stands there, as JSON text; empty where nothing does.
+    /// What stands there, as JSON text; empty if nothing does.
     pub value: String,
 }
 
-/// Listeners of a batch, by column.
+/// Waits for events of a batch, by column.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
     waits: Vec<Uuid>,

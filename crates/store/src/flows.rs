@@ -1,4 +1,4 @@
-//! Control data: the `namespaces`, `flows`, `releases` and `control` tables.
+//! Configuration: the `namespaces`, `flows`, `releases` and `config_version` tables.
 //!
 //! Small, written rarely, cached by every server. One number tells whether a cache is stale.
 
@@ -51,7 +51,7 @@ const PUBLISH: &str = "
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 
-/// Promoting what is live already moves nothing: the instants of its schedule go on.
+/// Promoting the live release again changes nothing: the instants of its schedule continue.
 const PROMOTE: &str = "
     UPDATE flows f
        SET live_release = l.number,
@@ -127,7 +127,7 @@ fn read_release(row: &Row) -> ReleaseRow {
     }
 }
 
-/// The number that grows with every change of control data.
+/// The number that grows with every change of the configuration.
 pub async fn version(cell: &Cell) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(VERSION, &[]).await?.get(0))
 }
@@ -206,7 +206,7 @@ pub async fn push_draft(
 }
 
 /// Freezes a text as the flow's next release, and gives its number and whether it is new. The same
-/// digest published again gives the number that it has. Nothing when there is no such flow. A new
+/// digest published again gives the number that it has. Nothing if there is no such flow. A new
 /// release commits together with the record of the act.
 pub async fn publish(
     cell: &Cell,
@@ -239,7 +239,7 @@ pub async fn publish(
     Ok(Some((number, added)))
 }
 
-/// Makes a release live. False when there is none of that number. The act is recorded in the same
+/// Makes a release live. False if there is none of that number. The act is recorded in the same
 /// commit.
 pub async fn promote(
     cell: &Cell,
@@ -261,7 +261,7 @@ pub async fn promote(
     Ok(promoted == 1)
 }
 
-/// A flow as people see it.
+/// A flow as the API shows it.
 #[derive(Clone, Debug)]
 pub struct FlowView {
     /// Its name.
@@ -302,7 +302,7 @@ pub async fn list(
         .collect())
 }
 
-/// A release as people see it.
+/// A release as the API shows it.
 #[derive(Clone, Debug)]
 pub struct ReleaseView {
     /// Its number.

@@ -1,7 +1,7 @@
-//! The `departures` table: runs that have ended, and whose gates may not know yet.
+//! The `gate_exits` table: runs that have ended, and whose gates may not know yet.
 //!
-//! A row commits with the end of its run. Whoever ended the run tells the gates and removes the row;
-//! where that process is gone, another one finds the row and tells them again.
+//! A row commits with the end of its run. The process that ended the run notifies the gates and
+//! removes the row; if that process is gone, another one finds the row and notifies them again.
 
 use semel_model::{GateId, RunId};
 use tokio_postgres::types::ToSql;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// A write that is submitted twice notes once.
+/// A write that is submitted twice leaves one row.
 pub(crate) const NOTE: &str = "
     INSERT INTO gate_exits AS d (run_id, gate_id, seq, at)
     SELECT t.run_id, t.gate_id, t.seq, (SELECT moment())
@@ -39,7 +39,7 @@ const OVERDUE: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[NOTE, REMOVE, OVERDUE];
 
-/// The most that are looked after in one go.
+/// The most rows that one pass handles.
 const OVERDUE_MAX: i64 = 256;
 
 /// A run that leaves a gate.
@@ -53,7 +53,7 @@ pub struct Departure {
     pub seq: i32,
 }
 
-/// Departures of a batch, by column.
+/// Exits of a batch, by column.
 #[derive(Default)]
 pub(crate) struct Rows {
     runs: Vec<Uuid>,
@@ -74,7 +74,7 @@ impl Rows {
     }
 }
 
-/// Removes departures whose gates were told.
+/// Removes exits whose gates were notified.
 pub async fn remove(cell: &Cell, told: &[Departure]) -> Result<(), ReadError> {
     let mut rows = Rows::default();
     for departure in told {
@@ -88,7 +88,7 @@ pub async fn remove(cell: &Cell, told: &[Departure]) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Takes departures that nobody told the gates of for a while.
+/// Takes exits whose gates have not been notified for a while.
 pub async fn take_overdue(cell: &Cell) -> Result<Vec<Departure>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(OVERDUE).await?;

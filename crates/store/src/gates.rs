@@ -1,12 +1,14 @@
-//! The `gates`, `tickets` and `starts` tables: who is inside, who waits, and when starts are free.
+//! The `gates`, `gate_entries` and `gate_starts` tables: which runs are inside, which wait, and
+//! when starts are free.
 //!
-//! Visits to many gates are one transaction. It holds each gate's row first, in the order of their
-//! identities, reads the tickets that the visits can concern, has each gate's `AdmissionState` decide, and
-//! writes down what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A visit may
-//! be submitted twice: who is inside is told so again, who has left is gone.
+//! Visits to many gates are one transaction. It locks each gate's row first, in the order of their
+//! identities, reads the entries that the visits can concern, has each gate's `AdmissionState`
+//! decide, and writes what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A
+//! visit may be submitted twice: a run that is inside gets the same answer again, a run that has
+//! left is gone.
 //!
-//! Nothing here touches a run. Who has to look at a gate is handed back as [`WakeUp`]; a ticket
-//! stays summoned until its run has come, so that a summons which was lost is found again.
+//! Nothing here touches a run. The runs that have to look at a gate are returned as [`WakeUp`]; an
+//! entry keeps its wake-up until its run has come, so that a lost wake-up is found again.
 
 use jiff::Timestamp;
 use semel_model::gate::{GateEntry, Place, WakeUp};
@@ -21,7 +23,7 @@ mod statements;
 
 pub use admission_batch::{Answer, Call, Visiting, start_visiting};
 
-/// Who has to be told for longer than that was not told.
+/// A wake-up older than that was lost.
 const OVERDUE: &str = "
     WITH late AS (
         SELECT gate_id, run_id
@@ -55,7 +57,7 @@ const AHEAD: &str = "
              WHERE gate_id = $1 AND place = 'waiting' AND (accepted_at, run_id) < ($2, $3)
              LIMIT $4) AS ahead";
 
-/// A gate whose starts no longer count, and that nobody is at.
+/// A gate whose starts no longer count, and that no run is at.
 const FORGET: &str = "
     WITH idle AS (
         SELECT id
@@ -89,13 +91,13 @@ pub(crate) const STATEMENTS: &[&str] = &[
     statements::PASS,
 ];
 
-/// The most who are told again in one go.
+/// The most runs that are woken again in one pass.
 const OVERDUE_MAX: i64 = 256;
 
-/// The most who are counted ahead of a run.
+/// The most runs that are counted ahead of a run.
 pub const AHEAD_MAX: i64 = 1_000;
 
-/// Those who were called and did not come.
+/// Runs that were woken and did not come.
 pub async fn list_overdue(cell: &Cell) -> Result<Vec<WakeUp>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(OVERDUE).await?;
@@ -122,20 +124,20 @@ pub async fn find_ticket(
     Ok(row.as_ref().map(|row| read_ticket(row, 0)))
 }
 
-/// A run's place at a gate as people see it.
+/// A run's place at a gate as an operator sees it.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Where it stands.
+    /// Where it is.
     pub place: Place,
     /// A run that is inside.
     pub behind: Option<RunId>,
-    /// How many are before it in line, up to [`AHEAD_MAX`].
+    /// How many runs are before it in line, up to [`AHEAD_MAX`].
     pub ahead: i64,
     /// When it may come, where that is known.
     pub ready_at: Option<Timestamp>,
 }
 
-/// How a run stands at a gate; nothing where it is not there.
+/// A run's position at a gate; nothing if it is not there.
 pub async fn find_standing(
     cell: &Cell,
     gate: GateId,
@@ -176,7 +178,7 @@ pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
     Ok(cell.reader().await?.execute(FORGET, &[&most]).await?)
 }
 
-/// Reads a ticket whose columns begin at `at`.
+/// Reads an entry whose columns begin at `at`.
 fn read_ticket(row: &Row, at: usize) -> GateEntry {
     let place: &str = row.get(at + 1);
     let Ok(place) = place.parse() else {

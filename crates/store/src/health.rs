@@ -1,4 +1,4 @@
-//! What the database says of itself, for whoever has to tell whether it is well.
+//! What the database reports about itself, for health checks and `semel doctor`.
 
 use jiff::Timestamp;
 

@@ -1,15 +1,17 @@
 //! The `journal` table, and the writer that moves runs forward.
 //!
 //! A [`Transition`] is everything that one step forward writes: the events, what they make of the
-//! ledger, the waits, the shared entries and the record, and what becomes of the lease. The
+//! ledger, the waits, the shared entries and the record, and what happens to the lease. The
 //! transitions of all runs that are ready together are one transaction and one commit.
 //!
-//! Commit points: there is one, that of [`Record`]. Its statement begins with the fence: each row of `queue` must still carry the holder, the epoch and the sequence number
-//! that the worker believes in. If one does not, the whole flight is rolled back, the late worker
-//! is told, and the others are submitted again without it.
+//! Commit points: there is one, that of [`Record`]. Its statement begins with the fence: each row
+//! of `queue` must still carry the holder, the epoch and the sequence number that the worker
+//! believes in. If one does not, the whole flight is rolled back, the late worker gets an error,
+//! and the others are submitted again without it.
 //!
 //! After a lost answer the same batch is simply submitted again. A transition that had taken effect
-//! fails its fence then, and is recognised by its own journal row: same run, same number, same epoch.
+//! fails its fence then, and is recognised by its own journal row: same run, same number, same
+//! epoch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -62,7 +64,7 @@ const LOCK: &str = "
            FOR UPDATE OF q)
     SELECT all_or_nothing(count(*), $5) FROM held";
 
-/// Who passes the fence, and whose transition is in the journal already.
+/// Which transitions pass the fence, and which are in the journal already.
 const EXAMINE: &str = "
     SELECT t.run_id,
            EXISTS (SELECT 1 FROM queue q
@@ -169,7 +171,7 @@ async fn one_by_one(
             Err(error) if classify(&error) == ErrorClass::Fenced => {
                 let judged = examine(link, std::slice::from_ref(item)).await?;
                 let why = judged.into_values().next();
-                // Who passes the queue's fence still holds the run, and must hand it back.
+                // A worker that passes the queue's fence still holds the run, and must return it.
                 answers.insert(item.run, why.unwrap_or(Written::Overtaken));
             }
             Err(error) => return Err(error),
@@ -178,7 +180,7 @@ async fn one_by_one(
     Ok(answers)
 }
 
-/// Says of each transition that cannot be committed why: it was before, or it is fenced off.
+/// Says why each transition cannot be committed: it was committed before, or it is fenced off.
 async fn examine(
     link: &mut WriterConnection,
     batch: &[&Transition],

@@ -72,7 +72,7 @@ pub(crate) const STATEMENTS: &[&str] = &[RELEASES, TOTALS, DIFFERING, SHARED, LA
 /// How many examples are read of each finding.
 const EXAMPLES_MAX: i64 = 20;
 
-/// What is on record of a flow's deliveries.
+/// What is recorded of a flow's deliveries.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Runs, which is keys.
@@ -131,8 +131,8 @@ pub struct Differing {
     pub first_row: String,
 }
 
-/// Reads what is on record of a flow, and hands every repeat with another payload to `each`.
-/// Nothing when there is no such flow.
+/// Reads what is recorded of a flow, and passes every repeat with another payload to `each`.
+/// Nothing if there is no such flow.
 pub async fn read(
     cell: &Cell,
     namespace_id: i32,

@@ -5,7 +5,7 @@
 //! the others are made first, inside the same transaction, and their event follows.
 //!
 //! A transaction touches entries and locks in one order, that of `place`, whatever the operations
-//! are: two batches that share entries wait for each other and never in a circle.
+//! are: two batches that share entries wait for each other and never deadlock.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
 }
 
 /// The operations of a batch, in the order in which they are made ahead of its statement; those on
-/// one entry in the order of the batch. There are none where all are plain sets of entries of their
+/// one entry in the order of the batch. There are none if all are plain sets of entries of their
 /// own, which the statement makes itself, in the same order.
 pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<&'a Transition> {
     let with_write = batch.iter().filter(|item| item.kv.is_some());
@@ -265,7 +265,7 @@ pub(crate) async fn perform(
             let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, by, &ttl];
             let row = client.query_opt(ready.statement(ADD), &values).await?;
             row.map(|row| json!(row.get::<_, i64>(0))).ok_or_else(|| {
-                Fault::permanent("kv-not-a-number", format!("{entry} holds no whole number"))
+                Fault::permanent("kv-not-a-number", format!("{entry} is not a whole number"))
             })
         }
         Verb::Set {
@@ -300,7 +300,7 @@ pub(crate) async fn perform(
                 // Nothing is expected, so nothing may be there.
                 None => Some(SET_IF_ABSENT),
             };
-            // Sent together, so that nobody else of the batch comes in between.
+            // Sent together, so that no other statement of the batch comes in between.
             let set = async {
                 match text {
                     Some(text) => client.query_opt(ready.statement(text), &values).await,
@@ -362,7 +362,7 @@ pub async fn get(cell: &Cell, namespace_id: i32, entry: &str) -> Result<Value, R
     Ok(row.map_or(Value::Null, |row| read_value(&row)))
 }
 
-/// The value of an entry. One that nests too deep to be read is told as its text.
+/// The value of an entry. One that nests too deep to be read is returned as its text.
 fn read_value(row: &Row) -> Value {
     json::read_back(row.get::<_, Json<Box<RawValue>>>(0).0.get())
 }

@@ -1,4 +1,4 @@
-//! The `evidence` table: answers that came to a worker whose lease was lost.
+//! The `late_responses` table: responses that came to a worker whose lease was lost.
 //!
 //! Nothing fences them, because they change nothing by themselves: the next holder of the run may
 //! read them to turn doubt into done.
@@ -18,7 +18,7 @@ pub(crate) const LOAD: &str = "
       FROM unnest($1::uuid[]) AS t (run_id)
       JOIN late_responses e ON e.run_id = t.run_id";
 
-/// Touches the run's row whatever its state, so that it waits for a worker that is parking the run
+/// Touches the run's row whatever its state, so that it waits for a worker that is stopping the run
 /// at this moment, or is waited for: one of the two sees the other.
 const HAND_IN: &str = "/* commits alone: late response */
     WITH kept AS (
@@ -29,7 +29,7 @@ const HAND_IN: &str = "/* commits alone: late response */
        SET due_at = CASE WHEN holder IS NULL AND stage = 'stopped' THEN moment() ELSE due_at END
      WHERE run_id = $1";
 
-/// Wakes runs that are being parked while a late answer is already there.
+/// Wakes runs that are being stopped while a late response is already there.
 pub(crate) const HEAR: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment())
@@ -37,8 +37,8 @@ pub(crate) const HEAR: &str = "
      WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
        AND q.stage = 'stopped'";
 
-/// Wakes a run that sleeps on while there is a late answer to its effect in doubt: the run and the
-/// effect, in this order.
+/// Wakes a run that keeps sleeping while there is a late response to its effect in doubt: the run
+/// and the effect, in this order.
 pub(crate) const HEAR_OF_ONE: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment())
@@ -48,10 +48,10 @@ pub(crate) const HEAR_OF_ONE: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR, HEAR_OF_ONE];
 
-/// How long one try to hand in an answer may take.
+/// How long one try to record a response may take.
 const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A late answer.
+/// A late response.
 #[derive(Clone, Debug)]
 pub struct Late {
     /// The effect that was answered.
@@ -62,7 +62,7 @@ pub struct Late {
     pub response: Value,
 }
 
-/// Hands in a late answer, and wakes the run if it is parked.
+/// Records a late response, and wakes the run if it is stopped.
 pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result<(), ReadError> {
     let response = Json(&late.response);
     let values: [&(dyn ToSql + Sync); 5] = [

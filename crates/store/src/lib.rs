@@ -5,11 +5,11 @@
 //! several in one transaction. Hot paths ([`claims`], [`journal`], [`waits`]) take many rows at
 //! once through a [`writer`]: while one commit is in flight the next batch gathers.
 //!
-//! Whoever locks several rows locks them in one order, so that nobody waits in a circle: rows of
-//! `queue` by their run's identity, whatever becomes of them (runs that go on, runs that end, runs
-//! that are woken); after them `waits`, `tasks`, `approvals` and `child_runs`; after those the entries of
-//! `kv` and `locks` together, by slot, namespace and name. Whoever cannot keep an order takes only
-//! what nobody else holds (`SKIP LOCKED`).
+//! Code that locks several rows locks them in one order, so that there are no deadlocks: rows of
+//! `queue` by their run's identity, whatever becomes of them (runs that continue, runs that end,
+//! runs that are woken); after them `waits`, `tasks`, `approvals` and `child_runs`; after those the
+//! entries of `kv` and `locks` together, by slot, namespace and name. Code that cannot keep an
+//! order takes only rows that are not locked (`SKIP LOCKED`).
 //!
 //! A hot statement finds rows by their identity, whatever the statistics say. So where it names
 //! rows and says more of them, it says so in words that fit no index: `holder IS NOT DISTINCT FROM`

@@ -1,8 +1,8 @@
 //! The `locks` table: named locks with leases and fencing tokens.
 //!
-//! A lock is taken in the commit of the step that takes it. It is free when it was released or its
-//! lease ran out. Whoever takes it next gets a higher token, so that a destination that keeps the
-//! highest one it saw can refuse whoever is late.
+//! A lock is taken in the commit of the step that takes it. It is free when it was dropped or its
+//! lease ran out. The next holder gets a higher token, so that a destination that keeps the highest
+//! one it saw can refuse a late holder.
 
 use jiff::Timestamp;
 use semel_model::Fault;

@@ -3,9 +3,9 @@
 //! Any number of processes may start at once: one migrates, the others wait by polling a lock. Every
 //! file's digest is kept, so that a changed file is refused instead of being skipped.
 //!
-//! A binary's number is that of the last migration it knows. A database may know more: as long as no
-//! migration says that older binaries cannot work with it, they go on. A file says so, and whatever
-//! else is special about it, in comments at its head:
+//! A binary's number is that of the last migration it knows. A database may know more: as long as
+//! no migration says that older binaries cannot work with it, they keep serving. A file says so,
+//! and whatever else is special about it, in comments at its head:
 //!
 //! ```sql
 //! -- min_binary: 12         the least number of a binary that can work with the schema from here on
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Only a file that takes something away (contracts) names a `min_binary`. Nothing waits for a lock
-//! for long, because everybody else would wait behind it: a file is tried again and again instead.
+//! for long, because all other sessions would wait behind it: a file is tried again instead.
 
 use std::time::Duration;
 
@@ -93,10 +93,10 @@ const LOCK_TIMEOUT: &str = "SET lock_timeout = '500ms'";
 /// How often a migration is tried that meets a lock.
 const TRIES_MAX: u32 = 60;
 
-/// How long it rests between two tries: whoever waited behind it goes on meanwhile.
+/// The pause between two tries, in which sessions that waited behind it continue.
 const TRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Why the schema could not be brought up to date.
+/// Why the schema could not be migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The database cannot be reached.
@@ -280,10 +280,7 @@ async fn apply_patiently(
     for _ in 1..TRIES_MAX {
         match apply(client, migration, digest).await {
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                tracing::info!(
-                    migration = migration.name,
-                    "somebody uses the tables; waiting"
-                );
+                tracing::info!(migration = migration.name, "the tables are in use; waiting");
                 tokio::time::sleep(TRY_PAUSE).await;
             }
             applied => return applied,
@@ -356,7 +353,7 @@ async fn apply(
     done
 }
 
-/// Puts on record that a file was applied.
+/// Records that a file was applied.
 async fn note(
     client: &tokio_postgres::Client,
     migration: &Migration,

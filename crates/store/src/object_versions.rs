@@ -1,9 +1,9 @@
-//! The `versions` and `stale_deliveries` tables: the newest version of each object, and what came
-//! too late.
+//! The `object_versions` and `stale_deliveries` tables: the newest version of each object, and the
+//! deliveries that came too late.
 //!
-//! A version is noted before its delivery is accepted, in a commit of its own. So whoever is let in
-//! by the object's gate afterwards can tell whether something newer was accepted; and a version that
-//! was noted by a process which then died is its own newest when it comes again.
+//! A version is recorded before its delivery is accepted, in a commit of its own. So a run that the
+//! object's gate admits afterwards can see whether something newer was accepted; and a version that
+//! was recorded by a process which then died is its own newest when it comes again.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ pub struct Versioned {
 pub struct Stale {
     /// What it is.
     pub delivery: Versioned,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow.
     pub flow: String,
@@ -307,7 +307,7 @@ pub async fn judge(cell: &Cell, gate: GateId, version: &Version) -> Result<Age, 
     })
 }
 
-/// A delivery that came too late, as people see it.
+/// A delivery that came too late, as the API shows it.
 #[derive(Clone, Debug)]
 pub struct StaleView {
     /// The flow.

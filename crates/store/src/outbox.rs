@@ -1,4 +1,4 @@
-//! The `outbox` table: events that committed with their run and are not spread yet.
+//! The `outbox` table: events that committed with their run and are not dispatched yet.
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ pub(crate) const EMIT: &str = "
         AS t (id, namespace_id, run_id, event, data)
         ON CONFLICT (id) DO NOTHING";
 
-/// Events that another server spreads at this moment are passed over.
+/// Events that another server dispatches at this moment are skipped.
 const TAKE: &str = "
     SELECT id, namespace_id, run_id, event, data::text, emitted_at
       FROM outbox
@@ -45,7 +45,7 @@ pub struct Emitted {
 pub struct Event {
     /// The effect that emitted it: the delivery key.
     pub id: EffectId,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The run that emitted it.
     pub run: RunId,
@@ -89,15 +89,15 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A connection for spreading events.
+/// A connection for dispatching events.
 pub struct Spreading {
     client: PooledClient,
 }
 
-/// Events that nobody else spreads until they are removed or this is dropped.
+/// Events that no other process dispatches until they are removed or this is dropped.
 ///
-/// They stay locked in an open transaction: where the process dies, the database gives them back
-/// to the others by itself.
+/// They stay locked in an open transaction: if the process dies, the database returns them to the
+/// others by itself.
 pub struct Batch<'a> {
     tx: Transaction<'a>,
     /// The events, oldest first.

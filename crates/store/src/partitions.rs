@@ -1,9 +1,10 @@
-//! Partitions of `journal` and `effects`: made ahead of their month, and never in anybody's way.
+//! Partitions of `journal` and `effects`: created ahead of their month, without blocking other
+//! sessions.
 //!
-//! A table that is attached needs a strong lock on the default partition for a moment. Whoever waits
-//! for a strong lock holds up everybody who comes after, so nobody waits for long: behind a dump or
-//! another reader the try is given up within `LOCK_MS` and made again later. There are two months
-//! of time, and rows without a partition of their own go to the default one meanwhile.
+//! Attaching a table needs a strong lock on the default partition for a moment. A session that
+//! waits for a strong lock blocks every session behind it, so no wait is long: behind a dump or
+//! another reader the try ends within `LOCK_MS` and is made again later. There are two months of
+//! time, and rows without a partition of their own go to the default one meanwhile.
 //!
 //! Rows that went there (the database's clock was ahead for a while, or a dump ran for a month) are
 //! moved into the new partition in the same transaction, under a lock that keeps writers away.
@@ -31,7 +32,7 @@ const MISSING: &str = "
                   AND i.inhrelid = to_regclass(t.name || to_char(m.month, '_YYYY_MM')))
      ORDER BY m.month, t.name";
 
-/// One server makes partitions at a time; the others have nothing to wait for.
+/// One server creates partitions at a time; the others do not wait.
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
 pub(crate) const STATEMENTS: &[&str] = &[MISSING, ALONE];
@@ -45,7 +46,7 @@ const LOCK_MS: u32 = 100;
 /// How long rows of the default partition may take to be moved, in milliseconds: writers wait for it.
 const MOVE_MS: u32 = 5_000;
 
-/// What became of the upkeep.
+/// The result of creating partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// How many partitions were made.
@@ -65,8 +66,8 @@ struct Partition {
     is_urgent: bool,
 }
 
-/// Makes the partitions of this month and the next two that are missing. What cannot be made now,
-/// because somebody uses the tables or another server is at it, is left for the next time.
+/// Creates the partitions of this month and the next two that are missing. What cannot be created
+/// now, because the tables are in use or another server is creating it, is left for the next time.
 pub async fn keep_up(cell: &Cell) -> Result<Upkeep, ReadError> {
     let mut client = cell.reader().await?;
     let mut upkeep = Upkeep::default();
@@ -76,7 +77,7 @@ pub async fn keep_up(cell: &Cell) -> Result<Upkeep, ReadError> {
             Err(error) if is_in_use(&error) => false,
             Err(error) => {
                 tracing::error!(partition = partition.name, error = %crate::writer::describe(&error),
-                    "a partition could not be made");
+                    "a partition could not be created");
                 false
             }
         };
@@ -118,7 +119,7 @@ async fn make(client: &mut PooledClient, partition: &Partition) -> Result<bool, 
     }
     tx.batch_execute(&text(partition)).await?;
     tx.commit().await?;
-    tracing::info!(partition = partition.name, "a partition was made");
+    tracing::info!(partition = partition.name, "a partition was created");
     Ok(true)
 }
 
@@ -147,7 +148,7 @@ fn text(partition: &Partition) -> String {
     )
 }
 
-/// Whether somebody uses the tables.
+/// Whether the tables are in use.
 fn is_in_use(error: &Error) -> bool {
     error.code().is_some_and(|code| {
         [

@@ -1,10 +1,10 @@
-//! Pooled connections, and what becomes of a statement whose caller went away.
+//! Pooled connections, and what happens to a statement whose caller went away.
 //!
 //! A connection of the engine's pool always goes back to it: what the engine asks for is bounded,
-//! and a cancelled write would be one more answer that is not known. A connection of the people's
+//! and a cancelled write would be one more answer that is not known. A connection of the requests'
 //! pool can only read. When a request is dropped (its client hung up, or its time was over) while a
-//! statement runs, the statement is cancelled and the connection closed, so that nobody can keep the
-//! database busy with answers that nobody waits for.
+//! statement runs, the statement is cancelled and the connection closed, so that a client cannot
+//! keep the database busy with answers that it no longer waits for.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use crate::cell::{Connector, Session};
 /// How long a cancellation may take to reach the server.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a pooled connection may take to show that it is alive, and to be made anew.
+/// How long a pooled connection may take to show that it is alive, and to be made again.
 const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a new connection of a pool may take.
@@ -116,7 +116,7 @@ impl PooledClient {
         answer
     }
 
-    /// Begins a transaction. A connection of the people's pool is closed after it.
+    /// Begins a transaction. A connection of the requests' pool is closed after it.
     pub async fn transaction(&mut self) -> Result<Transaction<'_>, Error> {
         self.uncounted.store(true, Ordering::Release);
         self.deref_mut().transaction().await

@@ -1,7 +1,7 @@
 //! The `queue` table: who holds each run that has not ended, and when it is due.
 //!
-//! Taking goes by due time, in batches, one taker per process. A million sleepers stand behind
-//! the end of the index that is read, so they cost nothing.
+//! Workers poll by due time, in batches, one poller per process. A million sleeping runs sort
+//! behind the end of the index that is read, so they cost nothing.
 
 mod call;
 mod cancel;
@@ -36,9 +36,9 @@ use crate::writer::connection::{PreparedClient, WriterConnection};
 use crate::{clock, journal, late_responses, waits};
 use seeded_bug::mistaken;
 
-/// By the place of the row, not by its identity: the index of a million sleepers is deep. What was
-/// taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds such
-/// a run, so that its neighbours are not charged for what it may do to the process.
+/// By the place of the row, not by its identity: the index of a million sleeping runs is deep. What
+/// was taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds
+/// such a run, so that its neighbours are not charged for what it may do to the process.
 const TAKE: &str = "/* commits alone: take */
     WITH due AS (
         SELECT q.ctid AS place
@@ -54,7 +54,7 @@ const TAKE: &str = "/* commits alone: take */
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
-/// What gives way to everybody else that is due, once nobody else is.
+/// Takes runs that give way to all others that are due, once no other is.
 const TAKE_EARLY: &str = "/* commits alone: take early */
     WITH due AS (
         SELECT q.ctid AS place
@@ -80,7 +80,7 @@ const TAKE_ONE: &str = "/* commits alone: take one */
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
  RETURNING run_id, epoch, seq, stalled_takes, cancel, partition_date";
 
-/// Nothing where nobody sleeps. `greatest` would make a zero of that, and the taker would spin.
+/// Nothing if no run sleeps. `greatest` would make a zero of that, and the poller would spin.
 const NEXT_DUE: &str = "
     SELECT extract(epoch FROM min(due_at) - moment())::float8
       FROM queue
@@ -124,7 +124,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
 /// The most runs of one take.
 pub const TAKE_MAX: usize = 256;
 
-/// A run in a worker's hands, with all that deciding needs.
+/// A run that a worker holds, with all that deciding needs.
 #[derive(Debug)]
 pub struct Taken {
     /// The run.
@@ -137,13 +137,13 @@ pub struct Taken {
     pub takes: i16,
     /// Whether this take is among them.
     pub charged: bool,
-    /// Whether a person asked for its end.
+    /// Whether an operator asked for its end.
     pub cancel: bool,
     /// The partition of its journal and effects.
     pub partition_date: Date,
     /// Whether the record says that it is quarantined.
     pub quarantined: bool,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The release that it started on.
     pub release_id: i32,
@@ -153,7 +153,7 @@ pub struct Taken {
     pub journal: Vec<journal::Line>,
     /// Callbacks that came.
     pub answers: Vec<waits::Answer>,
-    /// Answers that lost workers handed in.
+    /// Responses that lost workers recorded.
     pub evidence: Vec<late_responses::Late>,
 }
 
@@ -252,7 +252,7 @@ impl Taker {
         Ok(taken)
     }
 
-    /// Takes one run that nobody holds, due or not, for a person's command.
+    /// Takes one run that no worker holds, due or not, for an operator's command.
     pub async fn take_one(
         &mut self,
         session: SessionId,
@@ -270,7 +270,7 @@ impl Taker {
         Ok(taken.pop().map(|taken| (taken, now)))
     }
 
-    /// Gives the connection up after classify, and rests a little.
+    /// Closes the connection after an error, and pauses for a moment.
     pub async fn recover_link(&mut self) {
         self.link.give_up();
         self.link.rest().await;

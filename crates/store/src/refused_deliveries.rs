@@ -1,4 +1,4 @@
-//! The `refusals` table: deliveries whose key could not be told.
+//! The `refused_deliveries` table: deliveries whose key could not be determined.
 
 use semel_model::storable::without_zero;
 
@@ -9,7 +9,7 @@ const APPEND: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[APPEND];
 
-/// Writes a refusal down.
+/// Records a refusal.
 pub async fn append(
     cell: &Cell,
     namespace_id: i32,

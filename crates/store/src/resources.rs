@@ -1,4 +1,4 @@
-//! The `resources` table: which large outputs somebody still needs. Their bytes are elsewhere.
+//! The `resources` table: which large outputs are still needed. Their bytes are elsewhere.
 //!
 //! A row is written after its bytes are kept and removed after they were set aside, so that a row
 //! never stands for bytes that are gone.
@@ -61,13 +61,13 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST_STRAYS,
 ];
 
-/// How many expired resources are looked at in one go.
+/// How many expired resources are looked at in one pass.
 pub const EXPIRE_MAX: i64 = 100;
 
 /// Who keeps a resource, under which name and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeping<'a> {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The run.
     pub run: RunId,
@@ -79,7 +79,7 @@ pub struct Keeping<'a> {
     pub keep: Span,
 }
 
-/// A resource that somebody still needs.
+/// A resource that is still needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRow {
     /// Its name, size and kind.
@@ -96,7 +96,7 @@ pub struct ResourceRow {
     pub expires_at: Timestamp,
 }
 
-/// Puts a resource on record. Of two expiries the later holds.
+/// Records a resource. Of two expiries the later holds.
 pub async fn insert(
     cell: &Cell,
     keeping: &Keeping<'_>,
@@ -174,7 +174,7 @@ pub async fn remove_expired(
     Ok(client.execute(REMOVE, &[&namespace_id, &digest]).await? > 0)
 }
 
-/// Whether somebody needs a resource.
+/// Whether a resource is still needed.
 pub async fn is_needed(
     cell: &Cell,
     namespace_id: i32,
@@ -188,7 +188,7 @@ pub async fn is_needed(
     Ok(row.get(0))
 }
 
-/// Those that are not on record at all, expired ones included.
+/// Those that have no row at all, expired ones included.
 pub async fn list_strays(
     cell: &Cell,
     kept: &[(i32, ResourceRef)],

@@ -1,16 +1,16 @@
-//! Forgetting: keys, history, answers and entries whose time is over.
+//! Retention: deletes keys, history, answers and entries whose time is over.
 //!
-//! Small batches, by index, never a scan. A key whose run has not ended is never forgotten, and
-//! `keep` counts from its run's end: where the run ended after its expiry was last told, the expiry
-//! moves on instead. Claims are told when their run is accepted and are looked at once that is over,
-//! so the commit that ends a run writes nothing for it.
+//! Small batches, by index, never a scan. A key whose run has not ended is never deleted, and
+//! `keep` counts from its run's end: if the run ended after its expiry was last set, the expiry
+//! moves instead. A claim gets its expiry when its run is accepted and is looked at once that is
+//! over, so the commit that ends a run writes nothing for it.
 
 use semel_model::Span;
 
 use crate::cell::{Cell, ReadError};
 
-/// The run is held while it is judged, so that it cannot be resumed meanwhile; whoever holds claim
-/// or run at this moment is looked at next time.
+/// The run is locked while it is judged, so that it cannot be resumed meanwhile; a claim or run
+/// that another session has locked at this moment is looked at next time.
 const FORGET: &str = "/* commits alone: forget keys */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     old AS MATERIALIZED (
@@ -60,8 +60,8 @@ pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];
 /// The most rows that one transaction removes.
 pub const FORGET_MAX: i64 = 5_000;
 
-/// Forgets keys whose time is over and whose run has ended. Gives how many were forgotten, and
-/// whether there may be more.
+/// Deletes keys whose time is over and whose run has ended. Returns how many, and whether there may
+/// be more.
 pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
     let ended = "r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')";
     let text = semel_model::SeededBug::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
@@ -71,7 +71,8 @@ pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
 }
 
 /// Removes command answers older than a day, entries, signed bodies and versions past their time,
-/// gates whose starts no longer count, and sessions that are long over; frees runs that a session left behind which is not on record.
+/// gates whose starts no longer count, and sessions that ended long ago; frees runs whose session
+/// does not exist any more.
 pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;

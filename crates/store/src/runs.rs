@@ -72,7 +72,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     amend::EXTERNAL_ID,
 ];
 
-/// A run as people see it.
+/// A run as the API shows it.
 #[derive(Clone, Debug)]
 pub struct RunView {
     /// The run.
@@ -87,7 +87,7 @@ pub struct RunView {
     pub release: i32,
     /// What the record says.
     pub state: State,
-    /// Why nobody holds it, where it has not ended.
+    /// Why no worker holds it, if it has not ended.
     pub stage: Option<Stage>,
     /// Whether a worker holds it now.
     pub held: bool,
@@ -99,13 +99,13 @@ pub struct RunView {
     pub result: Option<String>,
     /// Its fault, as JSON text.
     pub fault: Option<String>,
-    /// When it is due again; absent when only a person or a callback wakes it.
+    /// When it is due again; absent when only an operator or a callback wakes it.
     pub due_at: Option<Timestamp>,
     /// Which partition holds its journal and effects.
     pub partition_date: Date,
-    /// Whether a person asked for its end.
+    /// Whether an operator asked for its end.
     pub cancelling: bool,
-    /// The run that it is a part of.
+    /// Its parent run, if it is a child run.
     pub parent: Option<RunId>,
 }
 
@@ -118,7 +118,7 @@ pub enum Stage {
     Retrying,
     /// It waits for a timer or a callback.
     Waiting,
-    /// It is kept for a person.
+    /// It is stopped until an operator acts.
     Parked,
 }
 
@@ -145,7 +145,7 @@ impl Stage {
 }
 
 impl RunView {
-    /// The one word for where the run stands.
+    /// The one word for the run's status.
     pub fn standing(&self) -> &'static str {
         match (self.state, self.held, self.stage) {
             (State::Active, true, _) => "running",
@@ -240,7 +240,7 @@ pub async fn find_release(
     Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
-/// How a run stands, for whoever waits for its end.
+/// The state of a run, for requests that wait for its end.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The run.

@@ -67,7 +67,7 @@ const PAUSE: &str = "
            due_at = CASE WHEN due_at <= moment() THEN due_at END
      WHERE id = $1 AND paused_at IS NULL";
 
-/// Whoever decides has the row locked, so that it stands where it was read: anything else is a
+/// The server that decides has the row locked, so the row is as it was read: anything else is a
 /// defect, and the whole decision is refused.
 const DECIDE: &str = "
     UPDATE schedules s
@@ -110,11 +110,11 @@ pub(crate) const STATEMENTS: &[&str] = &[
 pub struct Schedule {
     /// The schedule.
     pub id: ScheduleId,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow's name.
     pub flow: String,
-    /// The release whose rhythm is in force.
+    /// The release whose recurrence is in force.
     pub release_id: Option<i32>,
     /// The state of the control data that it was last decided by.
     pub version: i64,
@@ -122,7 +122,7 @@ pub struct Schedule {
     pub zones: String,
     /// Every instant up to here is decided.
     pub decided_to: Timestamp,
-    /// When somebody has to look at it.
+    /// When a server has to look at it.
     pub due_at: Option<Timestamp>,
     /// Since when it is paused.
     pub paused_at: Option<Timestamp>,
@@ -137,11 +137,11 @@ pub struct Schedule {
 pub struct Opening {
     /// The schedule.
     pub id: ScheduleId,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow's name.
     pub flow: String,
-    /// The release whose rhythm is in force.
+    /// The release whose recurrence is in force.
     pub release_id: i32,
     /// Since when it is live, where that is kept.
     pub live_at: Option<Timestamp>,
@@ -160,7 +160,7 @@ pub struct Tick {
     pub verdict: Verdict,
 }
 
-/// What became of an instant.
+/// What happened to an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It has a run.
@@ -177,7 +177,7 @@ pub enum Verdict {
     },
 }
 
-/// A tick as it is on record.
+/// A recorded tick.
 #[derive(Clone, Debug)]
 pub struct TickView {
     /// What was decided.
@@ -195,9 +195,9 @@ pub struct Decision {
     pub before: Timestamp,
     /// Up to where it is decided now.
     pub decided_to: Timestamp,
-    /// When somebody has to look at it next.
+    /// When a server has to look at it next.
     pub due_at: Option<Timestamp>,
-    /// The release whose rhythm is in force.
+    /// The release whose recurrence is in force.
     pub release_id: Option<i32>,
     /// The database's time that the decision went by.
     pub now: Timestamp,
@@ -262,7 +262,7 @@ pub async fn wake(cell: &Cell, ids: &[ScheduleId]) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Pauses a schedule. False where it was paused before, or is not there. The act is recorded in the
+/// Pauses a schedule. False if it was paused before, or is not there. The act is recorded in the
 /// same commit.
 pub async fn pause(cell: &Cell, id: ScheduleId, by: &str, act: &Act) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, PAUSE, &[id.as_uuid(), &by], act).await? == 1)
@@ -273,10 +273,10 @@ pub struct Taking {
     client: PooledClient,
 }
 
-/// Schedules that nobody else decides until this is decided or dropped.
+/// Schedules that no other server decides until this is decided or dropped.
 ///
-/// They stay locked in an open transaction: where the process dies, the database gives them back
-/// to the others by itself.
+/// They stay locked in an open transaction: if the process dies, the database returns them to the
+/// others by itself.
 pub struct Batch<'a> {
     tx: Transaction<'a>,
     /// The schedules, the earliest due first.
@@ -290,7 +290,7 @@ pub async fn start_taking(cell: &Cell) -> Result<Taking, ReadError> {
 }
 
 impl Taking {
-    /// Takes schedules that are due and that nobody else has.
+    /// Takes schedules that are due and that no other server has.
     pub async fn take(&mut self, most: i64) -> Result<Batch<'_>, ReadError> {
         let tx = self.client.transaction().await?;
         let rows = tx.query(TAKE, &[&most]).await?;
@@ -298,7 +298,7 @@ impl Taking {
         Ok(Batch { tx, schedules })
     }
 
-    /// Takes one schedule, due or not, once nobody else has it.
+    /// Takes one schedule, due or not, once no other server has it.
     pub async fn lock(&mut self, id: ScheduleId) -> Result<Batch<'_>, ReadError> {
         let tx = self.client.transaction().await?;
         let rows = tx.query(LOCK, &[id.as_uuid()]).await?;
@@ -308,9 +308,9 @@ impl Taking {
 }
 
 impl Batch<'_> {
-    /// Writes down what was decided, and gives the schedules back. Of a schedule that stands
-    /// elsewhere than where it was read nothing is written, nor of the others. Where a person asked
-    /// for the decision, the act is recorded in the same commit.
+    /// Records what was decided, and returns the schedules. If a schedule is not as it was read,
+    /// nothing is written, neither for it nor for the others. If an operator asked for the
+    /// decision, the act is recorded in the same commit.
     pub async fn decide(
         self,
         made: &[Decision],

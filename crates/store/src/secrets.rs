@@ -1,4 +1,4 @@
-//! The `secrets` and `data_keys` tables. What is in them is sealed before it comes here.
+//! The `secrets` and `data_keys` tables. Their content is encrypted before it comes here.
 
 use jiff::Timestamp;
 use semel_model::Span;
@@ -58,31 +58,31 @@ pub(crate) const STATEMENTS: &[&str] = &[
     USABLE,
 ];
 
-/// A key that seals secrets, itself sealed.
+/// A key that encrypts secrets, itself encrypted.
 #[derive(Clone, Debug)]
 pub struct DataKeyRow {
-    /// Whose secrets it seals.
+    /// The namespace whose secrets it encrypts.
     pub namespace_id: i32,
     /// Its number.
     pub number: i32,
-    /// Nonce and sealed key.
+    /// Nonce and encrypted key.
     pub wrapped: Vec<u8>,
-    /// Which outer key sealed it.
+    /// Which master key encrypted it.
     pub wrapped_by: String,
 }
 
-/// One version of a secret, sealed.
+/// One version of a secret, encrypted.
 #[derive(Clone, Debug)]
 pub struct SecretRow {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// What connections and triggers call it.
     pub name: String,
     /// 1, 2, 3 …
     pub version: i32,
-    /// The number of the key that sealed it.
+    /// The number of the key that encrypted it.
     pub data_key: i32,
-    /// Nonce and sealed text.
+    /// Nonce and encrypted text.
     pub sealed: Vec<u8>,
     /// When it was set.
     pub created_at: Timestamp,
@@ -160,8 +160,8 @@ pub async fn next_version(cell: &Cell, namespace_id: i32, name: &str) -> Result<
     Ok(row.get(0))
 }
 
-/// Keeps a version of a secret; the one before it goes on verifying for `overlap`. False when
-/// somebody else has set that version meanwhile. The act is recorded in the same commit.
+/// Keeps a version of a secret; the one before it remains valid for verification for `overlap`.
+/// False if another request has set that version meanwhile. The act is recorded in the same commit.
 pub async fn set(
     cell: &Cell,
     secret: &SecretRow,
@@ -198,7 +198,7 @@ pub async fn reseal(cell: &Cell, secret: &SecretRow) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Removes every version of a secret; false when there is none. The act is recorded in the same
+/// Removes every version of a secret; false if there is none. The act is recorded in the same
 /// commit.
 pub async fn delete(
     cell: &Cell,

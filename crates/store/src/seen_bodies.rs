@@ -1,8 +1,8 @@
 //! The `seen_bodies` table: signed bodies, and the key under which each came first.
 //!
-//! A body is remembered before its delivery is accepted, in a commit of its own. So of two
-//! deliveries of one body under two keys only one goes on, whichever order their commits take; and
-//! one that was remembered and then lost is recognised by its key when it comes again.
+//! A body is recorded before its delivery is accepted, in a commit of its own. So of two deliveries
+//! of one body under two keys only one is accepted, whichever order their commits take; and one
+//! that was recorded and then lost is recognised by its key when it comes again.
 
 use semel_model::{ClaimId, Span};
 use uuid::Uuid;
@@ -36,7 +36,7 @@ pub(crate) const STATEMENTS: &[&str] = &[REMEMBER, FORGET];
 /// A signed body on its way to a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow.
     pub flow: &'a str,
@@ -48,7 +48,7 @@ pub struct Body<'a> {
     pub keep: Span,
 }
 
-/// Remembers a body, unless it came before, and says under which key it came first. Nothing when
+/// Remembers a body, unless it came before, and says under which key it came first. Nothing if
 /// another delivery of it was remembered in the same moment: ask again.
 pub async fn remember(cell: &Cell, body: Body<'_>) -> Result<Option<ClaimId>, ReadError> {
     let keep_secs = body.keep.as_millis() as f64 / 1e3;

@@ -1,4 +1,4 @@
-//! The `subscriptions` table: who outside is told of events.
+//! The `subscriptions` table: webhooks that receive events.
 
 use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
@@ -33,7 +33,7 @@ const LIST: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[PUT, MAKE, DELETE, FIND_OVER, LIST];
 
-/// Somebody outside who is told of events.
+/// A webhook that receives events.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     /// What its owner calls it.
@@ -42,7 +42,7 @@ pub struct Subscription {
     pub event: String,
     /// The webhook connection that deliveries go to.
     pub connection: String,
-    /// When it was made. Earlier events are not delivered.
+    /// When it was created. Earlier events are not delivered.
     pub created_at: Timestamp,
     /// How many deliveries are due.
     pub due: i64,
@@ -76,7 +76,7 @@ pub async fn make(
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
 
-/// Removes a subscription and gives up what is due to it; says how much that is. Nothing when
+/// Removes a subscription and drops what is due to it; says how much that is. Nothing if
 /// there is none of that name.
 pub async fn delete(
     cell: &Cell,

@@ -4,8 +4,8 @@
 //! renews and answers it; an answer also wakes the run, in the same commit. Locks on `queue` come
 //! before locks on `tasks`; a claim takes locks on `tasks` alone and waits for none.
 //!
-//! Whoever names tasks writes `state IS NOT DISTINCT FROM`, which fits no index: they are found by
-//! their identity, however few of that state the statistics know.
+//! Statements that name tasks write `state IS NOT DISTINCT FROM`, which fits no index: PostgreSQL
+//! finds the rows by their identity, however few of that state the statistics know.
 //!
 //! Commit points: the claim, and the `COMMIT` of [`Settling`].
 
@@ -48,7 +48,7 @@ const CLAIM: &str = "/* commits alone: task claim */
  RETURNING t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
            t.input::text, coalesce($6, t.lease_ms)";
 
-/// What an earlier request of the same name claimed, and whoever sent it may not know of.
+/// What an earlier request of the same name claimed, whose sender may not have the answer.
 const CLAIMED: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
            t.input::text, coalesce($3, t.lease_ms)
@@ -206,7 +206,7 @@ fn read_claimed(row: &Row) -> Claimed {
 pub struct Renewed {
     /// When the worker counts as lost.
     pub lease_until: Timestamp,
-    /// Whether somebody asked for the run's end.
+    /// Whether an operator asked for the run's end.
     pub cancel: bool,
 }
 
@@ -248,7 +248,7 @@ pub async fn lose(cell: &Cell) -> Result<u64, ReadError> {
 /// What a run sees of its task.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The attempt that this is about.
     pub attempt: i32,

@@ -44,8 +44,8 @@ pub struct TokenRow {
     pub groups: Vec<String>,
 }
 
-/// Keeps a token's digest; its namespace is made unless it is there. That it was made is recorded
-/// in the same commit: whoever does so reaches the database itself, and has no name here.
+/// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
+/// same commit, without a name: its maker has access to the database itself, and no identity here.
 pub async fn insert(
     cell: &Cell,
     id: Uuid,

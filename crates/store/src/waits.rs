@@ -1,7 +1,8 @@
 //! The `waits` table: pauses that a callback can end, and the callbacks that ended them.
 //!
-//! A wait is left once, from `open`, by whoever is first. A callback that comes before its wait
-//! opens leaves a row that the wait finds when it does. Commit point: the `COMMIT` of [`Answering`].
+//! A wait leaves `open` once: the first callback, timeout or withdrawal wins. A callback that comes
+//! before its wait opens leaves a row that the wait finds when it does. Commit point: the `COMMIT`
+//! of [`Answering`].
 
 use std::collections::HashMap;
 
@@ -136,7 +137,8 @@ pub struct Callback {
     pub begins_in: Option<RunId>,
     /// What it brings, as JSON text.
     pub payload: String,
-    /// What is recorded in the same commit where it is the first, when a person gives the answer.
+    /// What is recorded in the same commit where it is the first, when an operator gives the
+    /// answer.
     pub act: Option<Act>,
 }
 
@@ -153,12 +155,12 @@ impl Callback {
     }
 }
 
-/// What a callback came to.
+/// The result of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It was the first: the run goes on with it.
+    /// It was the first: the run continues with it.
     First,
-    /// Another was first, or the wait had ended: this is what is on record.
+    /// Another was first, or the wait had ended: this is what was recorded.
     Recorded {
         /// How the wait ended.
         state: State,
@@ -275,7 +277,7 @@ fn read_state(text: &str) -> State {
     }
 }
 
-/// A wait as people see it.
+/// A wait as the API shows it.
 #[derive(Clone, Debug)]
 pub struct WaitView {
     /// The wait.
@@ -284,7 +286,7 @@ pub struct WaitView {
     pub run: RunId,
     /// The step's path.
     pub step: Option<String>,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// When the run came to it.
     pub opened_at: Option<Timestamp>,

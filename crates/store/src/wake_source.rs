@@ -8,13 +8,13 @@ use crate::{approvals, late_responses, tasks};
 /// Who may have answered while the run was in a worker's hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeSource {
-    /// Nobody that would not find the run by itself.
+    /// Nothing that would not find the run by itself.
     Nothing,
     /// The worker that has its task.
     Task(EffectId),
-    /// Somebody who decides its approval.
+    /// A person who decides its approval.
     Approval(WaitId),
-    /// A lost worker that learned what became of the run's effect in doubt.
+    /// A lost worker that learned what happened to the run's effect in doubt.
     Evidence(RunId, EffectId),
 }
 

@@ -1,13 +1,13 @@
-//! The `outgoing` table: deliveries of events to subscribed webhooks.
+//! The `webhook_deliveries` table: deliveries of events to subscribed webhooks.
 //!
 //! ```text
 //! due ──┬──▶ delivered
-//!       └──▶ given_up ──▶ due, when a person has it tried again
+//!       └──▶ given_up ──▶ due, when an operator has it retried
 //! ```
 //!
-//! Each subscription is a line of its own: whoever takes deliveries takes few of each, and of the
-//! line that was served least recently first, so that receivers that are slow hold up nobody else,
-//! however many they are.
+//! Each subscription is a line of its own: a process takes few deliveries of each, and of the line
+//! that was served least recently first, so that slow receivers hold up no others, however many
+//! they are.
 
 use jiff::Timestamp;
 use semel_model::{EffectId, Span};
@@ -30,8 +30,8 @@ const INSERT: &str = "
        FOR KEY SHARE
         ON CONFLICT (event_id, subscription) DO NOTHING";
 
-/// Whoever takes a delivery has it until its lease is over; then another may try. Lines that were
-/// never served come first, then the least recently served.
+/// A process that takes a delivery has it until its lease ends; then another may try. Lines that
+/// were never served come first, then the least recently served.
 const TAKE: &str = "/* commits alone: webhook take */
     UPDATE webhook_deliveries o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
@@ -61,7 +61,7 @@ const SETTLE: &str = "/* commits alone: webhook settle */
            settled_at = CASE WHEN $3 = 'due' THEN NULL ELSE moment() END
      WHERE event_id = $1 AND subscription = $2 AND state = 'due' AND attempt = $6";
 
-/// The count begins anew: every earlier attempt is over, since the delivery had been given up.
+/// The count starts again: every earlier attempt is over, since the delivery was `given_up`.
 const RETRY: &str = "
     UPDATE webhook_deliveries
        SET state = 'due', attempt = 0, due_at = moment(), retry_since = moment(), settled_at = NULL
@@ -99,7 +99,7 @@ pub(crate) const STATEMENTS: &[&str] = &[INSERT, TAKE, SETTLE, RETRY, GIVE_UP, L
 pub struct Due {
     /// The event: the delivery key.
     pub event: EffectId,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The subscription.
     pub subscription: String,
@@ -113,7 +113,7 @@ pub struct Due {
     pub since: Timestamp,
 }
 
-/// What an attempt at a delivery came to.
+/// The result of an attempt at a delivery.
 #[derive(Clone, Debug)]
 pub enum Settled {
     /// The receiver took it.
@@ -129,12 +129,12 @@ pub enum Settled {
     GivenUp(String),
 }
 
-/// How much may be under way, and what is.
+/// How many deliveries may be in flight, and which are.
 #[derive(Clone, Debug)]
 pub struct Room {
     /// How many deliveries may be taken.
     pub total: i64,
-    /// How many may be under way to one subscription.
+    /// How many may be in flight to one subscription.
     pub each: i64,
     /// The lines that were served before.
     pub lines: Vec<Line>,
@@ -143,17 +143,17 @@ pub struct Room {
 /// The deliveries to one subscription, as one process has served them.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The subscription.
     pub subscription: String,
-    /// How many are under way.
+    /// How many are in flight.
     pub busy: i64,
     /// When it was last served: a number that grows from one take to the next.
     pub served: i64,
 }
 
-/// A delivery as people see it.
+/// A delivery as an operator sees it.
 #[derive(Clone, Debug)]
 pub struct DeliveryView {
     /// The event's identity.
@@ -170,7 +170,7 @@ pub struct DeliveryView {
     pub emitted_at: Timestamp,
     /// When it is tried next.
     pub due_at: Timestamp,
-    /// When it was delivered or given up.
+    /// When it was delivered, or when Semel gave up.
     pub settled_at: Option<Timestamp>,
     /// What was seen on the last attempt.
     pub note: Option<String>,
@@ -222,7 +222,7 @@ pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>,
         .collect())
 }
 
-/// Writes down what an attempt came to, unless a later one was begun.
+/// Records the result of an attempt, unless a later one was begun.
 pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), ReadError> {
     let (state, note, at) = match settled {
         Settled::Delivered => ("delivered", None, None),
@@ -246,7 +246,7 @@ pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), Rea
     Ok(())
 }
 
-/// Has a delivery that was given up tried again; false where it was not given up.
+/// Makes a `given_up` delivery due again; false if it was not `given_up`.
 pub async fn retry(
     cell: &Cell,
     namespace_id: i32,
@@ -291,7 +291,7 @@ pub async fn list(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// Forgets deliveries that were settled a month ago.
+/// Deletes deliveries that were settled a month ago.
 pub async fn forget(cell: &Cell) -> Result<u64, ReadError> {
     Ok(cell.reader().await?.execute(FORGET, &[]).await?)
 }

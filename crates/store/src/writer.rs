@@ -1,6 +1,6 @@
 //! Writers: many callers, one commit.
 //!
-//! While one batch is being committed, whatever arrives gathers and goes down together next. There
+//! While one batch is being committed, whatever arrives gathers and is written together next. There
 //! is no timer: a lone caller waits for one commit, a thousand share one. A writer may have two
 //! lanes, each with a connection of its own, so that one works while the other waits for the disk.
 //! What has the same slot takes the same lane, unless so few callers wait that one lane is enough.
@@ -10,7 +10,7 @@
 //!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
-//! first one took effect. Only when the database stays away, or the process stops, are callers told
+//! first one took effect. Only when the database stays away, or the process stops, do callers get a
 //! [`WriteError`].
 
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub const ITEM_BYTES_MAX: usize = 128 << 20;
 /// How many callers may wait at one writer before the next must wait to be let in.
 const WAITING_MAX: usize = 8192;
 
-/// How many items may be passed over before nobody else is let in.
+/// How many items may be passed over before no other item is let in.
 const PASSED_OVER_MAX: usize = 4096;
 
 /// Why a caller has no answer.
@@ -57,7 +57,7 @@ const PASSED_OVER_MAX: usize = 4096;
 pub enum WriteError {
     /// The database did not answer: whether the write happened is not known. Repeating the same
     /// write is safe.
-    #[error("the database is away: {0}")]
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// The database refuses the write; it did not happen.
     #[error("the database refused the write: {0}")]
@@ -169,7 +169,7 @@ impl<B: Batch> Writer<B> {
         }
         let others = self.callers.fetch_add(1, Ordering::Relaxed);
         let _caller = Caller(&self.callers);
-        // While a batch waits for somebody's lock, the other lane is open to half of the others.
+        // While a batch waits for a lock, the other lane is open to half of the others.
         let crowd = match self.held_up.load(Ordering::Relaxed) {
             0 => others,
             _ => usize::MAX,
@@ -191,10 +191,10 @@ impl<B: Batch> Writer<B> {
 struct Desk<B: Batch> {
     link: WriterConnection,
     patience: Duration,
-    /// How long a batch is tried before its callers are told that the database is away.
+    /// How long a batch is tried before its callers get an error: the database is unavailable.
     give_up: Duration,
     stopping: watch::Receiver<Option<Instant>>,
-    /// How many lanes wait for a lock that somebody else keeps.
+    /// How many lanes wait for a lock that another session keeps.
     held_up: Arc<AtomicUsize>,
     /// Whether it is one of this lane.
     is_held_up: bool,
@@ -216,8 +216,8 @@ impl<B: Batch> Desk<B> {
             let mut gathered = 0;
             while gathered < gathering.items.len() && gathering.has_room() {
                 gathered = gathering.items.len();
-                // In a crowd, whoever is ready to hand something in does so first. Nobody is
-                // waited for.
+                // In a crowd, callers that are ready to submit an item do so first. The writer
+                // waits for none of them.
                 if crowded {
                     tokio::task::yield_now().await;
                 }
@@ -244,8 +244,8 @@ impl<B: Batch> Desk<B> {
                     let _ = answer.send(Ok(result));
                 }
             }
-            // One item that the database will not have, or that somebody else's lock holds up, must
-            // not take the others with it.
+            // One item that the database refuses, or that another session's lock holds up, must not
+            // take the others with it.
             Err(Failed::Refused(_) | Failed::HeldUp(_)) if wanted > 1 => {
                 for (item, answer) in items.into_iter().zip(answers) {
                     let alone = self.persist(&mut vec![item]).await;
@@ -349,7 +349,7 @@ async fn too_late(stopping: &mut watch::Receiver<Option<Instant>>) {
         .and_then(|it| *it);
     match until {
         Some(until) => tokio::time::sleep_until(until.into()).await,
-        // Nobody is left who could say so.
+        // The sender is gone, so no signal will come.
         None => std::future::pending().await,
     }
 }
@@ -361,7 +361,7 @@ const HELD_UP_MAX: u32 = 2;
 enum Failed {
     /// The database refuses it.
     Refused(String),
-    /// It waits for a lock that somebody else keeps.
+    /// It waits for a lock that another session keeps.
     HeldUp(String),
     /// The database does not answer.
     Unavailable(String),

@@ -1,7 +1,7 @@
 //! A database for each test, copied from a migrated template.
 //!
 //! The template is made once per cluster and set of migrations. A copy costs milliseconds, and
-//! tests that own their database need no cleaning and meet nobody else's rows.
+//! tests that own their database need no cleaning and never see rows of other tests.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -156,7 +156,7 @@ where
     migrate(server.socket_url(name))
         .await
         .context("cannot migrate the template")?;
-    // Being a template is the mark of being finished. Nobody may connect from now on, because a
+    // A database that is a template is finished. No session may connect from now on, because a
     // database with connections cannot be copied.
     admin
         .batch_execute(&format!(

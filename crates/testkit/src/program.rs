@@ -42,7 +42,7 @@ impl Program {
         Ok(Self::semel_at(Self::beside("semel", "SEMEL_BIN")?.path()))
     }
 
-    /// A build of the product's binary. Its hooks have no limit: tests send more than anybody.
+    /// A build of the product's binary. Its hooks have no limit: tests send more than any sender.
     pub fn semel_at(path: impl AsRef<OsStr>) -> Self {
         Self::at(path).env(HOOK_RATE.0, HOOK_RATE.1)
     }
@@ -193,7 +193,7 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a frozen process go on.
+    /// Lets a frozen process continue.
     pub fn sigcont(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -228,7 +228,7 @@ impl Process {
             sleep(LOOK_EVERY).await;
         };
         self.stand_down();
-        // Somebody whom the program has started may hold its output open for ever.
+        // A process that the program has started may hold its output open for ever.
         let last_words = Instant::now() + LAST_WORDS_PATIENCE;
         self.until(last_words, |streams| streams.closed == 2)
             .await
@@ -269,7 +269,7 @@ impl Process {
         join(&self.output.lock().err)
     }
 
-    /// The number of a process that has ended may be given to another, so nobody may kill it.
+    /// The number of a process that has ended may be given to another, so it must not be killed.
     fn stand_down(&mut self) {
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.call_off();

@@ -44,7 +44,7 @@ pub enum Cut {
     Reset,
 }
 
-/// What becomes of the server's answers.
+/// What happens to the server's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Carried,

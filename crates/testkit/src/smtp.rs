@@ -17,7 +17,7 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 const PYTHON: &str = "/usr/bin/python3";
 
 /// What recipients are called that the server does not simply take mail for. The local part says
-/// what becomes of it, whatever the domain.
+/// what happens to it, whatever the domain.
 pub mod recipient {
     /// Turned away for good.
     pub const REFUSED: &str = "refused@books.example";
@@ -40,7 +40,7 @@ pub struct Smtp {
 }
 
 impl Smtp {
-    /// Starts a server that takes mail from anybody.
+    /// Starts a server that accepts mail from every sender.
     pub async fn start() -> Result<Self> {
         Self::launch(&[]).await
     }

@@ -95,7 +95,7 @@ impl Sshd {
         self.folder.path().join(name)
     }
 
-    /// How many lines a file has: none where it is not there.
+    /// How many lines a file has: none if it is not there.
     pub fn lines(&self, name: &str) -> usize {
         let text = fs::read_to_string(self.file(name)).unwrap_or_default();
         text.lines().count()
@@ -139,8 +139,8 @@ fn find_sshd() -> Result<PathBuf> {
     found.context("no sshd: install openssh-server")
 }
 
-/// A port that nobody listens on now. Somebody might a moment later; the kit's own ports come from
-/// the same range and do not repeat soon.
+/// A port that is free now. Another process might take it a moment later; the kit's own ports come
+/// from the same range and do not repeat soon.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -27,13 +27,13 @@ impl Watchdog {
         Self::start(include_str!("watchdog/cluster.sh"), &[home], Stdio::piped())
     }
 
-    /// Kills a process once we are gone, unless it was called off before.
+    /// Kills a process once we are gone, unless it was cancelled before.
     pub(crate) fn over_process(pid: u32) -> Result<Self> {
         let pid = pid.to_string();
         Self::start(include_str!("watchdog/process.sh"), &[&pid], Stdio::piped())
     }
 
-    /// Stops the shared cluster once nobody has used it for a while.
+    /// Stops the shared cluster once no process has used it for a while.
     pub(crate) fn over_shared_cluster(place: &Path, idle_s: u64) -> Result<Self> {
         let place = place.to_str().context("the path of a cluster is text")?;
         let idle = idle_s.to_string();

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const VICTIM: &str = "SEMEL_TESTKIT_VICTIM";
 
 #[tokio::test]
-async fn a_program_that_ends_tells_its_status_and_its_output() {
+async fn a_program_that_ends_reports_its_status_and_output() {
     let shell = Program::at("sh").args(["-c", "echo \"$WORD\"; echo err >&2; exit 7"]);
 
     let finished = shell.env("WORD", "out").run(PATIENCE).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_line_that_never_comes_is_an_error_that_shows_what_came() {
 }
 
 #[tokio::test]
-async fn a_stopped_program_goes_on_when_told() {
+async fn a_stopped_program_continues_on_sigcont() {
     let script = "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.01; done";
     let mut process = Program::at("sh").args(["-c", script]).start().unwrap();
     process.until_line("up", PATIENCE).await.unwrap();
@@ -109,7 +109,7 @@ async fn holds_programs_until_killed() {
     std::future::pending::<()>().await;
 }
 
-/// A zombie is dead: in a container nobody may ever collect it.
+/// A zombie is dead: in a container it may never be collected.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))

@@ -1,4 +1,4 @@
-//! Wires that break when told to.
+//! Connections that break on request.
 
 use std::time::Duration;
 

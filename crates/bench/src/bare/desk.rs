@@ -106,7 +106,7 @@ async fn serve(
         let (changes, answers): (Vec<_>, Vec<_>) = gathered.drain(..).unzip();
         let columns = Columns::of(changes);
         if let Err(error) = columns.commit(&client, &statements).await {
-            // Whoever waits is told by the answer that never comes.
+            // The waiting caller sees it by the answer that never comes.
             eprintln!("bare: {error:#}");
             return;
         }

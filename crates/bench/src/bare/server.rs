@@ -54,7 +54,7 @@ struct Met {
 
 type Waiting = (Delivery, oneshot::Sender<Met>);
 
-/// Serves on a free loopback port, told on standard output, until standard input closes.
+/// Serves on a free loopback port, which it prints on standard output, until standard input closes.
 pub(crate) async fn serve(url: &str) -> Result<()> {
     let client = super::connect(url).await?;
     let (accept, meet) = (client.prepare(ACCEPT).await?, client.prepare(MEET).await?);

@@ -1,4 +1,4 @@
-//! Whom PostgreSQL runs as: ourselves, unless we are root, whom it refuses.
+//! The user that PostgreSQL runs as: ours, unless we are root, which it refuses.
 
 use std::io;
 use std::os::unix::fs::chown;
@@ -13,7 +13,7 @@ pub(super) struct Account {
     pub(super) gid: u32,
 }
 
-/// The user to become; nobody where we are not root.
+/// The user to become; nothing if we are not root.
 pub(super) fn unprivileged() -> Result<Option<Account>, Problem> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

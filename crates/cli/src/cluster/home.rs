@@ -67,7 +67,7 @@ impl Home {
     pub(super) fn note(&self) -> Option<String> {
         let reason = self.reason?;
         Some(format!(
-            "the database lies in {}: {reason}",
+            "the database is in {}: {reason}",
             self.path.display()
         ))
     }
@@ -91,7 +91,7 @@ fn prepare(path: &Path, account: Option<Account>) -> io::Result<()> {
             // Root's own folder is one that an earlier start had no time to give away.
             let ours = there.uid() == account::owner(account) || there.uid() == 0;
             if !there.is_dir() || !ours || there.mode() & 0o077 != 0 {
-                let message = "it is there already and belongs to somebody else; remove it first";
+                let message = "it exists already and belongs to another user; remove it first";
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
             }
             account::give(path, account)

@@ -1,9 +1,9 @@
-//! What a server leaves behind that was killed, or whose machine was.
+//! What is left of a server that was killed, or whose machine was.
 //!
-//! PostgreSQL takes a pid file for live when *any* process has its number, a dead one that nobody
-//! collected included, as happens in containers. Every process of a server works in its data
-//! directory, though. When none does, the server is gone and its files may go as well. Where the
-//! system has no `/proc` to look at, PostgreSQL's own judgement stands.
+//! PostgreSQL takes a pid file for live when *any* process has its number, an uncollected dead one
+//! included, as happens in containers. Every process of a server works in its data directory,
+//! though. When none does, the server is gone and its files may go as well. If the system has no
+//! `/proc` to look at, PostgreSQL's own judgement stands.
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ pub(super) fn clear(home: &Path, data: &Path) -> io::Result<()> {
     while anybody_works_in(&data)? {
         if Instant::now() > deadline {
             return Err(io::Error::other(
-                "processes of a killed PostgreSQL are still there",
+                "processes of a killed PostgreSQL are still running",
             ));
         }
         std::thread::sleep(LOOK_EVERY);
@@ -62,7 +62,7 @@ fn anybody_works_in(data: &Path) -> io::Result<bool> {
         .any(|entry| works_in(entry.path(), data)))
 }
 
-/// Whether a process works in a directory. A dead one that nobody collected works nowhere.
+/// Whether a process works in a directory. An uncollected dead one works nowhere.
 fn works_in(process: PathBuf, data: &Path) -> bool {
     fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == data)
 }

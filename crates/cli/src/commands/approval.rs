@@ -7,7 +7,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at what people are asked to decide, and decide it.
+/// List, show, approve and reject approvals.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel approval list
@@ -16,9 +16,9 @@ use crate::context::Context;
 pub(crate) enum Command {
     List(list::Arguments),
     Show(show::Arguments),
-    /// Say yes to what is shown.
+    /// Approve what is shown.
     Approve(decide::Arguments),
-    /// Say no to what is shown: the run fails.
+    /// Reject what is shown: the run fails.
     Reject(decide::Arguments),
 }
 

@@ -13,16 +13,16 @@ use crate::text::printable;
 
 /// Check flows without running them, and list their effects.
 ///
-/// Says what is wrong, where, and what to write instead; then lists each effect with its key,
-/// its guard, what a crash does to it, whether a retry is safe, and what is left to a person. Exits
-/// with 1 where a file has an error; warnings alone are no error.
+/// Reports what is wrong, where, and what to write instead; then lists each effect with its key,
+/// its guard, what a crash does to it, whether a retry is safe, and what is left to an operator.
+/// Exits with 1 if a file has an error; warnings alone are no error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel check greet.flow.yaml")]
 pub(crate) struct Arguments {
     /// The files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// What is known about connections, as JSON: by name, how long each honours keys, or null.
+    /// The connections, as JSON: for each name, how long it honours keys, or null.
     #[arg(long, value_name = "FILE")]
     connections: Option<String>,
 }

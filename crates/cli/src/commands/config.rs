@@ -7,7 +7,7 @@ use crate::config::Key;
 use crate::context::Context;
 use crate::style::{cell, render};
 
-/// What is configured.
+/// Show the configuration.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show each value and where it came from.

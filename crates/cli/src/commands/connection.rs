@@ -1,4 +1,4 @@
-//! `semel connection`: where destinations are, and how Semel signs in there.
+//! `semel connection`: where destinations are, and how Semel authenticates there.
 
 mod create;
 mod delete;
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::outcome::Outcome;
 use crate::text::printable;
 
-/// Keep, list, try and remove connections to destinations.
+/// Create, list, test and delete connections to destinations.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from nothing to a payment provider:
   semel connection create stripe --preset stripe --secret stripe_key
@@ -44,7 +44,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
     }
 }
 
-/// What trying a destination came to.
+/// The result of a connection test.
 fn tell(tried: &Tried) -> Answer {
     let found = format!("{}: {}", printable(&tried.name), printable(&tried.found));
     if tried.ok {

@@ -32,7 +32,7 @@ const PORT: u16 = 7171;
 /// How many ports are tried from there.
 const PORT_TRIES: u16 = 50;
 
-/// What flows may reach here and not in earnest: this machine itself.
+/// What flows may reach here and not in production: this machine itself.
 const OPEN: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
 /// How often the directory is looked at.
@@ -50,11 +50,11 @@ const STOP_BOUND: Duration = Duration::from_secs(10);
 /// Start everything from nothing: PostgreSQL, server, and the flows of this directory.
 ///
 /// Keeps its data in .semel/. Flows (*.flow.yaml) are published and promoted as they are saved.
-/// Ctrl-C stops everything; runs go on at the next start.
+/// Ctrl-C stops everything; runs continue at the next start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel init greet && semel dev")]
 pub(crate) struct Arguments {
-    /// The port to listen on; the next free one from 7171 where none is given.
+    /// The port to listen on; by default the next free one from 7171.
     #[arg(long)]
     port: Option<u16>,
 }
@@ -131,7 +131,7 @@ async fn start(
     })
 }
 
-/// Keeps the flows live until somebody asks us to stop.
+/// Keeps the flows live until a signal asks us to stop.
 async fn live(
     ctx: &Context,
     folder: &Folder,
@@ -176,7 +176,7 @@ struct Mended {
 }
 
 impl Mended {
-    /// Starts a database again that died, unless it keeps dying. Runs go on where they were.
+    /// Starts a database again that died, unless it keeps dying. Runs continue where they were.
     async fn mend(&mut self, cluster: &Cluster) -> Result<(), Problem> {
         self.lately.retain(|at| at.elapsed() < MEND_WINDOW);
         if self.lately.len() >= MENDS_MAX {
@@ -187,7 +187,7 @@ impl Mended {
         output::note("PostgreSQL has died; starting it again …");
         let cluster = cluster.clone();
         blocking(move || cluster.start()).await?;
-        output::note("PostgreSQL is back; runs go on where they were");
+        output::note("PostgreSQL is back; runs continue where they were");
         Ok(())
     }
 }
@@ -216,7 +216,7 @@ fn keep_secret(folder: &Folder) -> Result<Secret, Problem> {
     Secret::from_hex(&secret).map_err(|error| {
         let path = folder.path().join("secret");
         Problem::local(format!("{} cannot be used: {error}", path.display()))
-            .hint("remove the file; callbacks that were handed out stop working then")
+            .hint("remove the file; existing callback addresses stop working then")
     })
 }
 

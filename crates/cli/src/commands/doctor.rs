@@ -1,4 +1,4 @@
-//! `semel doctor`: what is in order, what is not, and the mend.
+//! `semel doctor`: what is in order, what is not, and the fix.
 
 mod database;
 mod server;
@@ -17,7 +17,7 @@ use crate::version;
 /// Less free space than this is worth a look, in bytes.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
-/// Check this machine, the database and the server, and say what to mend.
+/// Check this machine, the database and the server, and say what to fix.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(if failed == 0 {
         answer
     } else {
-        let message = format!("{failed} of {} things are not in order", lines.len());
+        let message = format!("{failed} of {} checks failed", lines.len());
         answer.with_fault(Outcome::Failed, code::NOT_IN_ORDER, &message)
     })
 }
@@ -94,13 +94,13 @@ fn configuration(ctx: &Context) -> Line {
         .count();
     Line::ok(
         "config",
-        format!("{given} values given; `semel config show` lists them"),
+        format!("{given} values set; `semel config show` lists them"),
     )
 }
 
 fn disk(ctx: &Context) -> Line {
     let Ok(space) = rustix::fs::statvfs(ctx.config.directory()) else {
-        return Line::warn("disk", "free space cannot be told", "look with `df`");
+        return Line::warn("disk", "free space is unknown", "check with `df`");
     };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let found = format!("{} MiB free in the working directory", free >> 20);
@@ -116,7 +116,7 @@ fn disk(ctx: &Context) -> Line {
 }
 
 fn table(lines: &[Line], style: Style) -> String {
-    let mut table = style.table(&["", "SUBJECT", "FOUND", "MEND"]);
+    let mut table = style.table(&["", "SUBJECT", "FOUND", "FIX"]);
     for line in lines {
         let (tone, word) = match line.state {
             State::Ok => (Tone::Good, "ok"),

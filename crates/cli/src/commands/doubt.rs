@@ -1,4 +1,4 @@
-//! `semel doubt`: effects that nobody can say happened or not.
+//! `semel doubt`: effects with an unknown outcome.
 
 mod list;
 mod settle;
@@ -6,7 +6,7 @@ mod settle;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// List and settle effects that nobody can say happened or not.
+/// List and settle effects whose outcome is unknown.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),

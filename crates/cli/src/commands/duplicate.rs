@@ -1,4 +1,4 @@
-//! `semel duplicate`: repeats that were stopped.
+//! `semel duplicate`: duplicates that were stopped.
 
 mod list;
 mod show;
@@ -6,7 +6,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at repeats that were stopped.
+/// Show duplicates that were stopped.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),

@@ -1,4 +1,4 @@
-//! `semel effect`: the ledger of changes to the world.
+//! `semel effect`: the ledger of changes to the outside world.
 
 mod amend;
 mod list;
@@ -7,7 +7,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at the ledger of changes to the world.
+/// Show effects: the changes to the outside world, and correct a recorded result.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Amend(amend::Arguments),

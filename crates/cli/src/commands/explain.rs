@@ -8,9 +8,9 @@ use crate::answer::{Answer, Problem};
 use crate::outcome::Outcome;
 use topics::{Topic, pages};
 
-/// Tell what something of the language is: a topic, a kind of step, or an error's code.
+/// Explain a topic of the language, a kind of step, or an error code.
 ///
-/// The text is that of the documentation of this very version, and needs no network.
+/// The text is the documentation of this very version, and needs no network.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel explain                   the topics
@@ -19,7 +19,7 @@ use topics::{Topic, pages};
   semel explain shapes            what `response`, `probe` and the results of steps have in them
   semel explain input-invalid     what an error means, and what to do")]
 pub(crate) struct Arguments {
-    /// The topic; all of them are listed where none is named.
+    /// The topic; by default all of them are listed.
     topic: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
             Some(near) => format!("did you mean `semel explain {near}`?"),
             None => "semel explain lists the topics".to_owned(),
         };
-        let message = format!("there is no topic `{name}`");
+        let message = format!("unknown topic `{name}`");
         let code = crate::code::TOPIC_NOT_FOUND;
         return Err(Problem::new(Outcome::NotFound, code, message).hint(hint));
     };

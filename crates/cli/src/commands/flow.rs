@@ -11,7 +11,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Format, push, publish, promote and look at flows.
+/// Format, push, publish, promote, list and show flows.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from a file to a live release:
   semel flow push greet.flow.yaml

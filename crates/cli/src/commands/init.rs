@@ -21,7 +21,7 @@ struct Template {
 const TEMPLATES: [Template; 5] = [
     Template {
         name: "hello",
-        about: "a hook, a key, a function, an effect and a result; runs without any connection",
+        about: "a hook, a key, a function, an effect and a result; needs no connection",
         text: include_str!("init/hello.flow.yaml"),
     },
     Template {
@@ -31,12 +31,12 @@ const TEMPLATES: [Template; 5] = [
     },
     Template {
         name: "nightly-sync",
-        about: "a schedule, and a list of which all items are tried and only the failed ones resumed",
+        about: "a schedule, and a list whose failed items can be resumed by themselves",
         text: include_str!("init/nightly-sync.flow.yaml"),
     },
     Template {
         name: "approval-refund",
-        about: "a refund that somebody has to approve, paid once",
+        about: "a refund that a person has to approve, paid once",
         text: include_str!("init/approval-refund.flow.yaml"),
     },
     Template {
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// The flow's name: a-z, 0-9 and '-'.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// What to begin with.
+    /// The template.
     #[arg(long, value_name = "TEMPLATE", default_value = "hello")]
     template: String,
     /// List the templates.
@@ -80,7 +80,7 @@ pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Proble
     let note = if made {
         format!("{file}: {}.", template.about)
     } else {
-        format!("{file} was there already, just like this.")
+        format!("{file} exists already, with the same content.")
     };
     let data = json!({"file": file, "flow": name, "template": template.name, "made": made});
     Ok(Answer::done(data, file.clone())
@@ -107,7 +107,7 @@ fn find(name: &str) -> Result<&'static Template, Problem> {
     let found = TEMPLATES.iter().find(|one| one.name == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = TEMPLATES.iter().map(|one| one.name).collect();
-        Problem::usage(format!("there is no template `{name}`"))
+        Problem::usage(format!("unknown template `{name}`"))
             .hint(format!("templates: {}", names.join(", ")))
     })
 }
@@ -136,7 +136,7 @@ fn write_new(ctx: &Context, file: &str, text: &str) -> Result<bool, Problem> {
 }
 
 fn in_the_way(file: &str) -> Problem {
-    let message = format!("{file} is there already and says something else; it was left as it is");
+    let message = format!("{file} exists already with other content; it was left as it is");
     Problem::new(Outcome::Conflict, code::FILE_EXISTS, message)
         .hint("choose another name, or move the file away first")
         .next(format!("semel check {file}"))

@@ -7,7 +7,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at keys, and free them.
+/// Show, audit and free keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Show(show::Arguments),

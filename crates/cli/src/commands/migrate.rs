@@ -10,10 +10,10 @@ use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// Bring the database's schema up to date.
+/// Migrate the database's schema to this version.
 ///
-/// Safe to repeat, and safe while servers run. Where no token works yet, the first one is made
-/// and shown: once, because only its digest is kept.
+/// Safe to repeat, and safe while servers run. If no valid token exists yet, the first one is
+/// created and shown: once, because only its digest is stored.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate"
@@ -21,13 +21,13 @@ use crate::outcome::Outcome;
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: Database,
-    /// Make another token, although there are some.
+    /// Create another token, although there are some.
     #[arg(long)]
     new_token: bool,
-    /// Make no token, not even the first: for units and containers, whose output is kept in logs.
+    /// Create no token, not even the first: for units and containers, whose output is kept in logs.
     #[arg(long, conflicts_with = "new_token")]
     no_token: bool,
-    /// What the token is called: whoever has it is known by this name, to approvals too.
+    /// The token's name: its holder is known by this name, to approvals too.
     #[arg(long, value_name = "NAME", requires = "new_token")]
     token_name: Option<String>,
     /// A group that the token's owner belongs to; may be given more than once.
@@ -57,7 +57,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(data, token.clone().unwrap_or_default()).note(note);
     Ok(match token {
         Some(_) => answer
-            .note("this token is shown once: keep it, and set it as SEMEL_TOKEN")
+            .note("this token is shown only once: store it, and set it as SEMEL_TOKEN")
             .next("semel serve"),
         None => answer.next("semel serve"),
     })
@@ -76,6 +76,6 @@ pub(crate) async fn apply(cell: &Cell) -> Result<Vec<&'static str>, Problem> {
             | MigrateError::Partitions(_) => Outcome::Failed,
         };
         Problem::new(outcome, code::MIGRATION_FAILED, chain(&error))
-            .hint("nothing of the file that failed was kept; `semel doctor` looks closer")
+            .hint("the file that failed was rolled back; `semel doctor` checks further")
     })
 }

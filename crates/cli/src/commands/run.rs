@@ -17,7 +17,7 @@ use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// Start runs and look at them.
+/// Start, list, show, watch, cancel and resume runs.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel run start greet --input '{\"id\":\"1\",\"name\":\"Ada\"}' --wait 30s
@@ -45,7 +45,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
     }
 }
 
-/// An answer that stands or falls with a run: its outcome, and what to do about it.
+/// An answer that has the outcome of a run, and says what to do about it.
 fn judged(answer: Answer, run: &Run) -> Answer {
     let show = format!("semel run show {}", run.id);
     let state = run.state.state();
@@ -56,7 +56,7 @@ fn judged(answer: Answer, run: &Run) -> Answer {
             .next(format!("semel run watch {}", run.id))
             .with_fault(outcome, code::RUN_UNDER_WAY, "the run has not ended"),
         State::InDoubt => {
-            let message = "nobody can say whether an effect of the run happened";
+            let message = "whether an effect of the run happened is unknown";
             answer.next("semel doubt list").next(show).with_fault(
                 outcome,
                 code::RUN_IN_DOUBT,
@@ -66,7 +66,7 @@ fn judged(answer: Answer, run: &Run) -> Answer {
         State::NeedsReview | State::Quarantined | State::Failed => answer
             .next(show)
             .decision(
-                "to let it go on",
+                "to resume it",
                 format!("semel run resume {} --reason '…'", run.id),
             )
             .with_fault(outcome, code::RUN_FAILED, &failure(run)),

@@ -1,4 +1,4 @@
-//! `semel schedule`: runs by the clock.
+//! `semel schedule`: runs that start at scheduled times.
 
 mod fire;
 mod list;
@@ -10,7 +10,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// See when flows are due by the clock, pause and resume that, and fire an instant by hand.
+/// List, show, pause and resume schedules, and start the run of an instant by hand.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),

@@ -1,4 +1,4 @@
-//! `semel secret`: what is used and never shown.
+//! `semel secret`: values that Semel uses and never shows.
 
 mod delete;
 mod list;
@@ -8,7 +8,7 @@ mod set;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Set, list, remove and seal secrets anew. No command shows one.
+/// Set, list, delete and re-encrypt secrets. No command shows a value.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel secret set stripe_key               asks, without showing what is typed

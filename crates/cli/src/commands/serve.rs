@@ -1,4 +1,4 @@
-//! `semel serve`: API, hooks and worker on a database.
+//! `semel serve`: API, hooks and runs on a database.
 
 pub(crate) mod keys;
 
@@ -24,13 +24,13 @@ use crate::outcome::Outcome;
 use crate::resources;
 use crate::service::{self, Service, Signals};
 
-/// How long a stop may take unless somebody says otherwise.
+/// How long a stop may take by default.
 const STOP_BOUND: Duration = Duration::from_secs(30);
 
-/// Serve API, hooks and worker on a database.
+/// Run a server: API, webhooks and workflow execution.
 ///
-/// Any number of these work on one database. SIGTERM ends it gracefully, within --stop-bound; killed
-/// otherwise, its runs go on elsewhere. Logs go to stderr.
+/// Any number of servers share one database. SIGTERM ends one gracefully, within --stop-bound; if
+/// it is killed, the other servers continue its runs. Logs go to stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   export DATABASE_URL=postgresql://semel@db.internal/semel?sslmode=require
@@ -44,14 +44,14 @@ pub(crate) struct Arguments {
     /// Where to listen [env: SEMEL_LISTEN] [default: 127.0.0.1:7171].
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// The address that the world knows it by, for callbacks [env: SEMEL_PUBLIC_URL].
+    /// The address that clients reach it by, for callbacks [env: SEMEL_PUBLIC_URL].
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
     /// A file with the secret key, 64 hex digits [env: SEMEL_SECRET_KEY_FILE; or the key itself
     /// in SEMEL_SECRET_KEY].
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
-    /// A file with the master keys that secrets are sealed with, one to a line, the current one
+    /// A file with the master keys that secrets are encrypted with, one to a line, the current one
     /// first [env: SEMEL_MASTER_KEYS_FILE; or the keys themselves in SEMEL_MASTER_KEYS] [default:
     /// one that is derived from the secret key].
     #[arg(long, value_name = "FILE")]
@@ -66,37 +66,37 @@ pub(crate) struct Arguments {
     /// How many runs to hold at once [default: 1024].
     #[arg(long, value_name = "COUNT")]
     capacity: Option<String>,
-    /// How long a destination may still act after an exchange has ended, where its connection does
-    /// not say: so long *did not happen* is not believed [default: 60s].
+    /// How long a destination may still act after an exchange has ended, if its connection does not
+    /// say: for that long, *did not happen* is not believed [default: 60s].
     #[arg(long, value_name = "SPAN")]
     settle_margin: Option<String>,
-    /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
+    /// Where large outputs are stored: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
     resources: Option<String>,
-    /// A folder for the answers of effects that could not be recorded before the server stopped
+    /// A folder for the responses to effects that could not be recorded before the server stopped
     /// [env: SEMEL_STATE_DIR].
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// How many deliveries a second each hook takes; 0 is no limit [default: 50].
+    /// How many deliveries a second each hook accepts; 0 is no limit [default: 50].
     #[arg(long, value_name = "COUNT")]
     hook_rate: Option<String>,
     /// Where health and metrics are served without a token, e.g. 127.0.0.1:7172 [env:
-    /// SEMEL_ADMIN_LISTEN] [default: nowhere; --listen serves metrics to whoever has a token].
+    /// SEMEL_ADMIN_LISTEN] [default: none; --listen serves metrics with a token].
     #[arg(long, value_name = "HOST:PORT")]
     admin_listen: Option<String>,
     /// How many connections one address may have, this machine aside; 0 is no limit [default: 2048].
     #[arg(long, value_name = "COUNT")]
     source_connections: Option<String>,
-    /// How much memory to plan with, in MiB [default: the limit of the cgroup, or what the machine
+    /// How much memory to use, in MiB [default: the limit of the cgroup, or what the machine
     /// has].
     #[arg(long, value_name = "MIB")]
     memory: Option<String>,
-    /// How long a stop may take: calls that last longer are cut off and end in doubt where nothing
-    /// guards them [default: 30s].
+    /// How long a stop may take: calls that last longer are cut off, and end in doubt if they have
+    /// no guard [default: 30s].
     #[arg(long, value_name = "SPAN")]
     stop_bound: Option<String>,
-    /// How log lines look: text or json [default: json].
+    /// The log format: text or json [default: json].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
 }
@@ -124,7 +124,7 @@ impl Database {
     pub(crate) async fn connect(&self, ctx: &Context) -> Result<Cell, Problem> {
         let setting = ctx.config.find(Key::Database, self.database.as_deref());
         let Some(setting) = setting else {
-            return Err(Problem::usage("no database is named")
+            return Err(Problem::usage("no database is configured")
                 .hint("set DATABASE_URL or pass --database; `semel dev` brings its own"));
         };
         let options = CellOptions {
@@ -177,13 +177,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         () = signals.come() => {}
         problem = service.ended() => return Err(problem),
     }
-    tracing::info!("stopping: answering what is under way and handing runs back");
+    tracing::info!("stopping: finishing open requests and returning runs to the queue");
     service.stop(bound).await?;
     tracing::info!("stopped");
     Ok(Answer::done(json!({"address": address.to_string()}), ""))
 }
 
-/// Takes over what the operator chose.
+/// Applies the operator's settings.
 fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result<(), Problem> {
     if let Some(lease) = read::<Span>(ctx, Key::Lease, arguments.lease.as_deref())? {
         options.lease = lease;
@@ -231,7 +231,7 @@ impl FromStr for Ranges {
         let ranges = words.filter(|word| !word.is_empty()).map(|word| {
             let range = word.parse::<IpNet>();
             let range = range.or_else(|_| word.parse::<IpAddr>().map(IpNet::from));
-            range.map_err(|_| format!("`{word}` is no range such as 10.1.0.0/16"))
+            range.map_err(|_| format!("`{word}` is not an address range such as 10.1.0.0/16"))
         });
         ranges.collect::<Result<_, String>>().map(Self)
     }
@@ -265,7 +265,7 @@ async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
     let message = format!("the database lacks {}", pending.join(", "));
     Err(
         Problem::new(Outcome::Failed, code::MIGRATIONS_PENDING, message)
-            .hint("apply them first with `semel migrate`; servers that run go on meanwhile")
+            .hint("apply them first with `semel migrate`; running servers keep serving meanwhile")
             .next("semel migrate"),
     )
 }

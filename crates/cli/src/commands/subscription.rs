@@ -1,4 +1,4 @@
-//! `semel subscription`: webhooks that are told of events.
+//! `semel subscription`: webhooks that receive events.
 
 mod create;
 mod delete;
@@ -9,10 +9,10 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Tell webhooks of events, and see what became of the deliveries.
+/// Deliver events to webhooks, and show the deliveries.
 #[derive(Debug, clap::Subcommand)]
 #[command(
-    after_help = "Example, from nothing to a receiver that is told of every order:
+    after_help = "Example, from nothing to a receiver of every order event:
   semel connection create erp-hook --kind webhook --base-url https://erp.example/hooks --secret erp_signing
   semel secret set erp_signing
   semel subscription create erp --event 'order.*' --connection erp-hook"

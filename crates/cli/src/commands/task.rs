@@ -1,4 +1,4 @@
-//! `semel task`: work that programs outside take.
+//! `semel task`: work for programs of yours.
 
 mod list;
 mod show;
@@ -6,7 +6,7 @@ mod show;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at work that programs outside take; `semel worker` takes it.
+/// List and show tasks: work for programs of yours, which `semel worker` runs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),

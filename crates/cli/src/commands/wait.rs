@@ -6,7 +6,7 @@ mod list;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Look at pauses of runs, and end them.
+/// List waits of runs, and complete them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),

@@ -27,25 +27,26 @@ use crate::service::Signals;
 use report::{Report, Teller};
 
 /// How long one request waits for work: a worker that is asked to stop waits for its end, because
-/// work that it was given must not get lost.
+/// work that the server assigned to it must not get lost.
 const CLAIM_WAIT: Span = Span::from_const_secs(2);
 
-/// How long to rest at first, and at the most, from a server that does not answer.
+/// The first and the longest pause between requests to a server that does not answer.
 const REST: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Run a command for each task of a queue.
 ///
 /// The command gets the task's input as JSON on stdin, and SEMEL_TASK, SEMEL_KEY, SEMEL_ATTEMPT,
-/// SEMEL_RUN and SEMEL_STEP in its environment. What it writes to stdout is the step's result: JSON,
-/// or else the text itself. Exit code 0 says that it is done, 75 that it did not happen and another
-/// attempt may help, any other that it did not happen. A command that a signal ends leaves a doubt.
+/// SEMEL_RUN and SEMEL_STEP in its environment. Its stdout is the step's result: JSON, or else
+/// plain text. Exit code 0 means done, 75 that it did not happen and another attempt may help, any
+/// other that it did not happen. A command that is ended by a signal leaves a doubt.
 ///
-/// SIGTERM or Ctrl-C: what runs is finished, nothing new is begun; a second one ends at once. A
-/// worker that ends, however it ends, takes its commands and all that they started with it.
+/// On SIGTERM or Ctrl-C the worker finishes running commands and starts no new ones; a second
+/// signal ends it at once. A worker that ends, however it ends, ends its commands and all that they
+/// started.
 ///
-/// With --json the sums are written at the end, as one object. With --events each step on the way
-/// is a JSON line on stderr: {"event": "started" | "claimed" | "done" | "failed" | "in_doubt" |
-/// "left" | "lost" | "cancel" | "away" | "stopping", …}.
+/// With --json the totals are written at the end, as one object. With --events each event is a JSON
+/// line on stderr: {"event": "started" | "claimed" | "done" | "failed" | "in_doubt" | "left" |
+/// "lost" | "cancel" | "away" | "stopping", …}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel worker --queue images -- ./resize.sh
@@ -57,17 +58,17 @@ pub(crate) struct Arguments {
     /// How many commands may run together.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     parallel: u16,
-    /// How long this worker may be silent before another one is given its tasks; as the step says
-    /// where nothing is said.
+    /// How long this worker may be silent before another one gets its tasks; by default as the step
+    /// says.
     #[arg(long, value_name = "SPAN")]
     lease: Option<Span>,
-    /// What this worker calls itself, for people.
+    /// This worker's name, for people.
     #[arg(long)]
     name: Option<String>,
-    /// End once there has been nothing to do for this long.
+    /// Exit after there was nothing to do for this long.
     #[arg(long, value_name = "SPAN")]
     until_idle: Option<Span>,
-    /// Write what happens as JSON lines to stderr.
+    /// Write events as JSON lines to stderr.
     #[arg(long)]
     events: bool,
     /// The command and its arguments.
@@ -110,14 +111,14 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     worker.report.stopping(worker.jobs.len());
     tokio::select! {
         ended = &mut working => ended.map(|()| worker.report.end()),
-        () = signals.come() => Err(Problem::local("stopped at once: what ran is left to its lease")),
+        () = signals.come() => Err(Problem::local("stopped at once: tasks are left to their leases")),
     }
 }
 
 /// Refuses a command that is not there before any task is taken for it.
 fn must_start(command: &[OsString]) -> Result<(), Problem> {
     let Some(program) = command.first().map(Path::new) else {
-        return Err(Problem::usage("there is no command to run"));
+        return Err(Problem::usage("no command is given"));
     };
     let is_program = |path: &Path| {
         let there = std::fs::metadata(path);
@@ -134,7 +135,7 @@ fn must_start(command: &[OsString]) -> Result<(), Problem> {
     if found {
         return Ok(());
     }
-    let message = format!("there is no program `{}` to run", program.display());
+    let message = format!("program `{}` not found", program.display());
     Err(Problem::usage(message)
         .hint("name one that is in PATH, or its path; it has to be executable"))
 }
@@ -149,7 +150,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Takes work for as long as nobody asks for the end.
+    /// Takes work until the worker is asked to stop.
     async fn work(&self, arguments: &Arguments) -> Result<(), Problem> {
         let mut idle_since = Instant::now();
         let mut rest = REST.0;

@@ -92,5 +92,5 @@ impl File {
 fn broken(why: &str) -> Problem {
     let message = format!("{NAME} cannot be read: {why}");
     Problem::new(Outcome::Usage, code::CONFIG, message.trim_end())
-        .hint("mend the file; `semel config show` tells each value and where it came from")
+        .hint("fix the file; `semel config show` shows each value and where it came from")
 }

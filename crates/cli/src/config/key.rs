@@ -1,9 +1,9 @@
-//! The keys: what can be configured, and where each may be said.
+//! The keys: what can be configured, and where each may be set.
 
 /// One thing that can be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The server that client commands speak to.
+    /// The server that client commands use.
     Url,
     /// The token that they show.
     Token,
@@ -11,13 +11,13 @@ pub(crate) enum Key {
     Database,
     /// Where `serve` listens.
     Listen,
-    /// The address that the world knows `serve` by.
+    /// The address that clients reach `serve` by.
     PublicUrl,
     /// The key that callback addresses are signed with, as 64 hex digits.
     Secret,
     /// A file that holds it.
     SecretFile,
-    /// The keys that secrets are sealed with in the end, the current one first.
+    /// The master keys that encrypt the data keys, the current one first.
     MasterKeys,
     /// A file that holds them.
     MasterKeysFile,
@@ -37,7 +37,7 @@ pub(crate) enum Key {
     S3Endpoint,
     /// The bucket's region.
     S3Region,
-    /// Who signs in to the bucket.
+    /// Who authenticates to the bucket.
     S3Access,
     /// With which key.
     S3Secret,
@@ -178,7 +178,7 @@ impl Key {
         }
     }
 
-    /// What holds where nobody says anything.
+    /// The value if none is given.
     pub(crate) const fn default(self) -> Option<&'static str> {
         match self {
             Self::Url => Some("http://127.0.0.1:7171"),

@@ -85,15 +85,15 @@ pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
     render(&table)
 }
 
-/// Tells people how to record what they found out about a doubt.
+/// Shows people how to record what they found out about a doubt.
 pub(crate) fn how_to_settle(answer: Answer, effect: EffectId) -> Answer {
     answer
         .decision(
-            "to record that it happened",
+            "if it happened",
             format!("semel doubt settle {effect} --happened --result '{{…}}' --reason '…'"),
         )
         .decision(
-            "to record that it did not",
+            "if it did not",
             format!("semel doubt settle {effect} --did-not-happen --reason '…'"),
         )
 }
@@ -163,7 +163,7 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
         lines.push(format!("  note      {}", printable(note)));
     }
     if !effect.acts.is_empty() {
-        lines.push(style.bold("acts"));
+        lines.push(style.bold("audit"));
         lines.extend(acts(&effect.acts));
     }
     lines.join("\n")

@@ -1,4 +1,4 @@
-//! Items and branches of runs.
+//! Child runs: items and branches of runs.
 
 use semel_api::types::{Part, PartState, Progress};
 
@@ -6,7 +6,7 @@ use super::run::fault_text;
 use super::value;
 use crate::style::{Style, Tone, cell, render, toned_cell};
 
-/// Parts as a table.
+/// Child runs as a table.
 pub(crate) fn table(parts: &[Part], style: Style) -> String {
     let mut table = style.table(&["STEP", "#", "KEY", "STATE", "RUN", "OUTCOME"]);
     for part in parts {
@@ -26,16 +26,16 @@ pub(crate) fn table(parts: &[Part], style: Style) -> String {
     render(&table)
 }
 
-/// How far the parts of a run are, by step.
+/// The progress of a run's child runs, by step.
 pub(crate) fn progress(steps: &[Progress], style: Style) -> String {
     let heads = [
         "STEP",
         "ALL",
         "DONE",
-        "UNDER WAY",
+        "ACTIVE",
         "FAILED",
         "CANCELLED",
-        "NOT BEGUN",
+        "PENDING",
     ];
     let mut table = style.table(&heads);
     for step in steps {

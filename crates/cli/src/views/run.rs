@@ -7,7 +7,7 @@ use super::{Extent, shown, timeline, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, offset, printable};
 
-/// The tone of a standing.
+/// The tone of a status.
 pub(crate) const fn tone(standing: Standing) -> Tone {
     match standing {
         Standing::Succeeded => Tone::Good,
@@ -50,7 +50,7 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
     ));
     if !detail.parts.is_empty() {
         let table = super::part::progress(&detail.parts, style);
-        parts.push(format!("{}\n{table}", style.bold("parts")));
+        parts.push(format!("{}\n{table}", style.bold("child runs")));
     }
     if !detail.effects.is_empty() {
         let table = super::effect::table_of_run(&detail.effects, style);
@@ -58,7 +58,7 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
     }
     if !detail.acts.is_empty() {
         let lines = super::effect::acts(&detail.acts).join("\n");
-        parts.push(format!("{}\n{lines}", style.bold("acts")));
+        parts.push(format!("{}\n{lines}", style.bold("audit")));
     }
     if !detail.waits.is_empty() {
         let table = super::effect::waits(&detail.waits, style);
@@ -78,7 +78,7 @@ fn at_gate(gate: &AtGate) -> String {
     } = gate;
     let mut text = match place.as_str() {
         "joining" => format!("with `{gate}`, for the end of the run that it joined"),
-        "debouncing" => format!("at `{gate}`, until its object was quiet"),
+        "debouncing" => format!("at `{gate}`, until its object is quiet"),
         _ => format!("at `{gate}`"),
     };
     if let Some(behind) = behind {
@@ -93,7 +93,7 @@ fn at_gate(gate: &AtGate) -> String {
     text
 }
 
-/// The lines on top of a run: what it is, and how it stands.
+/// The lines on top of a run: what it is, and its state.
 pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
     let mut lines = vec![
         format!("{}  {}", style.bold(&run.id.to_string()), state(run, style)),
@@ -122,7 +122,7 @@ pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
 
 fn state(run: &Run, style: Style) -> String {
     let asked = if run.cancelling && !run.state.is_ended() {
-        ", its end was asked for"
+        ", cancelling"
     } else {
         ""
     };

@@ -14,11 +14,11 @@ pub(crate) fn next(one: &Schedule) -> String {
             format!("paused{by}, {}", ago(since))
         }
         (None, Some(next)) => format!("{next} ({})", ago(next)),
-        (None, None) => "never again".to_owned(),
+        (None, None) => "never".to_owned(),
     }
 }
 
-/// What became of its latest instant.
+/// What happened to its latest instant.
 pub(crate) fn latest(one: &Schedule) -> String {
     let Some(tick) = &one.latest else {
         return "-".to_owned();

@@ -19,7 +19,7 @@ pub(crate) struct Outcomes<'c, 't> {
 }
 
 impl<'c, 't> Outcomes<'c, 't> {
-    /// Works out what is known, step by step: each can rest on those before it.
+    /// Computes what is known, step by step: each can rest on those before it.
     pub(crate) fn new(outline: &'c Outline<'t>) -> Self {
         let mut outcomes = Self {
             outline,

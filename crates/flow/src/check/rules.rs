@@ -1,7 +1,7 @@
 //! The rules: what makes a key hold, and an effect safe.
 //!
-//! Each rule has one code and one page. A rule speaks only where it is sure enough that its author
-//! would rather be told; whoever disagrees says so with `allow`.
+//! Each rule has one code and one page. A rule reports only what is very probably a mistake; an
+//! author who disagrees says so with `allow`.
 
 mod effects;
 mod keys;

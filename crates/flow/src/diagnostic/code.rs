@@ -86,7 +86,7 @@ codes! {
     GuardUnfit "guard-unfit" Error;
     /// A guard that lacks what it rests on.
     GuardIncomplete "guard-incomplete" Error;
-    /// A step that a person settles after a lost answer, without anybody having said so.
+    /// A step that an operator settles after a lost answer, though the author did not ask for it.
     GuardUnstated "guard-unstated" Warning;
     /// A connection that does not exist.
     ConnectionUnknown "connection-unknown" Error;
@@ -96,7 +96,7 @@ codes! {
     UrlInvalid "url-invalid" Error;
     /// A header that cannot be sent, or that is not the author's to send.
     HeaderInvalid "header-invalid" Error;
-    /// SQL that is put together from values.
+    /// SQL that is built from values.
     SqlHoles "sql-holes" Error;
     /// A schedule that is none.
     ScheduleInvalid "schedule-invalid" Error;
@@ -126,7 +126,7 @@ codes! {
     KeyParty "key-party" Warning;
     /// A key over a whole payload.
     KeyRaw "key-raw" Warning;
-    /// A key that anybody could change under way.
+    /// A key that could be changed in transit.
     KeyUnsigned "key-unsigned" Error;
     /// Two steps under one business key.
     KeyShared "key-shared" Error;
@@ -136,15 +136,15 @@ codes! {
     RetryUnsafe "retry-unsafe" Error;
     /// A guard that rests on a promise which the connection does not make.
     GuardUnhonoured "guard-unhonoured" Error;
-    /// Retries that go on after the destination has forgotten the key.
+    /// Retries that continue after the destination has forgotten the key.
     RetryPastWindow "retry-past-window" Warning;
-    /// A probe whose *absent* is believed while the request may still be under way.
+    /// A probe whose *absent* is believed while the request may still be in flight.
     ProbeEarly "probe-early" Warning;
     /// An effect that cannot be guarded before one that can.
     UnguardedEarly "unguarded-early" Warning;
-    /// A call that moves money without anybody's approval.
+    /// A call that moves money without an approval.
     MoneyUnapproved "money-unapproved" Warning;
-    /// A call that moves money behind an approval that whoever has the link gives.
+    /// A call that moves money behind an approval that any holder of the link can give.
     MoneyByLink "money-by-link" Error;
     /// An `undo` that reads what may not be there.
     UndoUnknown "undo-unknown" Error;

@@ -23,7 +23,7 @@ impl<'s> Report<'s> {
         }
     }
 
-    /// Adds a diagnostic, up to a number that nobody reads through. Errors and warnings are counted
+    /// Adds a diagnostic, up to more than an author would read. Errors and warnings are counted
     /// apart, so that no error hides behind warnings.
     pub(crate) fn add(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
         let alike = |one: &&Diagnostic| one.severity == code.severity();

@@ -1,10 +1,10 @@
-//! What can go wrong in an evaluation, told apart by what to do about it.
+//! What can go wrong in an evaluation, distinguished by what to do about it.
 
-/// Why an expression could not be worked out.
+/// Why an expression could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct EvalError {
-    /// The byte of the source at which the part stands that could not be worked out.
+    /// The byte of the source at which the part stands that could not be evaluated.
     pub offset: usize,
     /// What happened there.
     pub kind: EvalErrorKind,

@@ -268,7 +268,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         })
     }
 
-    /// The body for the item that is bound, or nothing where the filter leaves it out.
+    /// The body for the item that is bound, or nothing if the filter leaves it out.
     fn each_item<'n: 'a>(&mut self, each: &'n Each) -> Result<Option<Val<'a>>, EvalError> {
         if let Some(filter) = &each.filter
             && !self.condition(filter)?

@@ -1,4 +1,4 @@
-//! What can be told about a value from the form of its expression, before anything is known.
+//! What the form of an expression says about its value, before anything is known.
 
 use super::builtin::Builtin;
 use super::syntax::{Kind, Literal, Node, Root};
@@ -30,7 +30,7 @@ impl Expr {
         !self.is_constant() && !is_specific(self.node())
     }
 
-    /// The paths that a field of the value rests on; all paths where that cannot be told apart.
+    /// The paths that a field of the value rests on; all paths if they cannot be told apart.
     pub(crate) fn paths_of(&self, field: &str) -> Vec<&Path> {
         let mut places = vec![];
         if let Kind::Map(entries) = &self.node().kind {

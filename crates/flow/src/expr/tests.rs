@@ -89,7 +89,7 @@ fn the_functions_do_what_their_names_say() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_apart() {
+fn kinds_of_errors_are_distinguished() {
     let input = json!({"a": 1, "big": 9_223_372_036_854_775_807_i64, "huge": u64::MAX});
     assert!(matches!(
         eval("input.b", &input),

@@ -59,7 +59,7 @@ impl Comments {
         taken
     }
 
-    /// Takes the comments that nobody has taken.
+    /// Takes the comments that are left.
     pub(super) fn take_rest(&mut self) -> Vec<String> {
         let rest = self.all.iter_mut().filter(|comment| !comment.used);
         rest.map(|comment| std::mem::take(&mut comment.text))
@@ -78,7 +78,7 @@ impl Comments {
         Some((comment.column, comment.text.clone()))
     }
 
-    /// Whether a range holds a comment that nobody has taken.
+    /// Whether a range holds a comment that is left.
     pub(super) fn has_within(&self, within: &Range<usize>) -> bool {
         self.all
             .iter()

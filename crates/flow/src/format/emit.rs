@@ -160,7 +160,7 @@ impl<'s> Emitter<'s> {
     /// The comment behind what was written, and the end of the line.
     fn behind(&mut self, from: usize) {
         if let Some((column, comment)) = self.comments.take_behind(self.source, from) {
-            // Comments that stand below each other go on doing so where there is room.
+            // Comments that are aligned stay aligned if there is room.
             let width = self.column();
             self.pad(column.saturating_sub(width).max(1));
             self.out.push_str(&comment);

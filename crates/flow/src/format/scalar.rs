@@ -46,7 +46,7 @@ pub(super) fn block(text: &str) -> (String, Vec<String>) {
         1 => "",
         _ => "+",
     };
-    // Text that begins with a space needs to be told where its own indentation begins.
+    // Text that begins with a space needs an indicator of where its own indentation begins.
     let indent = if text.starts_with([' ', '\n']) {
         "2"
     } else {

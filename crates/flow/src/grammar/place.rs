@@ -5,9 +5,9 @@
 pub(crate) enum Place {
     /// A trigger's `when`.
     Trigger,
-    /// A trigger's `key`. It may name `run` only to be told why not.
+    /// A trigger's `key`. `run` is known here only so that a diagnostic can say why it is wrong.
     Key,
-    /// What is worked out once, when a run starts: `overlap.key`, `order`.
+    /// What is evaluated once, when a run starts: `overlap.key`, `order`.
     Start,
     /// A step.
     Step,

@@ -80,7 +80,7 @@ pub(super) struct Rule {
     pub(super) one_of: Option<Vec<Rule>>,
     pub(super) known: BTreeMap<String, Rule>,
     pub(super) required: Vec<String>,
-    /// What fields beside the known ones may be; nothing where there must be none.
+    /// What fields beside the known ones may be; nothing if there must be none.
     pub(super) others: Option<Option<Box<Rule>>>,
     pub(super) items: Option<Box<Rule>>,
     pub(super) unique: bool,

@@ -9,7 +9,7 @@ fn problem(schema: Value, input: Value) -> Option<String> {
 }
 
 #[test]
-fn what_a_schema_restricts_is_asked() {
+fn every_restriction_of_a_schema_is_checked() {
     let order = json!({
         "type": "object",
         "required": ["id"],
@@ -89,7 +89,7 @@ fn an_example_stands_for_what_looks_like_it() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_no_schema() {
+fn an_invalid_schema_is_refused() {
     for schema in [
         json!({ "type": "objekt" }),
         json!({ "patternProperties": {} }),

@@ -46,11 +46,11 @@ const RULES: [&str; 23] = [
     "maxProperties",
 ];
 
-/// The words of a schema; nothing where it is `true`, which anything fits.
+/// The words of a schema; nothing if it is `true`, which anything fits.
 ///
 /// # Errors
 ///
-/// Where it is no schema, nests too deeply, or says something that flows do not use.
+/// If it is no schema, nests too deeply, or says something that flows do not use.
 pub(crate) fn words(schema: &Value, depth: usize) -> Result<Option<&Map<String, Value>>, String> {
     if depth > DEPTH_MAX {
         return Err(format!("a schema nests at most {DEPTH_MAX} deep"));

@@ -1,4 +1,4 @@
-//! How a source signs, told as data: what is signed, with what, and where the result stands.
+//! How a source signs, as data: what is signed, with what, and where the result stands.
 
 use semel_model::Span;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub struct PresetSignature {
     /// What stands between several signatures in that header. One that matches is enough: sources
     /// send several while a secret is being changed. Spaces around each are dropped.
     pub separator: Option<char>,
-    /// The ways of signing that are accepted, each told by its prefix. The others are skipped.
+    /// The ways of signing that are accepted, each with its prefix. The others are skipped.
     pub schemes: &'static [PresetScheme],
     /// The bytes that are signed, in this order, with nothing between them.
     pub signed: &'static [PresetPart],
@@ -27,7 +27,7 @@ pub struct PresetSignature {
 pub struct PresetScheme {
     /// What stands before the signature in its header.
     pub prefix: &'static str,
-    /// How the signature is worked out.
+    /// How the signature is computed.
     pub algorithm: Algorithm,
     /// How its bytes are written.
     pub encoding: Encoding,
@@ -35,7 +35,7 @@ pub struct PresetScheme {
     pub secret: SecretEncoding,
 }
 
-/// How a signature is worked out.
+/// How a signature is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
@@ -86,7 +86,7 @@ pub enum PresetPart {
     Url,
     /// The same address with percent-encoding undone.
     UrlDecoded,
-    /// The fields of a form, sorted by name, each name followed by its value. Nothing where the
+    /// The fields of a form, sorted by name, each name followed by its value. Nothing if the
     /// body is not a form: its SHA-256 then stands in the query as `bodySHA256`.
     FormSorted,
 }

@@ -17,7 +17,8 @@ const STEP_COUNT_MAX: usize = 1_000;
 const LABEL_CHARS_MAX: usize = 63;
 
 impl Reader<'_, '_> {
-    /// A map. Fields that cannot be read are kept as such, so that nobody asks for them again.
+    /// A map. Fields that cannot be read are kept as such, so that they are not reported as
+    /// missing.
     pub(super) fn record(&mut self, node: &Node, schema: &'static MapSchema) -> Option<Record> {
         let entries: &[yaml::Entry] = match &node.kind {
             Kind::Map(entries) => entries,
@@ -128,7 +129,7 @@ impl Reader<'_, '_> {
         let Some(one_of) = record.schema.one_of else {
             return;
         };
-        // Whoever wrote `funtion` is told about the slip, and not that the step does nothing.
+        // An author who wrote `funtion` sees the misspelling, and not that the step does nothing.
         let slipped = one_of.fields.iter().any(|name| meant.contains(name));
         let mut standing: Vec<_> = one_of
             .fields

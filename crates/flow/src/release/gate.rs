@@ -12,7 +12,7 @@ pub struct Overlap {
     /// The object; the flow as a whole, when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Expr>,
-    /// What becomes of the later run.
+    /// What happens to the later run.
     pub policy: Policy,
 }
 
@@ -22,7 +22,7 @@ pub struct Limit {
     /// What the limit is counted by; the flow as a whole, when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Expr>,
-    /// The most runs under way together.
+    /// The most runs that are active together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// How often runs may start.
@@ -45,7 +45,7 @@ impl Overlap {
 }
 
 impl Limit {
-    /// What its gate goes by; nothing where it only says what goes first.
+    /// What its gate goes by; nothing if it only says what goes first.
     #[must_use]
     pub fn rules(&self) -> Option<Rules> {
         let Self {

@@ -1,4 +1,4 @@
-//! How an effect is made safe to meet twice, as its author says.
+//! How an effect is made safe to repeat, as its author says.
 
 use semel_model::connection::Connection;
 use semel_model::{Guard, Span};
@@ -10,7 +10,7 @@ use crate::steps::{DbStep, HttpStep, ReleasedStep};
 /// How long most destinations remember a key.
 pub(crate) const KEY_WINDOW: Span = Span::from_const_secs(24 * 3_600);
 
-/// How a step is made safe to meet twice.
+/// How a step is made safe to repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepGuard {
@@ -25,7 +25,7 @@ pub enum StepGuard {
     },
     /// Repeating is harmless by nature.
     Natural,
-    /// A read tells whether it happened.
+    /// A read shows whether it happened.
     Probe(Box<Probe>),
     /// A person settles a doubt.
     Review,
@@ -88,7 +88,7 @@ impl StepGuard {
     }
 }
 
-/// The read that tells whether an effect happened.
+/// The read that shows whether an effect happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
     /// What is asked.

@@ -21,7 +21,7 @@ pub struct Step {
     /// What it does.
     #[serde(flatten)]
     pub action: Action,
-    /// How meeting it twice is made safe.
+    /// What makes it safe to repeat.
     pub guard: StepGuard,
     /// The step's result, over `response`; otherwise what its kind yields.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// Where the author's `result` cannot be worked out.
+    /// If the author's `result` cannot be evaluated.
     pub fn result_of(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
         if let Some(expr) = &self.result {
             return expr.eval(scope);

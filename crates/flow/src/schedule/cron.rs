@@ -1,6 +1,6 @@
 //! `cron`: five fields, read and matched against the calendar of a time zone.
 //!
-//! The fields are croner's (lists, ranges, steps, names, `L`, `W`, `#`); it tells which days a
+//! The fields are croner's (lists, ranges, steps, names, `L`, `W`, `#`); it says which days a
 //! pattern is for. Nothing here knows of offsets: [`seams`](super::seams) puts civil times on the
 //! line of instants.
 

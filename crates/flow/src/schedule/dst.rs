@@ -20,7 +20,7 @@ pub(super) struct CronInstants<'a> {
 
 /// A stretch of time in which the offset stands still.
 struct Segment {
-    /// When the offset came into force; none where it always was.
+    /// When the offset came into force; none if it always was.
     start: Option<Seam>,
     offset: Offset,
     /// The first instant behind it.

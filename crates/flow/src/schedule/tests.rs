@@ -44,7 +44,7 @@ fn times_outside_of_a_change_are_due_as_ever() {
 }
 
 #[test]
-fn every_quarter_of_an_hour_goes_on_through_both_changes() {
+fn every_quarter_of_an_hour_continues_through_both_clock_changes() {
     let recurrence = cron("*/15 * * * *", "Europe/Berlin");
 
     for start in ["2026-03-29T00:00:00Z", "2026-10-25T00:00:00Z"] {
@@ -74,7 +74,7 @@ fn several_times_in_one_gap_are_one_instant() {
 }
 
 #[test]
-fn a_span_counts_from_1970_whenever_somebody_asks() {
+fn a_span_counts_from_1970_whatever_the_start() {
     let recurrence = Recurrence::Every("90m".parse().unwrap());
 
     assert_eq!(
@@ -110,7 +110,7 @@ fn words_for_days_and_months_and_the_last_day_are_understood() {
 }
 
 #[test]
-fn what_is_wrong_with_a_pattern_is_told_where_it_is() {
+fn a_wrong_pattern_is_reported_at_its_place() {
     let flaw = |pattern: &str, zone: &str| Cron::parse(pattern, zone).unwrap_err();
 
     assert_eq!(flaw("0 3 * *", "UTC").flaw, Flaw::Pattern);
@@ -134,7 +134,7 @@ fn a_leap_day_on_a_monday_is_found_however_far_it_is() {
 }
 
 #[test]
-fn spelling_does_not_make_another_rhythm() {
+fn spelling_does_not_change_a_recurrence() {
     let one = cron("0  9 * * fri", "europe/berlin");
 
     assert_eq!(one, cron("0 9 * * FRI", "Europe/Berlin"));

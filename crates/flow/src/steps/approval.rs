@@ -100,7 +100,7 @@ static SCHEMA: MapSchema = MapSchema::new(
     ],
 );
 
-/// What somebody decided.
+/// What was decided.
 static DECISION: ValueShape = ValueShape {
     name: "approval result",
     about: "result of an `approval` step",
@@ -169,33 +169,33 @@ pub struct ApprovalStep {
     /// Who else may, once half of the time is over.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<String>,
-    /// What is decided about; null where nothing is said.
+    /// What is decided about; null if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show: Option<Template>,
     /// How long there is to decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Span>,
-    /// How often people are told again.
+    /// How often people are reminded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remind: Option<Span>,
-    /// What holds where nobody decided in time.
+    /// What holds if there is no decision in time.
     pub on_timeout: OnTimeout,
     /// What a rejection means for the run.
     #[serde(skip_serializing_if = "OnReject::is_default")]
     pub on_reject: OnReject,
     /// Whether the link alone is not enough.
     pub login: bool,
-    /// Whether whoever started the run may not decide.
+    /// Whether the person who started the run is excluded from deciding.
     pub not_starter: bool,
 }
 
 impl ApprovalStep {
-    /// What people are asked, with every hole worked out. `now` is when, `starter` who started the
+    /// What people are asked, with every hole evaluated. `now` is when, `starter` who started the
     /// run, where that is known.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(
         &self,
         scope: &Scope<'_>,

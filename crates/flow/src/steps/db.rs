@@ -189,7 +189,7 @@ pub struct DbStep {
     pub statement: String,
     /// What `$1`, `$2`, … stand for.
     pub values: Vec<Template>,
-    /// How many rows a change must meet.
+    /// How many rows a change must affect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
     /// How long it may take.
@@ -211,11 +211,11 @@ impl DbStep {
         })
     }
 
-    /// The statement with its values worked out.
+    /// The statement with its values evaluated.
     ///
     /// # Errors
     ///
-    /// Where a value cannot be worked out.
+    /// If a value cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<DbRequest, EvalError> {
         let values = self.values.iter().map(|value| value.render(scope));
         Ok(DbRequest {
@@ -246,7 +246,7 @@ impl ReleasedStep for DbStep {
         Ok(Some(Call::Db(self.render(scope)?)))
     }
 
-    /// Whether the marker was met is for the journal: a repeat gives what the first gave.
+    /// Whether the marker existed is for the journal: a repeat gives what the first gave.
     fn result_of(&self, response: &Value) -> Value {
         json!({ "rows": response.get("rows"), "records": response.get("records") })
     }

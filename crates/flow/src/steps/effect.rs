@@ -13,7 +13,7 @@ pub enum EffectKind {
     Create,
     /// Something that exists changes; already handled means that it has the new value.
     Update,
-    /// People or flows are told; already handled means that the message was sent.
+    /// People or flows are notified; already handled means that the message was sent.
     Notify,
 }
 
@@ -40,7 +40,7 @@ impl EffectKind {
 
 /// The effects of a kind of step.
 pub(crate) struct EffectRule {
-    /// Whether a step as it is written changes anything; nothing where that cannot be told.
+    /// Whether a step as it is written changes anything; nothing if that cannot be determined.
     pub(crate) changes: fn(&Record) -> Option<bool>,
     /// What the author asks for, in one word, where the kind alone does not say it.
     pub(crate) verb: fn(&Record) -> Option<&'static str>,

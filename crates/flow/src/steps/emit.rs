@@ -103,11 +103,11 @@ pub struct EmitStep {
 }
 
 impl EmitStep {
-    /// The event with every hole worked out.
+    /// The event with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Emission, EvalError> {
         let data = self.data.as_ref().map(|it| it.render(scope));
         Ok(Emission {

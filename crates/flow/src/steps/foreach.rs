@@ -131,18 +131,18 @@ pub struct Foreach {
     /// What expressions call the item.
     #[serde(rename = "as")]
     pub name: String,
-    /// What tells one item from another; its place, where nothing is said.
+    /// What identifies an item; its place by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Expr>,
-    /// How many items are under way together.
+    /// How many items are active together.
     pub parallel: u32,
-    /// What becomes of the others where one fails.
+    /// What happens to the others where one fails.
     pub on_error: OnError,
     /// Where the steps of an item begin.
     pub first: Option<usize>,
 }
 
-/// What becomes of the other items, and of the step, where one fails.
+/// What happens to the other items, and to the step, if one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {

@@ -1,4 +1,4 @@
-//! `function`: a value that is worked out.
+//! `function`: a computed value.
 
 use semel_model::EffectId;
 use semel_model::request::Call;
@@ -38,7 +38,7 @@ pub(crate) static KIND: StepKind = StepKind {
     waits_for: waits_for_nobody,
 };
 
-/// The expression that a step works out.
+/// The expression that a step computes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionStep(pub Expr);
 

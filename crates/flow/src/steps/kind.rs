@@ -26,11 +26,11 @@ pub struct StepKind {
     pub(crate) article: &'static str,
     /// What its field takes.
     pub(crate) takes: FieldType,
-    /// What it changes; nothing where it never changes anything.
+    /// What it changes; nothing if it never changes anything.
     pub(crate) effect: Option<EffectRule>,
     /// Whether it can stand under `undo`.
     pub(crate) undoable: bool,
-    /// The kinds of destinations that its `connection` may lead to; empty where it has none.
+    /// The kinds of destinations that its `connection` may lead to; empty if it has none.
     pub(crate) connection: &'static [&'static str],
     /// What no table can say about it: which fields go together.
     pub(crate) check: Option<fn(&mut BodyCheck<'_, '_>, &Record)>,
@@ -56,7 +56,7 @@ pub struct StepKind {
     pub(crate) ends_run: bool,
     /// Whether `waits.ID.url` is an address that ends it.
     pub(crate) has_link: fn(&Record) -> bool,
-    /// Who may never come, where it waits for somebody, and a time for a fix.
+    /// What may never come, if the step waits for an answer, and a time for a fix.
     pub(crate) waits_for: fn(&Record) -> Option<(&'static str, &'static str)>,
 }
 
@@ -115,8 +115,8 @@ impl StepKind {
         format!("{} `{}`", self.article, self.name())
     }
 
-    /// Whether a step as it is written changes anything; nothing where that cannot be told from
-    /// what could be read.
+    /// Whether a step as it is written changes anything; nothing if what could be read does not
+    /// show it.
     pub(crate) fn changes(&self, body: Option<&Record>) -> Option<bool> {
         match &self.effect {
             Some(rule) => body.and_then(rule.changes),
@@ -124,14 +124,14 @@ impl StepKind {
         }
     }
 
-    /// What the author asks for, in one word: the kind, or what the kind is told to do.
+    /// What the author asks for, in one word: the kind, or the action that the kind performs.
     pub(crate) fn verb(&self, body: Option<&Record>) -> &'static str {
         let said = self.effect.as_ref().zip(body);
         said.and_then(|(rule, body)| (rule.verb)(body))
             .unwrap_or(self.name())
     }
 
-    /// The guards that a step can have, the one that holds by itself first. None where it changes
+    /// The guards that a step can have, the one that holds by itself first. None if it changes
     /// nothing.
     pub(crate) fn guards(
         &self,
@@ -177,7 +177,7 @@ pub(super) const fn no_link(_: &Record) -> bool {
     false
 }
 
-/// No step of the kind waits for somebody.
+/// No step of the kind waits for an answer.
 pub(super) const fn waits_for_nobody(_: &Record) -> Option<(&'static str, &'static str)> {
     None
 }

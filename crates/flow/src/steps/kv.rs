@@ -279,11 +279,11 @@ impl KvStep {
         matches!(self.verb, KvVerb::Get)
     }
 
-    /// The operation with every hole worked out.
+    /// The operation with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Operation, EvalError> {
         let entry = self.entry.render(scope)?;
         let verb = match &self.verb {

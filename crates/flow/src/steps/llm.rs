@@ -146,7 +146,7 @@ pub struct LlmStep {
     /// The model; otherwise the connection's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the model is told first.
+    /// The system prompt of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<TextTemplate>,
     /// The question.
@@ -164,11 +164,11 @@ pub struct LlmStep {
 }
 
 impl LlmStep {
-    /// The question with every hole worked out.
+    /// The question with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<LlmRequest, EvalError> {
         let system = self.system.as_ref().map(|it| it.render(scope));
         Ok(LlmRequest {

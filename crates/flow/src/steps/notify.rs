@@ -121,11 +121,11 @@ pub struct NotifyStep {
 }
 
 impl NotifyStep {
-    /// The message with every hole worked out.
+    /// The message with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Message, EvalError> {
         let text =
             |text: &Option<TextTemplate>| text.as_ref().map(|it| it.render(scope)).transpose();

@@ -77,7 +77,7 @@ pub struct Parallel {
     pub join: Join,
 }
 
-/// Which branches must end before the run goes on.
+/// Which branches must end before the run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {

@@ -80,7 +80,7 @@ fn lower(step: &Lowering<'_>) -> Option<PersistStep> {
 pub struct PersistStep {
     /// The value.
     pub value: Template,
-    /// What people call it.
+    /// Its name, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<TextTemplate>,
     /// Its media type.
@@ -91,11 +91,11 @@ pub struct PersistStep {
 }
 
 impl PersistStep {
-    /// The value with every hole worked out.
+    /// The value with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<PersistRequest, EvalError> {
         let name = self.name.as_ref().map(|it| it.render(scope));
         Ok(PersistRequest {

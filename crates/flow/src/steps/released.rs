@@ -1,4 +1,4 @@
-//! What every kind of step can tell once it is released, and how its request is put together.
+//! What every kind of step says once it is released, and how its request is built.
 
 use semel_model::connection::Connection;
 use semel_model::request::Call;
@@ -63,10 +63,10 @@ pub(super) fn body_of_answer(response: &Value) -> Value {
 /// Finds connections by name.
 pub type FindConnection<'a> = &'a dyn Fn(&str) -> Option<&'a Connection>;
 
-/// Why a call could not be put together. Nothing was sent.
+/// Why a call could not be built. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A hole could not be worked out.
+    /// A hole could not be evaluated.
     #[error(transparent)]
     Eval(#[from] EvalError),
     /// There is no such connection.
@@ -86,7 +86,7 @@ pub enum RenderError {
 }
 
 impl RenderError {
-    /// What a run is told.
+    /// The fault that the run gets.
     #[must_use]
     pub fn to_fault(&self) -> Fault {
         let code = match self {

@@ -119,7 +119,7 @@ static ANSWER: ValueShape = ValueShape {
     ],
 };
 
-/// What a command gave that goes on by itself.
+/// The result of a detached command.
 static DETACHED: ValueShape = ValueShape {
     name: "ssh answer with `detach`",
     about: "`response` and result of an `ssh` step with `detach: true`",
@@ -136,7 +136,7 @@ fn result(body: Option<&Record>) -> Type {
     }
 }
 
-/// The marker that a command leaves tells what became of it.
+/// The marker that a command leaves shows what happened to it.
 fn default_guard(body: &Record) -> Guard {
     let marked = body.truth("marker") == Some(true) || body.truth("detach") == Some(true);
     match marked {
@@ -189,9 +189,9 @@ pub struct SshStep {
     pub stdin: Option<TextTemplate>,
     /// Variables that it sees.
     pub env: TextMap<TextTemplate>,
-    /// Whether a marker on the other machine tells what became of it.
+    /// Whether a marker on the other machine shows what happened to it.
     pub marker: bool,
-    /// The address that it calls when it ends, where it goes on by itself.
+    /// The address that a detached command calls when it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback: Option<TextTemplate>,
     /// How long it may take.
@@ -199,11 +199,11 @@ pub struct SshStep {
 }
 
 impl SshStep {
-    /// The command with every hole worked out.
+    /// The command with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<SshRequest, EvalError> {
         let command = self.command.iter().map(|part| part.render(scope));
         let env = self.env.iter();

@@ -88,7 +88,7 @@ fn lower(step: &Lowering<'_>) -> Option<TaskStep> {
 pub struct TaskStep {
     /// The queue that workers take it from.
     pub queue: String,
-    /// What the worker gets; null where nothing is said.
+    /// What the worker gets; null if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
     /// How long a worker may be silent.
@@ -99,11 +99,11 @@ pub struct TaskStep {
 }
 
 impl TaskStep {
-    /// The task with every hole worked out. When its time is over, whoever opens it says.
+    /// The task with every hole evaluated. The engine sets its deadline when it opens the task.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out.
+    /// If a hole cannot be evaluated.
     pub fn render(&self, scope: &Scope<'_>) -> Result<TaskRequest, EvalError> {
         let input = self.input.as_ref().map(|it| it.render(scope));
         Ok(TaskRequest {

@@ -146,7 +146,7 @@ fn lower(step: &Lowering<'_>) -> Option<WaitStep> {
     }
 }
 
-/// What a parked run waits for.
+/// What a sleeping run waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitStep {
@@ -157,7 +157,7 @@ pub enum WaitStep {
     Callback {
         /// How long at the most.
         within: Span,
-        /// Whether the run goes on where no call came in time; it fails otherwise.
+        /// Whether the run continues if no call came in time; it fails otherwise.
         #[serde(skip_serializing_if = "is_false")]
         goes_on: bool,
     },
@@ -176,7 +176,7 @@ pub enum WaitStep {
         /// How long at the most.
         #[serde(skip_serializing_if = "Option::is_none")]
         within: Option<Span>,
-        /// Whether the run goes on where none came in time; it fails otherwise.
+        /// Whether the run continues if none came in time; it fails otherwise.
         #[serde(skip_serializing_if = "is_false")]
         goes_on: bool,
     },

@@ -31,7 +31,7 @@ impl TextTemplate {
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out, or yields something that is not text.
+    /// If a hole cannot be evaluated, or yields something that is not text.
     pub fn render(&self, scope: &Scope<'_>) -> Result<String, EvalError> {
         self.render_with(scope, |_, value| Ok(value))
     }

@@ -81,11 +81,11 @@ impl Template {
         }
     }
 
-    /// The value with every hole worked out.
+    /// The value with every hole evaluated.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out or spliced, or all of them yield too much.
+    /// If a hole cannot be evaluated or spliced, or all of them yield too much.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
         let mut left = RENDERED_BYTES_MAX;
         let value = self.render_within(scope, &mut left)?;

@@ -56,7 +56,7 @@ pub struct EventTrigger {
     /// Which event about one object is newer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// What becomes of a known key with another payload.
+    /// What happens to a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

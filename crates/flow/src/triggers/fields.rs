@@ -27,7 +27,7 @@ pub(super) const ORDER: Field = field(
     "Which delivery about one object is newer; an older one that arrives later is only recorded.",
 );
 
-/// What becomes of a known key with another payload.
+/// What happens to a known key with another payload.
 pub(super) fn mismatch(record: &Record) -> Mismatch {
     match record.word("mismatch") {
         Some("accept") => Mismatch::Accept,

@@ -48,7 +48,7 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// Where one of them cannot be told, in words.
+    /// If one of them cannot be determined, in words.
     pub fn tell(&self, scope: &Scope<'_>) -> Result<(String, Version), String> {
         let object =
             object(&self.object, scope).map_err(|error| format!("`order.object`: {error}"))?;
@@ -64,7 +64,7 @@ impl Order {
 ///
 /// # Errors
 ///
-/// Where it cannot be told, in words.
+/// If it cannot be determined, in words.
 pub fn object_of(key: Option<&Expr>, scope: &Scope<'_>) -> Result<String, String> {
     key.map_or_else(|| Ok(String::new()), |key| object(key, scope))
 }

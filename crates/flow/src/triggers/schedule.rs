@@ -116,7 +116,7 @@ fn within(
 pub struct ScheduleTrigger {
     /// When it is due.
     pub recurrence: Recurrence,
-    /// What becomes of instants that passed while nothing ran.
+    /// What happens to instants that passed while nothing ran.
     pub missed: Missed,
     /// The most instants that `missed: all` catches up on.
     pub most: u32,

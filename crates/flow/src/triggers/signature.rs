@@ -17,7 +17,7 @@ pub struct Signature {
     /// What stands between several signatures in that header; one that fits is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
-    /// The ways of signing that are accepted, each told by its prefix.
+    /// The ways of signing that are accepted, each with its prefix.
     pub schemes: Vec<Scheme>,
     /// The bytes that are signed, in this order, with nothing between them.
     pub signed: Vec<SignedPart>,
@@ -31,7 +31,7 @@ pub struct Signature {
 pub struct Scheme {
     /// What stands before the signature in its header.
     pub prefix: String,
-    /// How the signature is worked out.
+    /// How the signature is computed.
     pub algorithm: Algorithm,
     /// How its bytes are written.
     pub encoding: Encoding,
@@ -49,7 +49,7 @@ pub enum SignedPart {
     Body,
     /// When it was sent, as its place spells it.
     Sent,
-    /// The value of this header, which may hold no `.`: parts are told apart by dots.
+    /// The value of this header, which may hold no `.`: dots separate the parts.
     Header(String),
     /// The method, in capitals.
     Method,
@@ -57,7 +57,7 @@ pub enum SignedPart {
     Url,
     /// The same address with percent-encoding undone.
     UrlDecoded,
-    /// The fields of a form, sorted by name, each name followed by its value. Nothing where the
+    /// The fields of a form, sorted by name, each name followed by its value. Nothing if the
     /// body is not a form: its SHA-256 then stands in the query as `bodySHA256`.
     FormSorted,
 }
@@ -86,7 +86,7 @@ pub enum SentAt {
 }
 
 impl Signature {
-    /// Whether nobody but the source can have chosen what stands at a path of a delivery.
+    /// Whether only the source can have chosen what stands at a path of a delivery.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         let has = |part: &SignedPart| self.signed.contains(part);

@@ -33,7 +33,7 @@ pub struct StartTrigger {
     /// What two starts of one intent have in common; otherwise the caller names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Expr>,
-    /// What becomes of a known key with another payload.
+    /// What happens to a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

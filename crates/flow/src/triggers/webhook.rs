@@ -63,12 +63,12 @@ pub struct Webhook {
     /// Which delivery about one object is newer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// What becomes of a known key with another payload.
+    /// What happens to a known key with another payload.
     pub mismatch: Mismatch,
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resumes: bool,
-    /// Whether a signed body that comes again under another key is held for a person. True only
+    /// Whether a signed body that comes again under another key is held for an operator. True only
     /// where the signature does not cover the key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_replays: bool,
@@ -106,8 +106,8 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
     })
 }
 
-/// Whether nobody who merely captured a delivery can send it again under another key. Without a
-/// signature there is nothing to capture: whoever can deliver once can deliver anything.
+/// Whether a sender who merely captured a delivery cannot send it again under another key. Without
+/// a signature there is nothing to capture: a sender who can deliver once can deliver anything.
 fn covers_key(auth: &WebhookAuth, key: &Expr) -> bool {
     match auth {
         WebhookAuth::None | WebhookAuth::Token { .. } => true,

@@ -16,8 +16,8 @@ pub(crate) struct Problem {
 /// What is known behind a name and the first fields of a path, and how many fields those are.
 pub(crate) type Known<'k> = dyn Fn(&str, &[Box<str>]) -> Option<(&'k Type, usize)> + 'k;
 
-/// Works out the type of an expression over the types of its names. What is not known is
-/// [`Type::Any`]; a problem is told only where no value could make it right.
+/// Computes the type of an expression over the types of its names. What is not known is
+/// [`Type::Any`]; a problem is reported only if no value could make it right.
 pub(crate) fn infer(node: &Node, root: &Known<'_>, problems: &mut Vec<Problem>) -> Type {
     let mut inference = Inference { root, problems };
     inference.node(node)

@@ -22,7 +22,7 @@ pub(crate) fn input_type(flow: &Record) -> Option<Type> {
     of_schema(schema, 0).ok()
 }
 
-/// What inputs have to fit, or what is wrong with the schema; nothing where the flow says nothing.
+/// What inputs have to fit, or what is wrong with the schema; nothing if the flow says nothing.
 pub(crate) fn input_schema(flow: &Record) -> Option<Result<InputSchema, String>> {
     let Some(Value::Json(schema)) = flow.value("input_schema") else {
         return None;

@@ -116,7 +116,7 @@ impl Made<'_> {
         }
     }
 
-    /// What a step in front of the key has worked out.
+    /// What a step in front of the key has computed.
     fn through_step(&mut self, kind: &'static str, part: &str, codes: Codes) {
         let function = format!(r#"{{"made": string({part})}}"#);
         let steps = format!("  - id: made_up\n    function: '{function}'\n\n");

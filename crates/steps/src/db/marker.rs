@@ -29,7 +29,7 @@ pub(super) enum Marked {
     Now,
 }
 
-/// Leaves the marker, or reads the one that is there. Waits for whoever is leaving the same.
+/// Writes the marker, or reads the existing one. Waits for a transaction that is writing the same.
 pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<Marked, Fault> {
     let left = client
         .execute_typed(
@@ -59,7 +59,7 @@ pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<
         Some(Ok(Some(Json(result)))) => Ok(Marked::Before(result)),
         Some(Ok(None) | Err(_)) => Err(Fault::permanent(
             "marker-damaged",
-            format!("the marker of {key} in semel_effects holds no result: somebody changed it"),
+            format!("the marker of {key} in semel_effects holds no result: it was changed by hand"),
         )),
         None => Err(Fault::passing(
             "marker-moved",
@@ -98,7 +98,7 @@ pub(super) async fn make_table(client: &Client) -> Result<(), Fault> {
     }
     client.batch_execute(TABLE).await.map_err(|error| {
         let message = format!(
-            "{}; a role that may make tables can run: {}",
+            "{}; a role that may create tables can run: {}",
             classify::describe(&error),
             TABLE.split_whitespace().collect::<Vec<_>>().join(" ")
         );
@@ -120,7 +120,7 @@ pub(super) async fn describe_server(client: &Client, name: &str) -> Result<Strin
         .map_err(classify::fault)?;
     let (version, role): (String, String) = (row.get(0), row.get(1));
     let markers = match has_table(client).await? {
-        true => "semel_effects is there".to_owned(),
+        true => "semel_effects exists".to_owned(),
         false => format!("semel_effects is missing: semel connection prepare {name}"),
     };
     Ok(format!("PostgreSQL {version} as {role}; {markers}"))
@@ -138,7 +138,7 @@ fn explain(error: Error, name: &str) -> Fault {
     match error.code() {
         Some(code) if *code == SqlState::UNDEFINED_TABLE => Fault::permanent(
             "marker-missing",
-            format!("the table semel_effects is not there: semel connection prepare {name}"),
+            format!("the table semel_effects does not exist: semel connection prepare {name}"),
         ),
         Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => Fault::permanent(
             "marker-denied",

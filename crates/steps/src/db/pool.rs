@@ -68,7 +68,7 @@ impl Pools {
         })
     }
 
-    /// Addresses that may be spoken to; none for a socket, which is this machine's own.
+    /// Addresses that may be connected to; none for a socket, which is this machine's own.
     async fn resolve(&self, target: &PostgresTarget) -> Result<Vec<SocketAddr>, Fault> {
         if !target.host.starts_with('/') {
             return self.egress.resolve(&target.host, target.port).await;

@@ -160,7 +160,7 @@ fn read_moment(micros: i64) -> Result<String, Failure> {
     }
     let micros = micros
         .checked_add(EPOCH_US)
-        .ok_or("a moment beyond the year 9999")?;
+        .ok_or("a time beyond the year 9999")?;
     Ok(Timestamp::from_microsecond(micros)?.to_string())
 }
 

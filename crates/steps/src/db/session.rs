@@ -94,7 +94,7 @@ impl Session {
                 Ended::RolledBack => Err(classify::fault(error).into()),
                 Ended::Unknown => Err(no_answer(&classify::describe(&error))),
             },
-            Err(_) => Err(no_answer("the time was up")),
+            Err(_) => Err(no_answer("timed out")),
         }
     }
 }

@@ -98,7 +98,7 @@ pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Value, F
         .map_err(classify::fault)?;
     let (wanted, given) = (statement.params().len(), request.values.len());
     if wanted != given {
-        let message = format!("the statement has {wanted} places for values and {given} are given");
+        let message = format!("the statement has {wanted} parameters and {given} values");
         return Err(Fault::permanent("values-unfit", message));
     }
     for column in statement.columns() {
@@ -148,10 +148,10 @@ fn read_record(row: &Row) -> Result<Value, Fault> {
 
 fn check_size(rows: usize, bytes: usize) -> Result<(), Fault> {
     let message = if rows > ROWS_MAX {
-        format!("the statement answers more than {ROWS_MAX} rows: add a LIMIT")
+        format!("the statement returns more than {ROWS_MAX} rows: add a LIMIT")
     } else if bytes > RESULT_BYTES_MAX {
         format!(
-            "the statement answers more than {RESULT_BYTES_MAX} bytes: name fewer columns or rows"
+            "the statement returns more than {RESULT_BYTES_MAX} bytes: select fewer columns or rows"
         )
     } else {
         return Ok(());

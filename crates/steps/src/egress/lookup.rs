@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 /// and files are read and written by the same threads: slow names must not use them all up.
 const LOOKUPS_MAX: usize = 64;
 
-/// Whoever knows the addresses of names.
+/// Looks up the addresses of names.
 pub trait Lookup: Send + Sync + 'static {
-    /// Every address of a name, asked anew each time.
+    /// Every address of a name, asked again each time.
     fn lookup(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
@@ -38,7 +38,8 @@ impl Lookup for System {
         Box::pin(async move {
             let permit = room.acquire_owned().await.map_err(io::Error::other)?;
             let looking = tokio::task::spawn_blocking(move || {
-                // Held until the thread is free again: whoever gives up waiting does not free it.
+                // Held until the thread is free again: a caller that stops waiting does not free
+                // it.
                 let _permit = permit;
                 let found = (name.as_str(), 0).to_socket_addrs()?;
                 Ok(found.map(|address| address.ip()).collect())

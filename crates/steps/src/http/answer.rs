@@ -72,7 +72,7 @@ impl Answer {
         let bytes = Unpacked::new(response, gzip);
         let body = match Meaning::of(status) {
             Meaning::Done => read_body(bytes, &headers, room).await,
-            // Only its first words are told.
+            // Only its first words are reported.
             Meaning::Refused { .. } | Meaning::Unclear => Ok(read_some(bytes, room).await),
         };
         failpoint("answer.read", "").await;
@@ -83,7 +83,7 @@ impl Answer {
                 body,
             }),
             Err(Lost::Wire(why)) => {
-                let message = format!("{status}, but the answer broke off: {why}");
+                let message = format!("{status}, but the response was cut off: {why}");
                 Err(Outcome::InDoubt(Doubt::new("answer-broken", message)))
             }
             Err(Lost::Unkept(fault)) => Err(Outcome::Failed(fault)),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_asks_in_seconds_or_until_a_time_by_its_own_clock() {
+    fn retry_after_is_read_in_seconds_and_as_a_date() {
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         let until = |time| [("retry-after", time), date];
 
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_not_believed_and_what_says_too_much_is_bounded() {
+    fn an_unreadable_retry_after_is_ignored_and_a_long_one_is_bounded() {
         let year = Some(Span::from_secs(RETRY_AFTER_SECS_MAX));
 
         assert_eq!(asked(&[("retry-after", "soon")]), None);

@@ -1,4 +1,4 @@
-//! Signing in: a connection's credentials go to its own origin and nowhere else.
+//! Authentication: a connection's credentials go to its own origin and nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -36,7 +36,7 @@ impl Signed {
         Ok(signed)
     }
 
-    /// Signs in as an HTTP connection says.
+    /// Authenticates as an HTTP connection says.
     pub(super) async fn in_to(
         to: &Destination,
         target: &HttpTarget,
@@ -124,7 +124,7 @@ impl Signed {
     fn add(&mut self, name: HeaderName, value: &str, to: &Destination) -> Result<(), Fault> {
         let mut value = HeaderValue::from_str(value).map_err(|_| {
             let message = format!(
-                "a secret of the connection `{}` holds what the header {name} cannot carry: a line break, perhaps",
+                "a secret of the connection `{}` has characters that the header {name} cannot carry, such as a line break",
                 to.name
             );
             Fault::permanent("secret-unfit", message)
@@ -142,7 +142,7 @@ pub(super) fn basic(user: &str, password: &str) -> SecretText {
     text(&["Basic ", encoded.reveal()])
 }
 
-/// Pieces put together where nobody can print them.
+/// Pieces joined where they cannot be printed.
 fn text(pieces: &[&str]) -> SecretText {
     SecretText::new(pieces.concat())
 }
@@ -160,7 +160,7 @@ fn base_url(to: &Destination) -> Result<&str, Fault> {
 /// The request was pinned to an address at which the connection no longer is.
 fn changed(to: &Destination) -> Fault {
     let message = format!(
-        "the request was made for another place than the one that the connection `{}` names now, so its credentials were not sent",
+        "the request was made for another address than the connection `{}` has now, so its credentials were not sent",
         to.name
     );
     Fault::permanent("connection-changed", message)

@@ -76,7 +76,10 @@ impl Content {
         namespace_id: i32,
     ) -> Result<(), Fault> {
         let resource = file.parse().map_err(|error| {
-            Fault::permanent("bad-request", format!("{file:?} is no resource: {error}"))
+            Fault::permanent(
+                "bad-request",
+                format!("{file:?} is not a resource: {error}"),
+            )
         })?;
         let Opened { bytes, stream } = store.open(namespace_id, resource).await?;
         self.bytes += bytes;
@@ -110,14 +113,15 @@ pub(super) struct Pieces {
 pub(super) enum BrokenOff {
     #[error("the lease ran out while the request was being sent")]
     GateClosed,
-    #[error("the request was called off before anything was sent")]
+    #[error("the request was cancelled before anything was sent")]
     CalledOff,
     #[error("a resource could not be read while the request was being sent")]
     Resource(#[source] io::Error),
 }
 
 impl Pieces {
-    /// The first piece is let go by the request's sending_state. `subject` is whose turn it is, for the tests.
+    /// The first piece is let go by the request's sending state. `subject` is whose turn it is, for
+    /// the tests.
     #[cfg(not(feature = "faults"))]
     pub(super) fn new(
         content: Content,

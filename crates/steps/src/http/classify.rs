@@ -13,7 +13,7 @@ pub(super) fn describe(error: &reqwest::Error) -> String {
     let causes: Vec<String> = causes(error).map(ToString::to_string).collect();
     match causes.join(": ").as_str() {
         "" if error.is_timeout() => "no answer in time".to_owned(),
-        "" => "the exchange broke off".to_owned(),
+        "" => "the connection broke".to_owned(),
         text => text.to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP clients: one pair for most destinations, one more for each that has certificates.
 //!
-//! The kernel goes on sending what a process handed to it, even when the process is gone. So that
+//! The kernel keeps sending what a process handed to it, even when the process is gone. So that
 //! nothing of a request arrives long after its timeout, a socket gives up on bytes that stay
 //! unacknowledged for as long as the request may take. The bound belongs to the client, so there is
 //! a pair for each of a few bounds.
@@ -119,7 +119,7 @@ impl Clients {
         }
         let pair = self.build_own(to, target, identity, bound)?;
         if own.len() >= KEPT_MAX {
-            // Whoever is still used comes back at the price of one handshake.
+            // A client that is still used comes back at the price of one handshake.
             own.clear();
         }
         own.insert(name, (to.version, pair.clone()));

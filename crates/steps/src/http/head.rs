@@ -54,7 +54,7 @@ pub(super) fn read_url(text: &str) -> Result<Url, Fault> {
 /// The request's method.
 pub(super) fn read_method(request: &HttpRequest) -> Result<Method, Fault> {
     match Method::from_bytes(request.method.as_bytes()) {
-        // It asks a proxy for a tunnel, behind which nobody looks.
+        // It asks a proxy for a tunnel, whose content is not checked.
         Ok(Method::CONNECT) | Err(_) => Err(refuse(&format!("the method {:?}", request.method))),
         Ok(method) => Ok(method),
     }

@@ -56,7 +56,7 @@ fn read_page(answer: &Answer, pages: &Pages, page_count: u32) -> Result<Page, Fa
         Body::Cut(_) | Body::Kept(_) => return Err(too_large()),
     };
     let unreadable = |what: &str| {
-        let message = format!("page {page_count} of the answer {what}");
+        let message = format!("page {page_count} of the response {what}");
         Fault::permanent("page-unreadable", message)
     };
     let mut json: Value = serde_json::from_slice(bytes).map_err(|_| unreadable("is not JSON"))?;
@@ -181,6 +181,6 @@ fn too_large() -> Fault {
 }
 
 fn elsewhere() -> Fault {
-    let message = "the next page is at another place than the first, so it was not read";
+    let message = "the next page has another origin than the first, so it was not read";
     Fault::permanent("page-refused", message)
 }

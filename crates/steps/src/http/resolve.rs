@@ -16,7 +16,7 @@ pub(super) struct Checked {
     egress: Arc<Egress>,
 }
 
-/// An address must not be spoken to, or is not known. Nothing was sent.
+/// An address must not be connected to, or is not known. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub(super) struct Refusal(pub(super) Fault);

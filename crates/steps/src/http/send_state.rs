@@ -1,12 +1,12 @@
-//! The sending_state of one request: whether anything of it may have left.
+//! The state of sending one request: whether anything of it may have left.
 //!
 //! A request that runs out of time while its connection is being made has failed: nothing of it
-//! left. One that runs out of time later is in doubt. The two are told apart by one word that both
-//! sides change at once, so that a request which was called off cannot leave after all.
+//! left. One that runs out of time later is in doubt. One atomic word, which both sides change,
+//! tells the two apart, so that a cancelled request cannot leave after all.
 //!
 //! ```text
-//! Here ──the first byte is let go──▶ Out
-//!   └────the exchange is given up──▶ Off
+//! NotSent ──the first byte may leave──▶ MaybeSent
+//!    └──────the exchange is abandoned──▶ Abandoned
 //! ```
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ tokio::task_local! {
     pub(super) static SENDING: Arc<SendState>;
 }
 
-/// The sending_state of one request.
+/// The sending state of one request.
 pub(super) struct SendState {
     /// The port that it goes to.
     pub(super) port: u16,
@@ -34,9 +34,9 @@ pub(super) struct SendState {
 }
 
 impl SendState {
-    /// A request that has not left. The first byte of one with a body is let go by its body: half
-    /// a request is none. One without a body is its head, and may leave as soon as a connection
-    /// stands; on a connection that stood before, nobody sees it leave.
+    /// A request that has not left. Its body releases the first byte of a request that has one:
+    /// half a request is none. One without a body is its head, and may leave as soon as a
+    /// connection stands; on a connection that stood before, its leaving cannot be observed.
     pub(super) fn new(port: u16, has_body: bool, pooling: Pooling) -> Self {
         let unseen = !has_body && pooling == Pooling::Shared;
         Self {
@@ -46,7 +46,7 @@ impl SendState {
         }
     }
 
-    /// Asks to let the first byte go. False where the request was called off.
+    /// Asks to let the first byte go. False if the request was cancelled.
     pub(super) fn let_out(&self) -> bool {
         let state = &self.state;
         let before =
@@ -54,7 +54,7 @@ impl SendState {
         before.is_ok() || before == Err(MAYBE_SENT)
     }
 
-    /// Tells that a connection stands. False where the request was called off.
+    /// Tells that a connection stands. False if the request was cancelled.
     pub(super) fn connected(&self) -> bool {
         match self.at_connection {
             true => self.let_out(),
@@ -62,7 +62,7 @@ impl SendState {
         }
     }
 
-    /// Calls the request off. True where nothing of it left, and nothing will.
+    /// Cancels the request. True where nothing of it left, and nothing will.
     pub(super) fn call_off(&self) -> bool {
         let state = &self.state;
         let before =

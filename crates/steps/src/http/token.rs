@@ -1,4 +1,4 @@
-//! OAuth 2 client credentials: a token is fetched once, kept, and fetched anew before it expires.
+//! OAuth 2 client credentials: a token is fetched once, kept, and fetched again before it expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The most destinations whose tokens are kept.
 const KEPT_MAX: usize = 4096;
 
-/// The tokens of every destination that this process speaks to.
+/// The tokens of every destination that this process connects to.
 #[derive(Default)]
 pub struct Tokens {
     slots: Mutex<HashMap<(i32, String), Arc<Slot>>>,
@@ -159,7 +159,7 @@ fn credentials(asking: &Client<'_>) -> Result<HeaderValue, Fault> {
     let escape = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let secret = SecretText::new(escape(asking.secret.reveal()));
     let who = basic(&escape(asking.id), secret.reveal());
-    let mut who = HeaderValue::from_str(who.reveal()).map_err(|_| refused("an unfit secret"))?;
+    let mut who = HeaderValue::from_str(who.reveal()).map_err(|_| refused("an unusable secret"))?;
     who.set_sensitive(true);
     Ok(who)
 }
@@ -190,15 +190,15 @@ async fn read(mut answer: Response) -> Result<(SecretText, Duration), Fault> {
     {
         body.extend_from_slice(&chunk);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(refused("an answer that is too long"));
+            return Err(refused("a response that is too long"));
         }
     }
     // The answer holds a token: nothing of it goes into a message.
     let granted: Granted =
-        serde_json::from_slice(&body).map_err(|_| refused("an answer without an access_token"))?;
+        serde_json::from_slice(&body).map_err(|_| refused("a response without an access_token"))?;
     let bearer = |kind: &String| kind.eq_ignore_ascii_case("bearer");
     if !granted.token_type.as_ref().is_none_or(bearer) {
-        return Err(refused("a token that is no bearer token"));
+        return Err(refused("a token that is not a bearer token"));
     }
     let seconds = granted.expires_in.and_then(|value| match value {
         serde_json::Value::Number(number) => number.as_u64(),
@@ -213,7 +213,7 @@ async fn read(mut answer: Response) -> Result<(SecretText, Duration), Fault> {
 }
 
 fn refused(why: &str) -> Fault {
-    let message = format!("the token server gave no token: {why}");
+    let message = format!("the token server returned no token: {why}");
     Fault::permanent("sign-in-refused", message)
 }
 

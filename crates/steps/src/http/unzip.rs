@@ -78,13 +78,15 @@ impl Unpacked {
         let feed = self.waiting.split_to(FEED_BYTES.min(self.waiting.len()));
         gzip.write_all(&feed)
             .and_then(|()| gzip.flush())
-            .map_err(|_| Unread::Useless("the answer says gzip and is not"))?;
+            .map_err(|_| Unread::Useless("the response is not gzip, as its header says"))?;
         let piece = std::mem::take(gzip.get_mut());
         self.packed += feed.len() as u64;
         self.unpacked += piece.len() as u64;
         let fair = self.packed.saturating_mul(RATIO_MAX).max(UNJUDGED_BYTES);
         if self.unpacked > fair {
-            return Err(Unread::Useless("the answer unpacks to far too much"));
+            return Err(Unread::Useless(
+                "the response is too large once it is decompressed",
+            ));
         }
         Ok(piece.into())
     }
@@ -94,7 +96,7 @@ impl Unpacked {
         match &mut self.gzip {
             Some(gzip) if self.packed > 0 => {
                 gzip.try_finish()
-                    .map_err(|_| Unread::Useless("the answer says gzip and is cut off"))?;
+                    .map_err(|_| Unread::Useless("the gzip response is cut off"))?;
                 let rest = std::mem::take(gzip.get_mut());
                 Ok((!rest.is_empty()).then(|| rest.into()))
             }

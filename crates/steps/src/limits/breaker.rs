@@ -12,7 +12,7 @@ pub(super) enum Health {
     Well,
     /// It did not answer, or asked to be left alone.
     Ill,
-    /// Nobody heard.
+    /// There was no answer to judge by.
     Unknown,
 }
 
@@ -88,7 +88,7 @@ impl Breaker {
         match (&mut self.state, pass, health) {
             (State::Trial, Pass::Trial, Health::Well) => self.state = State::Closed { failures: 0 },
             (State::Trial, Pass::Trial, Health::Ill) => self.state = State::Open { until },
-            // The trial was given up: the next one is the trial.
+            // The trial was abandoned: the next one is the trial.
             (State::Trial, Pass::Trial, Health::Unknown) => self.state = State::Open { until: now },
             (State::Closed { failures }, _, Health::Well) => *failures = 0,
             (State::Closed { failures }, _, Health::Ill) => {

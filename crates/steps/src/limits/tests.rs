@@ -134,7 +134,7 @@ async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
 }
 
 #[tokio::test]
-async fn what_is_our_own_fault_breaks_nothing() {
+async fn own_failures_and_refusals_do_not_open_the_breaker() {
     let all = Limits::default();
     let to = destination("books", 1, limits(8, None, 1));
 

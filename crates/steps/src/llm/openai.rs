@@ -49,7 +49,7 @@ pub(super) fn read(answer: &Value) -> Result<Said, Fault> {
     }
     match choice["finish_reason"].as_str() {
         Some("length") => return Err(cut()),
-        Some("content_filter") => return Err(declined("its provider's filter stepped in")),
+        Some("content_filter") => return Err(declined("its provider's content filter blocked it")),
         Some(_) | None => {}
     }
     let Some(text) = message["content"].as_str() else {

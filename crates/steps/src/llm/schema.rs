@@ -10,7 +10,7 @@ use super::Said;
 /// What the structured answer is called on the wire.
 pub(super) const NAME: &str = "answer";
 
-/// The most mistakes of an answer that are told.
+/// The most mistakes of an answer that are reported.
 const MISTAKES_MAX: usize = 3;
 
 /// Reads a schema. Patterns run on the engine whose time is linear in the text; a reference to a

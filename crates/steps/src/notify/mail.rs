@@ -1,8 +1,8 @@
 //! Mail over SMTP, command by command.
 //!
 //! A server takes a message over with its answer to the end of the data, and not before: whatever
-//! breaks earlier leaves nothing behind. Once the data is on its way and no answer comes, nobody can
-//! say. A refusal (4xx, 5xx) is an answer at any point.
+//! breaks earlier leaves nothing behind. Once the data is sent and no answer comes, the outcome is
+//! unknown. A refusal (4xx, 5xx) is an answer at any point.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,11 +84,11 @@ impl Mailer {
             }
             Ok(Err(error)) if error.status().is_some() => Outcome::Failed(refused(error)),
             Ok(Err(error)) => no_answer(&describe(&error)),
-            Err(_) => no_answer("the time was up"),
+            Err(_) => no_answer("timed out"),
         }
     }
 
-    /// Greets, signs in and asks for nothing.
+    /// Greets, authenticates and asks for nothing.
     pub(super) async fn test(
         &self,
         to: &Destination,
@@ -97,18 +97,18 @@ impl Mailer {
         let testing = async {
             let mut server = self.greet(to, target).await?;
             if !server.test_connected().await {
-                let message = "the server greets and answers nothing more";
+                let message = "the server greets and does not answer after that";
                 return Err(Fault::passing("no-connection", message));
             }
             let name = server.server_info().name().to_owned();
             timeout(QUIT_PATIENCE, server.quit()).await.ok();
-            Ok(format!("{name} takes mail from {}", target.from))
+            Ok(format!("{name} accepts mail from {}", target.from))
         };
         let tested = timeout(CONNECT_PATIENCE, testing).await;
         tested.unwrap_or_else(|_| Err(too_slow()))
     }
 
-    /// A connection to a checked address: greeted, encrypted as the owner says, signed in.
+    /// A connection to a checked address: greeted, encrypted as the owner says, authenticated.
     async fn greet(
         &self,
         to: &Destination,
@@ -164,7 +164,7 @@ async fn announce(server: &mut AsyncSmtpConnection, letter: &Letter) -> Result<(
             .server_info()
             .supports_feature(Extension::SmtpUtfEight)
         {
-            return Err(super::unfit("the server takes addresses in ASCII alone"));
+            return Err(super::unfit("the server accepts only ASCII addresses"));
         }
         parameters.push(MailParameter::SmtpUtfEight);
     }
@@ -203,10 +203,10 @@ fn describe(error: &Error) -> String {
 }
 
 fn no_answer(seen: &str) -> Outcome {
-    let message = format!("the mail was sent and the server did not say that it took it: {seen}");
+    let message = format!("the mail was sent, and the server did not confirm it: {seen}");
     Outcome::InDoubt(Doubt::new("no-answer", message))
 }
 
 fn too_slow() -> Fault {
-    Fault::passing("timeout", "the time was up before the mail was sent")
+    Fault::passing("timeout", "timed out before the mail was sent")
 }

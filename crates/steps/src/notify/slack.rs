@@ -14,7 +14,7 @@ const PASSING: [&str; 2] = ["ratelimited", "rate_limited"];
 /// Errors behind which, by Slack's own words, something may have happened.
 const UNCLEAR: [&str; 3] = ["fatal_error", "internal_error", "service_unavailable"];
 
-/// The request that posts the message, and the header that signs it in.
+/// The request that posts the message, and the header that authenticates it.
 pub(super) fn request(
     message: &Message,
     to: &Destination,

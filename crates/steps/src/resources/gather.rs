@@ -52,7 +52,7 @@ impl<'a> Gather<'a> {
             if self.ended || !self.rest.is_empty() {
                 return Ok(part.freeze());
             }
-            // Also when the part is full: whoever asks learns whether it was the last.
+            // Also when the part is full: the caller learns whether it was the last.
             match self.stream.next().await {
                 Some(Ok(piece)) => self.take(piece)?,
                 Some(Err(error)) => return Err(KeepError::Source(error)),

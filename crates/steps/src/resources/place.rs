@@ -16,8 +16,8 @@ use semel_model::SecretText;
 /// How long a bucket may be silent. An object may take as long as it needs while bytes flow.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// How long a bucket is asked again before it counts as unreachable; the step's own policy goes on
-/// from there.
+/// How long a bucket is asked again before it counts as unreachable; the step's own retry policy
+/// takes over from there.
 const RETRY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often, in that time.
@@ -43,7 +43,7 @@ pub struct Bucket {
     pub endpoint: Option<String>,
     /// The region.
     pub region: String,
-    /// Who signs in, and with which key. Absent: what the machine itself was given.
+    /// Who authenticates, and with which key. Absent: what the machine itself was given.
     pub keys: Option<(String, SecretText)>,
 }
 
@@ -84,7 +84,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// Where the text names no bucket.
+    /// If the text names no bucket.
     pub fn parse(text: &str) -> Result<Self, PlaceError> {
         let Some(rest) = text.strip_prefix("s3://") else {
             return Ok(Self::Folder(PathBuf::from(text)));
@@ -123,7 +123,7 @@ fn open_folder(path: &PathBuf) -> Result<LocalFileSystem, PlaceError> {
     Ok(store.with_fsync(true))
 }
 
-/// Outputs of runs are for whoever runs the server, and for nobody else on the machine.
+/// Outputs of runs are for the account that runs the server, and for no other on the machine.
 fn make_folder(path: &PathBuf) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]

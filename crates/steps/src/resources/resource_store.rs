@@ -1,13 +1,13 @@
-//! The shelf: resources in a folder or a bucket.
+//! The resource store: resources in a folder or a bucket.
 //!
 //! ```text
 //! NAMESPACE/aa/bb/DIGEST               the bytes, under their own digest
-//! uploads/NAMESPACE/ID                 bytes that are still coming, whose digest nobody knows yet
-//! aside/NAMESPACE/DIGEST/MICROSECONDS  bytes that nobody is known to need, on their way out
+//! uploads/NAMESPACE/ID                 bytes that are still coming, whose digest is not known yet
+//! aside/NAMESPACE/DIGEST/MICROSECONDS  bytes that are not known to be needed, to be deleted
 //! ```
 //!
-//! A name appears at once and complete: bytes are uploaded under another name and moved. Whoever is
-//! killed in between leaves an upload, and a sweep removes it.
+//! A name appears at once and complete: bytes are uploaded under another name and moved. A process
+//! that is killed in between leaves an upload, and a sweep removes it.
 
 use std::io;
 use std::path::{Path as FilePath, PathBuf};
@@ -35,16 +35,16 @@ pub const RESOURCE_BYTES_MAX: u64 = 5 << 30;
 #[derive(Clone, Debug)]
 pub struct Shelf {
     store: Arc<dyn ObjectStore>,
-    /// The folder, where the shelf is one: what a killed upload leaves there has a name of its own.
+    /// The folder, where the store is one: what a killed upload leaves there has a name of its own.
     folder: Option<PathBuf>,
 }
 
 impl Shelf {
-    /// The shelf at a place. A folder is made where it is missing; a bucket is not asked yet.
+    /// The store at a place. A folder is made where it is missing; a bucket is not asked yet.
     ///
     /// # Errors
     ///
-    /// Where the place cannot be used.
+    /// If the place cannot be used.
     pub fn open(place: &Place) -> Result<Self, PlaceError> {
         let (store, folder) = place.open()?;
         Ok(Self { store, folder })
@@ -290,7 +290,7 @@ async fn sweep_bucket(
     Ok(removed)
 }
 
-/// What is there; nothing where it is not.
+/// What is there; nothing if it is not.
 fn found<T>(answer: object_store::Result<T>) -> object_store::Result<Option<T>> {
     match answer {
         Ok(there) => Ok(Some(there)),

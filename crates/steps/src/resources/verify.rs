@@ -8,13 +8,13 @@ use futures_util::stream::{self, BoxStream};
 use semel_model::ResourceRef;
 use sha2::{Digest as _, Sha256};
 
-/// A reading under way.
+/// A read in progress.
 struct Reading {
     stream: BoxStream<'static, io::Result<Bytes>>,
     resource: ResourceRef,
     hash: Sha256,
-    /// The last piece is held back until the digest is known, so that whoever reads a resource with
-    /// other bytes never has all of them.
+    /// The last piece is held back until the digest is known, so that a reader of a damaged
+    /// resource never gets all of its bytes.
     held: Option<Bytes>,
     over: bool,
 }
@@ -66,10 +66,7 @@ impl Reading {
         if digest == *self.resource.digest() {
             return self.held.take().map(Ok);
         }
-        let message = format!(
-            "the bytes of {} are not those that were kept",
-            self.resource
-        );
+        let message = format!("the bytes of {} do not match their digest", self.resource);
         Some(Err(io::Error::new(io::ErrorKind::InvalidData, message)))
     }
 }
@@ -110,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_the_wrong_bytes_too() {
+    async fn an_empty_stream_is_verified_too() {
         assert_eq!(verified(named("abc"), pieces(&[])).count().await, 1);
         assert_eq!(verified(named(""), pieces(&[])).count().await, 0);
     }

@@ -16,11 +16,11 @@ const SAYS: &str = "semel-marker/1 ";
 /// What is wanted of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Run the command, or wait with whoever runs it.
+    /// Run the command, or wait for the process that runs it.
     Run,
     /// Start it and go.
     Start,
-    /// Tell what became of it.
+    /// Tell what happened to it.
     Probe,
 }
 

@@ -6,7 +6,7 @@
 #
 # `process` is the claim: a link that is made whole or not at all, and names the process that runs
 # the command and when that process began. `exit` comes last, by renaming. One without the other is
-# a command that runs, or one whose process is gone: nobody can say how far it came.
+# a command that runs, or one whose process is gone: how far it came is unknown.
 key=$1 want=$2 input_bytes=$3 patience=$4
 shift 4
 most=1048576
@@ -95,7 +95,7 @@ excerpt() {
     head -c 49152 "$dir/$1" | base64 | tr -d '\n'
 }
 
-# Tells the end, again and again for hours: whoever is told twice takes it as once.
+# Reports the end, again and again for hours: the callback counts a repeat as one.
 call_back() {
     [ -n "$callback" ] || return
     printf '{"exit":%s,"stdout_base64":"%s","stderr_base64":"%s"}' \
@@ -148,7 +148,7 @@ start)
             call_back
         else
             rm -f "$dir/stdin.$$"
-            # For whoever waits for a claim that cannot be made.
+            # For processes that wait for a claim that cannot be made.
             [ -e "$dir/process" ] || : >"$dir/refused"
         fi
     ) </dev/null >/dev/null 2>&1 &

@@ -23,7 +23,7 @@ const STDERR: u32 = 1;
 /// The most bytes of output that are taken in: two outputs in one, and what the marker says.
 const STDOUT_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX + 64 * 1024;
 
-/// A connection that is signed in.
+/// A connection that is authenticated.
 pub(super) struct Wire {
     handle: Handle<Pinned>,
 }
@@ -78,19 +78,19 @@ impl client::Handler for Pinned {
 }
 
 impl Wire {
-    /// Connects to a checked address, checks the host's key, and signs in.
+    /// Connects to a checked address, checks the host's key, and authenticates.
     pub(super) async fn connect(
         target: &SshTarget,
         secret: &SecretText,
         at: &[SocketAddr],
     ) -> Result<Self, Fault> {
         let key = decode_secret_key(secret.reveal(), None).map_err(|error| {
-            let message = format!("the secret {} is no private key: {error}", target.secret);
+            let message = format!("the secret {} is not a private key: {error}", target.secret);
             Fault::permanent("key-unreadable", message)
         })?;
         if key.algorithm().is_rsa() {
             let message = format!(
-                "the secret {} is an RSA key: Semel signs in with ed25519 or ECDSA",
+                "the secret {} is an RSA key: Semel authenticates with ed25519 or ECDSA",
                 target.secret
             );
             return Err(Fault::permanent("key-unfit", message));
@@ -102,7 +102,7 @@ impl Wire {
             Ok(AuthResult::Failure { .. }) => Err(Fault::permanent(
                 "sign-in-refused",
                 format!(
-                    "{} does not let {} in with this key",
+                    "{} does not authenticate {} with this key",
                     target.host, target.user
                 ),
             )),
@@ -231,7 +231,7 @@ async fn hear(hearing: &mut ChannelReadHalf) -> End {
     match end {
         Some(Ok(exit)) => End::Exited(Heard { exit, ..heard }),
         Some(Err(signal)) => End::Killed(signal),
-        None => End::Lost("the command was sent and its end was not heard of".to_owned()),
+        None => End::Lost("the command was sent, and its exit status did not arrive".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is performed is performed once, whoever asks how often.
+//! A statement is performed once, however often it is requested.
 
 use anyhow::Result;
 use futures_util::future::join_all;
@@ -179,7 +179,7 @@ async fn a_read_changes_nothing_and_cannot() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_database_tells_who_it_is_and_what_it_lacks() -> Result<()> {
+async fn a_connection_test_reports_the_version_and_a_missing_table() -> Result<()> {
     let world = World::unprepared().await?;
 
     let unmarked = world.perform(&order(1), key("a")).await;
@@ -198,7 +198,7 @@ async fn a_database_tells_who_it_is_and_what_it_lacks() -> Result<()> {
         before.starts_with("PostgreSQL 1") && before.contains("semel connection prepare books")
     );
     assert!(
-        after.ends_with("as postgres; semel_effects is there"),
+        after.ends_with("as postgres; semel_effects exists"),
         "{after}"
     );
     assert_eq!(world.orders().await?, 0);

@@ -127,7 +127,7 @@ async fn a_statement_that_takes_too_long_is_known_not_to_have_happened() -> Resu
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_to_be_had_may_be_had_later() -> Result<()> {
+async fn a_lock_timeout_is_retryable() -> Result<()> {
     let world = World::new().await?;
     let admin = world.database.connect().await?;
     admin

@@ -172,7 +172,7 @@ async fn a_backend_that_is_ended_meanwhile_leaves_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_given_up_leaves_no_open_transaction_behind() -> Result<()> {
+async fn an_abandoned_attempt_leaves_no_open_transaction() -> Result<()> {
     let world = World::new().await?;
     let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(1)", &[]);
     let destination = world.destination();

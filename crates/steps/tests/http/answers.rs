@@ -88,7 +88,7 @@ async fn a_long_answer_is_kept_by_reference_and_never_held() {
 }
 
 #[tokio::test]
-async fn a_long_answer_that_nobody_keeps_is_cut_and_the_effect_is_done() {
+async fn a_long_answer_without_a_store_is_cut_and_the_effect_is_done() {
     let stage = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
 

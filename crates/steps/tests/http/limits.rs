@@ -35,7 +35,7 @@ fn named(name: &str, peer: &Peer, at_once: u32) -> Arc<Destination> {
 }
 
 #[tokio::test]
-async fn a_destination_that_hangs_with_a_thousand_sockets_holds_nobody_else() {
+async fn a_hanging_destination_with_a_thousand_sockets_blocks_no_other() {
     let (stuck, well) = (Peer::start().await.unwrap(), Peer::start().await.unwrap());
     let executors = Executors::new(Arc::new(Open), &Reach::open()).unwrap();
     let to_stuck = named("stuck", &stuck, 1000);

@@ -38,7 +38,7 @@ async fn the_key_goes_out_in_the_header_that_the_destination_reads() {
 }
 
 #[tokio::test]
-async fn what_would_make_two_requests_of_one_is_not_sent() {
+async fn headers_that_could_smuggle_a_request_are_not_sent() {
     let stage = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
     let headers = [
@@ -311,7 +311,7 @@ async fn a_closed_gate_lets_no_whole_request_out() {
 
 #[tokio::test]
 async fn running_out_of_time_before_the_first_byte_is_a_failure_and_after_it_a_doubt() {
-    // A listener whose queue is full lets nobody in: the connection never stands.
+    // A listener whose queue is full accepts no connection: it never stands.
     let full = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = full.local_addr().unwrap();
     let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(50));

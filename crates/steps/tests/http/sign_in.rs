@@ -241,7 +241,7 @@ async fn without_a_token_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_opens_the_door_that_asks_for_one() {
+async fn a_client_certificate_authenticates_the_client() {
     let papers = Papers::issue().await;
     let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| papers.path(name));
     let arguments = ["--cert", &cert, "--key", &key, "--client-ca", &ca];

@@ -137,7 +137,11 @@ async fn two_hundred_hostile_addresses_reach_nothing() {
     let egress = Egress::new(vec![format!("{PUBLIC}/32").parse().unwrap()]);
     let outcomes = send_all(&entries, egress, &start).await;
 
-    assert_eq!(canary.counts().await["connections"], 0, "nobody came");
+    assert_eq!(
+        canary.counts().await["connections"],
+        0,
+        "no connection was made"
+    );
     let redirects = entries
         .iter()
         .filter(|entry| entry.way == "redirect")
@@ -145,7 +149,7 @@ async fn two_hundred_hostile_addresses_reach_nothing() {
     assert_eq!(start.counts_at(PUBLIC).await["requests"], redirects);
     for (entry, outcome) in outcomes {
         match (entry.way.as_str(), outcome) {
-            // The public answer of a name that is rebound is a public address: nobody is there in
+            // The public answer of a name that is rebound is a public address: nothing is there in
             // a test, and nothing was refused. Its last answer is.
             (_, Outcome::Failed(fault)) => {
                 let codes = ["address-refused", "bad-request", "redirect-refused"];

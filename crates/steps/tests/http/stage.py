@@ -182,7 +182,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         super().__init__(address, handler, bind_and_activate=False)
         if ":" in address[0]:
-            # Whoever comes over IPv4 is counted as well.
+            # Connections over IPv4 are counted as well.
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         self.server_bind()
         self.server_activate()
@@ -216,7 +216,7 @@ def main():
             server.context.verify_mode = ssl.CERT_REQUIRED
     print("listening", server.server_address[1], flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Ends with whoever started it.
+    # Ends with the process that started it.
     sys.stdin.read()
 
 

@@ -1,4 +1,4 @@
-//! Mail: what the server took, what it refused, and what nobody can say.
+//! Mail: what the server accepted, what it refused, and what stays unknown.
 
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ async fn no_header_can_be_slipped_in() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_not_connected_to_was_sent_nothing() -> Result<()> {
+async fn without_a_connection_nothing_is_sent() -> Result<()> {
     let server = Smtp::start().await?;
     let proxy = Proxy::start(server.address()).await?;
     let (notifier, _gate) = notifier()?;
@@ -267,7 +267,7 @@ async fn a_password_lets_us_in_and_another_does_not() -> Result<()> {
         ("sign-in-refused", false)
     );
     assert!(!refused.message.contains(SECRET));
-    assert!(tested.contains("takes mail from"), "{tested}");
+    assert!(tested.contains("accepts mail from"), "{tested}");
     assert_eq!((server.mails()?.len(), strange.mails()?.len()), (1, 0));
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(crate) fn notifier() -> Result<(Notifier, Arc<Gate>)> {
     notifier_within(Egress::new(allowed))
 }
 
-/// A notifier that may reach what it is told.
+/// A notifier that may reach the given addresses.
 pub(crate) fn notifier_within(egress: Egress) -> Result<(Notifier, Arc<Gate>)> {
     let gate = Arc::new(Gate(AtomicBool::new(true)));
     let reach = Reach {

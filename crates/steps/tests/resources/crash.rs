@@ -41,7 +41,7 @@ async fn killed_while_keeping_leaves_an_upload_that_is_swept_and_no_name() -> Re
     assert!(left[0].starts_with(folder.path().join("uploads/7")));
     assert!(
         std::fs::metadata(&left[0])?.len() > 8 << 20,
-        "it was under way"
+        "it was in progress"
     );
     let modified = Timestamp::try_from(std::fs::metadata(&left[0])?.modified()?)?;
     let shelf = Shelf::open(&Place::Folder(folder.path().to_owned()))?;

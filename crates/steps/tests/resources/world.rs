@@ -80,7 +80,7 @@ impl World {
         let opened = opened.map_err(|fault| anyhow!("{fault:?}"))?;
         let read: Vec<Bytes> = opened.stream.try_collect().await?;
         let read = read.concat();
-        anyhow::ensure!(opened.bytes == read.len() as u64, "the length is told");
+        anyhow::ensure!(opened.bytes == read.len() as u64, "the length is reported");
         Ok(read)
     }
 
@@ -118,7 +118,7 @@ pub(crate) fn pieces(bytes: Vec<u8>) -> BoxStream<'static, io::Result<Bytes>> {
     stream::iter(starts.map(cut)).boxed()
 }
 
-/// So many bytes that nobody holds in memory; `seed` makes them others.
+/// So many bytes, never all in memory; `seed` makes them others.
 pub(crate) fn long(bytes: u64, seed: u64) -> BoxStream<'static, io::Result<Bytes>> {
     const PIECE: u64 = 64 << 10;
     let piece = move |at: u64| {

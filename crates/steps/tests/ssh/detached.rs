@@ -1,4 +1,4 @@
-//! A command that goes on by itself is started once, and calls when it ends.
+//! A detached command is started once, and calls back when it ends.
 
 use anyhow::Result;
 use futures_util::future::join_all;

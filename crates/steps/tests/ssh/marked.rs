@@ -78,7 +78,7 @@ async fn a_probe_tells_absent_running_and_done_apart() -> Result<()> {
         .server
         .state()
         .join(format!("semel/{}/exit", key("a")));
-    assert!(until(|| exit.exists()).await, "it goes on without us");
+    assert!(until(|| exit.exists()).await, "it continues without us");
     let after = done(world.probe(&slow, key("a")).await?);
 
     assert_eq!(

@@ -24,7 +24,7 @@ const HOSTILE: [&str; 10] = [
 ];
 
 #[tokio::test]
-async fn a_command_tells_what_it_said() -> Result<()> {
+async fn a_command_returns_its_output() -> Result<()> {
     let world = World::new().await?;
     let mut command = request(&["sh", "-c", "cat; echo no >&2"]);
     command.stdin = Some("read me".to_owned());
@@ -167,7 +167,7 @@ async fn a_wire_that_breaks_while_the_command_runs_leaves_a_doubt() -> Result<()
 }
 
 #[tokio::test]
-async fn what_never_let_us_in_was_sent_nothing() -> Result<()> {
+async fn a_server_that_does_not_let_us_in_is_sent_nothing() -> Result<()> {
     let world = World::new().await?;
     let proxy = Proxy::start(world.server.address()).await?;
     let to = world.destination_at(proxy.address())?;

@@ -146,7 +146,7 @@ async fn a_pinned_key_of_any_kind_is_found() -> Result<()> {
     done(both.caller.perform(&both.append(""), &to, key("a")).await);
     let tested = world.caller.test(&world.destination()?).await.unwrap();
 
-    assert!(tested.starts_with("signed in as "), "{tested}");
+    assert!(tested.starts_with("authenticated as "), "{tested}");
     assert_eq!(both.effects(), 1);
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(crate) const OPEN: &str = "
            approved = NULL, decided_by = NULL, comment = NULL
      WHERE approvals.round < EXCLUDED.round";
 
-/// Ends approvals whose time came; refuses the transition where somebody decided first.
+/// Ends approvals whose time is over; refuses the transition if a decision came first.
 pub(crate) const ELAPSE: &str = "
     WITH ended AS (
         UPDATE approvals
@@ -47,7 +47,7 @@ pub(crate) const WITHDRAW: &str = "
        SET state = 'withdrawn', ended_at = (SELECT moment())
      WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'open'";
 
-/// Wakes runs that fell asleep again while somebody decided.
+/// Wakes runs that fell asleep again while a decision was made.
 pub(crate) const HEAR: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment()), stage = 'ready'
@@ -55,7 +55,7 @@ pub(crate) const HEAR: &str = "
      WHERE a.id = ANY ($1) AND a.state = 'decided' AND q.run_id = a.run_id
        AND q.holder IS NULL AND q.stage = 'waiting'";
 
-/// What becomes of an approval.
+/// What happens to an approval.
 #[derive(Clone, Debug)]
 pub enum ApprovalChange {
     /// People are asked.
@@ -71,12 +71,12 @@ pub enum ApprovalChange {
         /// When it ends by itself.
         until: Option<Timestamp>,
     },
-    /// People are told again; the run sleeps on, unless somebody decided meanwhile.
+    /// People are notified again; the run keeps sleeping, unless a decision came meanwhile.
     Told {
         /// The approval.
         wait: WaitId,
     },
-    /// Its time came, and nobody decided.
+    /// Its time is over without a decision.
     Elapse {
         /// The approval.
         wait: WaitId,

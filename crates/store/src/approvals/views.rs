@@ -1,4 +1,4 @@
-//! Approvals as people see them.
+//! Approvals as the API shows them.
 
 use jiff::Timestamp;
 use semel_model::approval::{Decision, Digest, State};
@@ -33,20 +33,20 @@ const FIND: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND];
 
-/// An approval as people see it.
+/// An approval as the API shows it.
 #[derive(Clone, Debug)]
 pub struct ApprovalView {
     /// The approval.
     pub wait: WaitId,
     /// Its run.
     pub run: RunId,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow.
     pub flow: String,
     /// The step's path.
     pub step: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// Who may decide.
     pub people: Vec<String>,
@@ -101,7 +101,7 @@ pub async fn find(
     find_in(cell, Some(namespace_id), wait).await
 }
 
-/// Looks one approval up for whoever has its link.
+/// Finds one approval for the holder of its link.
 pub async fn find_by_link(cell: &Cell, wait: WaitId) -> Result<Option<ApprovalView>, ReadError> {
     find_in(cell, None, wait).await
 }

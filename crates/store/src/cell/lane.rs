@@ -1,4 +1,4 @@
-//! Lanes: one connection each, for duties that must not wait behind anybody else's statements.
+//! Lanes: one connection each, for duties that must not wait behind other statements.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Lane {
     }
 }
 
-/// Gives the connection up unless it is known to be well.
+/// Closes the connection unless it is known to work.
 fn judge<T>(
     link: &mut WriterConnection,
     answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,

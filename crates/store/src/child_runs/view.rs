@@ -1,4 +1,4 @@
-//! Parts as their run and people see them: how many stand where, and one by one.
+//! Child runs as their parent and the API see them: counts by state, and one by one.
 
 use semel_model::RunId;
 use semel_model::run::State as RunState;
@@ -42,12 +42,12 @@ pub(super) const FIRST_SUCCEEDED: &str = "
      ORDER BY p.ended_at, p.index
      LIMIT 1";
 
-/// How many parts stand where.
+/// How many child runs are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Not begun.
+    /// Not started.
     pub pending: i64,
-    /// Under way, or kept for a person.
+    /// Started and not ended, including those that are stopped for an operator.
     pub open: i64,
     /// Ended, with a result.
     pub succeeded: i64,
@@ -64,22 +64,22 @@ impl Counts {
     }
 }
 
-/// A part as people see it.
+/// A child run as the API shows it.
 #[derive(Clone, Debug)]
 pub struct PartView {
     /// The step.
     pub step: String,
     /// Its place in the list.
     pub index: i32,
-    /// What tells it from others.
+    /// What distinguishes it from the others.
     pub key: String,
     /// Its run.
     pub run: RunId,
-    /// Where it stands.
+    /// Its state.
     pub state: String,
-    /// Where its run stands, once it began.
+    /// The state of its run, once it started.
     pub run_state: Option<RunState>,
-    /// What its run gave, as JSON text.
+    /// The result of its run, as JSON text.
     pub result: Option<String>,
     /// What was wrong with it, as JSON text.
     pub fault: Option<String>,
@@ -102,12 +102,12 @@ pub async fn steps(cell: &Cell, parent: RunId) -> Result<Vec<(String, Counts)>, 
     Ok(rows.iter().map(read).collect())
 }
 
-/// Which parts a list has.
+/// Which child runs a list has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PartFilter<'a> {
     /// Those of this step.
     pub step: Option<&'a str>,
-    /// Those that stand here.
+    /// Those in this state.
     pub state: Option<&'a str>,
     /// Those behind this step and place.
     pub after: Option<(&'a str, i32)>,

@@ -67,7 +67,7 @@ const TAKEN_OVER: &str = "
            AND coalesce(c.run_number, 0) = t.run_number - 1
      RETURNING c.id";
 
-/// The first effects of runs whose first move goes down with their claim.
+/// The first effects of runs whose first move is written with their claim.
 const ENTERED: &str = ",
     entered AS (
         INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
@@ -213,7 +213,7 @@ async fn accept(
             .copied()
             .filter(|first| free.contains_key(&first.claim))
             .collect();
-        // Whoever was not fast enough here meets the winner in the next round.
+        // A delivery that lost here finds the winner in the next round.
         claim(link, &again, &free, &mut known).await?;
         free.clear();
         if known.len() == firsts.len() {
@@ -370,7 +370,7 @@ impl<'a> FirstMoves<'a> {
     }
 }
 
-/// Nothing where the claim names a run that is not on record: such a key is refused.
+/// Nothing if the claim names a run that does not exist: such a key is refused.
 fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
     let state: Option<&str> = row.get(4);
     let known = Known {

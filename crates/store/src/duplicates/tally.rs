@@ -1,8 +1,8 @@
-//! Counting repeats, and the one task that writes the counts down.
+//! Counting repeats, and the one task that records the counts.
 //!
-//! Counts gather in generations. The writer takes a whole generation out, begins the next, and says
-//! when the one that it took is committed. Whoever needs a repeat on disk before it answers waits
-//! for the generation that holds it, and for no connection of its own.
+//! Counts gather in generations. The writer takes a whole generation out, begins the next, and
+//! signals when the one that it took is committed. A caller that needs a repeat on disk before it
+//! answers waits for the generation that holds it, and needs no connection of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,19 +49,19 @@ pub(super) const KNOWN: &str = "
 /// How many differing payloads of one subject are kept; further ones are counted together.
 pub const PAYLOADS_MAX: usize = 5;
 
-/// How often counts are written down.
+/// How often counts are recorded.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
 /// How long a caller waits for its repeat to be on disk.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one statement may take before its connection is given up.
+/// How long one statement may take before its connection is abandoned.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many different repeats may be counted before they are written at once.
 const ENTRIES_SOON: usize = 4096;
 
-/// How many different repeats are held while the database is away. Further ones are not counted.
+/// How many different repeats are held during an outage. Further ones are not counted.
 const ENTRIES_MAX: usize = 65_536;
 
 /// How many rows one statement writes.
@@ -140,7 +140,7 @@ impl Gathering {
     }
 }
 
-/// Counts repeats and writes the counts down.
+/// Counts repeats and records the counts.
 #[derive(Clone)]
 pub struct Tally {
     gathering: Arc<Mutex<Gathering>>,
@@ -177,8 +177,8 @@ impl Tally {
         }
     }
 
-    /// Waits until everything that was counted so far is committed; for a repeat that must be on
-    /// record before it is answered, and for the end of the process.
+    /// Waits until everything that was counted so far is committed; for a repeat that must be
+    /// recorded before it is answered, and for the end of the process.
     pub async fn flush(&self) -> Result<(), WriteError> {
         let mut written = self.written.subscribe();
         let mine = self.gathering().generation;
@@ -263,7 +263,7 @@ async fn write_one_by_one(link: &mut WriterConnection, chunk: Vec<Count>, left: 
         match write(link, vec![count.clone()]).await {
             Ok(()) => {}
             Err(Unwritten::Refused) => {
-                tracing::error!(run.id = %count.last.run, "a repeat is lost: the database refuses its row");
+                tracing::error!(run.id = %count.last.run, "a duplicate is not recorded: the database refuses its row");
             }
             Err(Unwritten::NotNow(_)) => left.push(count),
         }

@@ -16,13 +16,13 @@ use crate::clock;
 use crate::writer::connection::{PreparedClient, WriterConnection};
 use crate::writer::{Batch, Writer};
 
-/// How many are called in one go where there is room for more.
+/// How many runs are woken in one pass if there is room for more.
 const LINE_MAX: i64 = 64;
 
-/// How many who joined one run are told in one go.
+/// How many runs that joined another one are woken in one pass.
 const JOINED_MAX: i64 = 256;
 
-/// How often a gate is looked at again where more may be called or told.
+/// How often a gate is looked at again if more runs may have to be woken.
 const ROUNDS_MAX: usize = 1_000;
 
 /// One run's visit to one gate.
@@ -39,11 +39,11 @@ pub struct Call {
 /// What came of a visit.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What the gate says, where the run asked to be let in.
+    /// The gate's decision, if the run asked to enter.
     pub verdict: Option<Verdict>,
-    /// The run whose end is wanted, so that this one can have its place.
+    /// The run that has to end so that this one can take its place.
     pub wanted: Option<RunId>,
-    /// Who has to be told to look at the gate.
+    /// The runs that have to look at the gate.
     pub summons: Vec<WakeUp>,
 }
 
@@ -112,7 +112,8 @@ async fn visit(ready: PreparedClient<'_>, calls: &[Call]) -> Result<Vec<(Answer,
         answers.push((page.answer(call), false));
     }
     for (index, call) in calls.iter().enumerate() {
-        // Whoever left last sees to the rest of the line, and to the rest of those who joined it.
+        // The last visit that leaves handles the rest of the line, and the rest of those that
+        // joined it.
         let leaves = matches!(call.visit, Visit::Leave { .. });
         let later = calls[index + 1..]
             .iter()
@@ -158,7 +159,7 @@ impl Page {
         }
     }
 
-    /// Whether there is room left, and may be somebody in line who was not read.
+    /// Whether there is room left, and possibly a run in line that was not read.
     fn is_unsettled(&self) -> bool {
         let read_all = match self.book.at_once {
             Some(most) => self.in_line <= i64::from(most).min(LINE_MAX),

@@ -6,21 +6,21 @@ use semel_model::{GateId, RunId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// Holds the gates, in order. A gate that is not there is made, so that there is something to hold.
+/// Locks the gates, in order. A missing gate is created, so that there is a row to lock.
 pub(super) const HOLD: &str = "
     INSERT INTO gates AS g (id)
     SELECT t.id FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id
         ON CONFLICT (id) DO UPDATE SET id = g.id
  RETURNING g.id, g.concurrency, g.rate, g.per_ms, g.running, g.granted, g.start_count";
 
-/// The visitors' own tickets.
+/// The visitors' own entries.
 pub(super) const OWN: &str = "
     SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.after_seq, k.related_run, k.ready_at,
            k.wake_since IS NOT NULL
       FROM unnest($1::uuid[], $2::uuid[]) AS t (gate_id, run_id)
       JOIN gate_entries k ON k.gate_id = t.gate_id AND k.run_id = t.run_id";
 
-/// Who is first in line, as many as there may be room for and one more.
+/// The first runs in line, as many as there may be room for and one more.
 pub(super) const LINE: &str = "
     SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.after_seq, k.related_run, k.ready_at,
            k.wake_since IS NOT NULL
@@ -32,7 +32,7 @@ pub(super) const LINE: &str = "
             ORDER BY accepted_at, run_id
             LIMIT least(coalesce(g.concurrency::int8, $2::int8), $2::int8) + 1) AS k";
 
-/// Who is inside, one or two of them; and who was called or rests.
+/// One or two of the running entries; and those that are granted or debouncing.
 pub(super) const OTHERS: &str = "
     SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.after_seq, k.related_run, k.ready_at,
            k.wake_since IS NOT NULL
@@ -44,7 +44,7 @@ pub(super) const OTHERS: &str = "
             ORDER BY accepted_at, run_id
             LIMIT p.most) AS k";
 
-/// Who joined a run that leaves, and was not told.
+/// Runs that joined a run that leaves, and were not woken yet.
 pub(super) const JOINED: &str = "
     SELECT k.gate_id, k.run_id, k.place::text, k.accepted_at, k.after_seq, k.related_run, k.ready_at,
            k.wake_since IS NOT NULL
@@ -100,7 +100,7 @@ pub(super) const START: &str = "
       FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) AS t (gate_id, number, at)
         ON CONFLICT (gate_id, number) DO NOTHING";
 
-/// Starts that nobody keeps their distance from any more.
+/// Starts that no longer hold back another start.
 pub(super) const PASS: &str = "
     DELETE FROM gate_starts s
      USING unnest($1::uuid[], $2::int8[]) AS t (gate_id, before)
@@ -122,7 +122,7 @@ pub(super) const ALL: &[&str] = &[
     PASS,
 ];
 
-/// Tickets that changed, by column.
+/// Entries that changed, by column.
 #[derive(Default)]
 pub(super) struct Tickets {
     gates: Vec<Uuid>,
@@ -181,7 +181,7 @@ impl Pairs {
     }
 }
 
-/// Gates that somebody is at, by column.
+/// Gates with at least one run, by column.
 #[derive(Default)]
 pub(super) struct Gates {
     ids: Vec<Uuid>,

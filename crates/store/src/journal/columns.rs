@@ -15,7 +15,7 @@ use crate::gate_exits::Departure;
 use crate::runs::Stage;
 use crate::{approvals, audit, effects, event_waits, gate_exits, kv, outbox, tasks};
 
-/// Which run each transition moves, under which lease, and what becomes of the lease.
+/// Which run each transition moves, under which lease, and what happens to the lease.
 #[derive(Default)]
 pub(super) struct Moves {
     pub(super) runs: Vec<Uuid>,

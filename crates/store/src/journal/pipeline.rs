@@ -138,9 +138,9 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Every row of the queue that a batch touches: where parts end, the runs that they are parts of
-/// are touched behind their own. Nothing where the batch touches the rows of its moves alone, which
-/// its statement locks in order by itself.
+/// Every row of the queue that a batch touches: where child runs end, their parents are touched
+/// after their own. Empty if the batch touches the rows of its moves alone, which its statement
+/// locks in order by itself.
 pub(super) fn rows(batch: &[&Transition]) -> Vec<Uuid> {
     let ended = batch.iter().filter(|item| item.ends_part());
     let parents: Vec<Uuid> = ended
@@ -184,7 +184,7 @@ pub(super) async fn lock(
     Ok(())
 }
 
-/// Writes a batch and commits; says which runs a person wants to end.
+/// Writes a batch and commits; says which runs an operator wants to end.
 pub(super) async fn land(
     ready: PreparedClient<'_>,
     text: &'static str,

@@ -1,4 +1,4 @@
-//! The one statement that writes a batch, put together from the parts that the batch has.
+//! The one statement that writes a batch, built from the parts that the batch has.
 //!
 //! A part costs its share of the server's time even when it has no rows, so a batch is written by a
 //! statement of exactly its shape. There are few shapes, and each is prepared once per connection.
@@ -13,7 +13,7 @@ use crate::{effects, kv, runs};
 /// Which kinds of change a batch makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Runs that go on.
+    /// Runs that continue.
     pub(super) goes_on: bool,
     /// Runs that end.
     pub(super) ends: bool,
@@ -44,7 +44,7 @@ const MOVES: &str = ",
 /// believes in.
 ///
 /// The plan is pinned to the primary key. As plain equalities, run and holder are both fit for an
-/// index, and statistics from an hour in which nobody held anything make the holder's look better:
+/// index, and statistics from an hour in which no worker held a run make the holder's look better:
 /// each batch would then read every held row once per move.
 macro_rules! fenced {
     ($moves:literal) => {

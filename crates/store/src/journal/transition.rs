@@ -22,9 +22,9 @@ pub struct Transition {
     pub run: RunId,
     /// The partition of its journal and effects.
     pub partition_date: Date,
-    /// Whose it is.
+    /// The namespace that owns it.
     pub namespace_id: i32,
-    /// The session that believes to hold it.
+    /// The session that believes that it holds the run.
     pub holder: SessionId,
     /// The lease under which it writes.
     pub epoch: i64,
@@ -38,7 +38,7 @@ pub struct Transition {
     pub waits: Vec<WaitChange>,
     /// Tasks that open, open again or are withdrawn.
     pub tasks: Vec<TaskChange>,
-    /// Approvals that open, are told of again, run out or are withdrawn.
+    /// Approvals that open, are announced again, time out or are withdrawn.
     pub approvals: Vec<ApprovalChange>,
     /// The shared entry that is written in the same commit.
     pub kv: Option<Write>,
@@ -48,17 +48,17 @@ pub struct Transition {
     pub departs: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
-    /// What people did that makes it, recorded in the same commit.
+    /// The operators' acts that cause it, recorded in the same commit.
     pub acts: Vec<Act>,
-    /// The run that it is a part of, which has to know of its end.
+    /// Its parent run, which has to know of its end.
     pub part_of: Option<RunId>,
-    /// Whether the worker knows that a person asks for the run's end. Where it does not, a run
+    /// Whether the worker knows that an operator asks for the run's end. Where it does not, a run
     /// that falls asleep is due at once.
     pub saw_cancel: bool,
-    /// Whether the run got anywhere by it. An effect that was found without its outcome and is
-    /// performed again may be what ended the process before: its takes go on being counted.
+    /// Whether the run made progress. An effect that was found without its outcome and is performed
+    /// again may be what ended the process before: its takes are still counted.
     pub progresses: bool,
-    /// What becomes of the lease.
+    /// What happens to the lease.
     pub lease: Lease,
 }
 
@@ -84,7 +84,7 @@ impl Transition {
 }
 
 impl Transition {
-    /// Whether a part of a run ends with it.
+    /// Whether a child run ends with it.
     pub(super) fn ends_part(&self) -> bool {
         self.part_of.is_some() && self.lease == Lease::End
     }
@@ -93,9 +93,9 @@ impl Transition {
 /// What a transition makes of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// The worker goes on.
+    /// The worker continues.
     Keep,
-    /// The run sleeps: until an instant, or until a person or a callback wakes it.
+    /// The run sleeps: until an instant, or until an operator or a callback wakes it.
     Return {
         /// When it is due again.
         due_at: Option<Timestamp>,
@@ -125,11 +125,11 @@ pub struct EffectChange {
     pub first: bool,
     /// The destination's identity for what was made.
     pub external_id: Option<String>,
-    /// What was seen, where it did not simply succeed.
+    /// What was seen, if it did not simply succeed.
     pub note: Option<String>,
 }
 
-/// What becomes of a wait.
+/// What happens to a wait.
 #[derive(Clone, Debug)]
 pub enum WaitChange {
     /// The run came to it.
@@ -143,7 +143,7 @@ pub enum WaitChange {
         /// The event that it is for.
         topic: Option<Topic>,
     },
-    /// Its time came, and no callback did.
+    /// Its time is over, and no callback came.
     Elapse {
         /// The wait.
         wait: WaitId,
@@ -166,12 +166,12 @@ pub struct RecordChange {
     pub fault: Option<String>,
 }
 
-/// What a transition came to.
+/// The result of a transition.
 #[derive(Clone, Debug)]
 pub enum Written {
     /// It is committed.
     Committed {
-        /// Whether a person asks for the run's end.
+        /// Whether an operator asks for the run's end.
         cancel: bool,
         /// The event that the write itself made, where it was not known before.
         made: Option<Event>,

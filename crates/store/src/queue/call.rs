@@ -1,4 +1,4 @@
-//! Calling runs that wait: to a gate that has something to say, and to the front of the line.
+//! Waking runs that wait: for a gate that has decided, or to move them to the front of the line.
 
 use jiff::Timestamp;
 use semel_model::RunId;
@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// Whoever holds a run looks at the gate again before the run sleeps. Rows are locked in the order
-/// of identities first.
+/// A worker that holds a run looks at the gate again before the run sleeps. Rows are locked in the
+/// order of identities first.
 pub(super) const SUMMON: &str = "
     WITH called AS MATERIALIZED (
         SELECT run_id FROM queue
@@ -31,7 +31,7 @@ pub(super) const HEAD_START: &str = "
 pub(super) const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
-/// Has runs look at their gate, each at its time, unless somebody holds them.
+/// Has runs look at their gate, each at its time, unless a worker holds them.
 pub async fn summon(cell: &Cell, summons: &[WakeUp]) -> Result<(), ReadError> {
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
     let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
@@ -49,7 +49,7 @@ pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), R
     Ok(())
 }
 
-/// Makes a run due now, unless somebody holds it.
+/// Makes a run due now, unless a worker holds it.
 pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
     cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
     Ok(())

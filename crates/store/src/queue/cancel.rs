@@ -1,4 +1,4 @@
-//! Asking for a run's end: of the engine's own accord, or on a person's behalf.
+//! Asking for a run's end: of the engine's own accord, or on an operator's behalf.
 
 use semel_model::RunId;
 use tokio_postgres::types::ToSql;

@@ -1,4 +1,4 @@
-//! How much work there is, for whoever watches.
+//! How much work there is, for metrics.
 
 use crate::cell::{Cell, ReadError};
 

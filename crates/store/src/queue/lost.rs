@@ -31,7 +31,7 @@ pub(super) const RECOVER: &str = "/* commits alone: recover */
       FROM lost
      WHERE q.run_id = lost.run_id";
 
-/// A write that was under way when its session was closed or swept may have landed after that.
+/// A write that was in flight when its session was closed or swept may have committed after that.
 pub(super) const RECOVER_STRAYS: &str = "/* commits alone: recover strays */
     WITH strays AS MATERIALIZED (
         SELECT q.run_id
@@ -44,7 +44,7 @@ pub(super) const RECOVER_STRAYS: &str = "/* commits alone: recover strays */
        SET holder = NULL, due_at = (SELECT moment()), stage = 'ready'
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM strays))";
 
-/// The most runs that one pass takes back from the dead.
+/// The most runs that one pass takes back from lost sessions.
 pub const RECOVER_MAX: i64 = 1000;
 
 /// How long a pass may take.
@@ -57,7 +57,7 @@ pub async fn recover(cell: &Cell) -> Result<u64, ReadError> {
         .await
 }
 
-/// Frees runs whose session is not even on record any more.
+/// Frees runs whose session does not exist any more.
 pub async fn recover_strays(cell: &Cell) -> Result<u64, ReadError> {
     let lane = cell.recovery();
     lane.execute(RECOVER_STRAYS, &[], RECOVER_PATIENCE).await

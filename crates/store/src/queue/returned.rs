@@ -1,13 +1,13 @@
 //! Runs that return to the queue without having moved.
 //!
 //! Each is named by its lease: the run, the epoch and the session. A return whose answer was lost
-//! can be sent again at any time later; it finds nothing once the run was taken anew, even by the
+//! can be sent again at any time later; it finds nothing once the run was taken again, even by the
 //! same session.
 //!
-//! Takes are counted by whoever takes and forgotten by whoever writes to the journal. A return
-//! keeps the count and lets the run rest, longer each time, so that a run which gets nowhere is
-//! quarantined at the limit instead of going round at full speed. Only a process that stops takes
-//! its own take back, once for an epoch.
+//! Each take adds to the count, and a write to the journal resets it. A return keeps the count and
+//! lets the run rest, longer each time, so that a run which makes no progress is quarantined at the
+//! limit instead of being taken again at full speed. Only a process that stops takes its own take
+//! back, once for an epoch.
 
 use std::time::Duration;
 

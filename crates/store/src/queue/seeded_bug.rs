@@ -1,5 +1,5 @@
-//! Taking without counting and sleeping without listening, for the tests that show that such bugs
-//! are noticed.
+//! Taking without counting and sleeping without checking for answers, for the tests that show that
+//! such bugs are noticed.
 
 use semel_model::SeededBug;
 

@@ -1,6 +1,6 @@
 //! Runs that make no progress: taken alone, put off, and quarantined without reading their journal.
 //!
-//! A run that was taken twice and got nowhere is a suspect: it may be what ended its process. A
+//! A run that was taken twice without progress is a suspect: it may be what ended its process. A
 //! process holds one suspect at a time. So whatever is counted against a run from its third take on
 //! is its own doing, or at least not another suspect's; only such a run is ever quarantined for it.
 
@@ -15,8 +15,8 @@ use super::load::load;
 use super::{Taken, Taker};
 use crate::cell::{Cell, ReadError};
 
-/// The oldest that are due are looked through, and no more: whoever is behind them comes forward
-/// with time. The count has an end, because a column has one.
+/// Only the oldest that are due are searched: runs behind them move forward with time. The count
+/// has a limit, because a column has one.
 pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
     WITH oldest AS MATERIALIZED (
         SELECT q.run_id, q.stalled_takes
@@ -106,7 +106,7 @@ pub async fn defer(
     Ok(cell.reader().await?.execute(DEFER, &values).await? == 1)
 }
 
-/// Quarantines a run without reading it: its record and its journal say why. False when the lease is
+/// Quarantines a run without reading it: its record and its journal say why. False if the lease is
 /// another's.
 pub async fn quarantine(
     cell: &Cell,

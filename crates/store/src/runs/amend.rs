@@ -1,5 +1,5 @@
-//! Correcting what a person said that an effect gave. The correction, the run's going on and the
-//! record of who did it are one commit.
+//! Correcting the result that an operator gave for an effect. The correction, the resumption of the
+//! run and the audit record are one commit.
 
 use semel_model::event::Event;
 use semel_model::storable::indexed;
@@ -10,7 +10,7 @@ use super::to_text;
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
-/// The part of [`REOPEN`] for a run that was parked and that nobody holds.
+/// The part of [`REOPEN`] for a run that is stopped and that no worker holds.
 pub(super) const UNPARK: &str = "
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     freed AS (
@@ -29,8 +29,8 @@ pub(super) const UNPARK: &str = "
         SELECT f.partition_date, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)
     SELECT count(*) FROM freed";
 
-/// A done effect stays done; what the destination calls it may have been said wrongly. Nothing
-/// happens where the journal has gone on since it was read.
+/// A done effect stays done; the name that the destination has for it may have been recorded
+/// wrongly. Nothing happens if the journal has grown since it was read.
 pub(super) const EXTERNAL_ID: &str = "
     UPDATE effects e
        SET external_id = coalesce($3::text, e.external_id), note = 'amended by a person'
@@ -53,8 +53,8 @@ pub struct Amended<'a> {
     pub keep: Span,
 }
 
-/// Corrects what an effect gave, with the events that say so, and lets its run go on. False where
-/// the run has moved on meanwhile, or somebody holds it.
+/// Corrects the result of an effect, with the events that say so, and resumes its run. False if the
+/// run has moved meanwhile, or a worker holds it.
 pub async fn amend(
     cell: &Cell,
     amended: &Amended<'_>,
@@ -81,7 +81,7 @@ pub async fn amend(
     let written = seq + 1;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
         [run.as_uuid(), effect.as_uuid(), &external_id, &written];
-    // Our own row is the next one, or another was written in between: then nothing is kept.
+    // The next row is our own, unless another was written in between: then nothing is kept.
     if freed.get::<_, i64>(0) == 0 || tx.execute(EXTERNAL_ID, &values).await? == 0 {
         tx.rollback().await?;
         return Ok(false);

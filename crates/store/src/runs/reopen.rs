@@ -1,4 +1,4 @@
-//! Letting a run go on that failed.
+//! Resuming a failed run.
 
 use semel_model::event::Event;
 use semel_model::{RunId, Span};
@@ -8,12 +8,13 @@ use super::{STATES, to_text};
 use crate::audit::{self, Act};
 use crate::cell::{Cell, ReadError};
 
-/// Lets a run go on that failed: its record, its queue entry and the row of its journal that says
-/// so, and who asked for it, where a person did. Of several who ask, one wins, by the record's row.
-/// A run whose journal is gone stays as it is: nothing could be queued that goes on from it.
+/// Resumes a failed run: its record, its queue entry, the row of its journal that says so, and the
+/// operator who asked for it, if there is one. Of several requests one wins, by the record's row. A
+/// run whose journal is gone stays as it is: there would be nothing to resume from.
 ///
-/// Only the run that its claim names goes on, and it holds the key again where the key was free: a
-/// key never has two runs under way. The claim is locked first, as by whoever frees the key.
+/// Only the run that its claim names is resumed, and it holds the key again if the key was free: a
+/// key never has two active runs. The claim is locked first, in the same order as when a key is
+/// freed.
 pub(super) const REOPEN: &str = "/* commits alone: reopen */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     claimed AS MATERIALIZED (
@@ -50,12 +51,12 @@ pub(super) const REOPEN: &str = "/* commits alone: reopen */
 pub(super) const NAMED: &str = "
     SELECT 1 FROM runs r JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id WHERE r.id = $1";
 
-/// What became of a wish to let a failed run go on.
+/// What happened to a request to resume a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reopening {
-    /// It goes on.
+    /// It is active again.
     Reopened,
-    /// It has not failed, or somebody else was first.
+    /// It has not failed, or another request was first.
     NotFailed,
     /// It failed, and another run has its key.
     KeyTaken,
@@ -63,7 +64,7 @@ pub enum Reopening {
     HistoryGone,
 }
 
-/// Lets a run go on that failed, with the events that say so. Where a person asks for it, the act is
+/// Resumes a failed run, with the events that say so. If an operator asks for it, the act is
 /// recorded in the same commit. A key that was free is held again, for at least `keep`.
 pub async fn reopen(
     cell: &Cell,
@@ -80,7 +81,7 @@ pub async fn reopen(
     let row = tx.query_one(REOPEN, &values).await?;
     let reopening = match row.get::<_, i64>(0) {
         1 => Reopening::Reopened,
-        // Read in a statement of its own, which sees whoever was first.
+        // Read in a statement of its own, which sees the request that was first.
         _ => match tx
             .query_opt(STATES, &[&[*run.as_uuid()].as_slice()])
             .await?

@@ -1,4 +1,4 @@
-//! Ticks as people see them, and for how long.
+//! Ticks as the API shows them, and for how long.
 
 use jiff::Timestamp;
 use semel_model::{RunId, ScheduleId};

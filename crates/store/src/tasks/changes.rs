@@ -26,7 +26,7 @@ pub(crate) const REOPEN: &str = "
       FROM unnest($1::uuid[], $2::int4[]) AS t (id, attempt)
      WHERE k.id = t.id AND k.state IN ('failed', 'lost', 'withdrawn') AND k.attempt < t.attempt";
 
-/// Takes tasks back that nobody has; refuses the transition where a worker was first.
+/// Withdraws tasks that no worker has; refuses the transition if a worker was first.
 pub(crate) const WITHDRAW: &str = "
     WITH withdrawn AS (
         UPDATE tasks
@@ -35,7 +35,7 @@ pub(crate) const WITHDRAW: &str = "
      RETURNING 1)
     SELECT all_or_nothing(count(*), $2) FROM withdrawn";
 
-/// What becomes of a task.
+/// What happens to a task.
 #[derive(Clone, Debug)]
 pub enum TaskChange {
     /// Its first attempt may be claimed.
@@ -54,7 +54,7 @@ pub enum TaskChange {
         /// The number of the attempt.
         attempt: u32,
     },
-    /// The run wants it no longer, and nobody has it.
+    /// The run no longer needs it, and no worker has it.
     Withdraw {
         /// The task.
         task: EffectId,

@@ -41,16 +41,16 @@ pub struct Answer {
     pub run: RunId,
     /// The token of the claim.
     pub token: i64,
-    /// What became of it: done, failed or lost.
+    /// What happened to it: done, failed or lost.
     pub state: State,
     /// What the worker says, as JSON text.
     pub answer: String,
 }
 
-/// What a worker's answer came to.
+/// The result of a worker's answer.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// It is on record, and the run goes on with it.
+    /// It is recorded, and the run continues with it.
     First,
     /// Another answer is, or the task is not the worker's.
     Recorded {

@@ -1,4 +1,4 @@
-//! Tasks as people see them.
+//! Tasks as the API shows them.
 
 use jiff::Timestamp;
 use semel_model::task::State;
@@ -29,7 +29,7 @@ const FIND: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND];
 
-/// A task as people see it.
+/// A task as the API shows it.
 #[derive(Clone, Debug)]
 pub struct TaskView {
     /// The task: the effect's key.
@@ -40,7 +40,7 @@ pub struct TaskView {
     pub queue: String,
     /// The step's path.
     pub step: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The number of the latest attempt.
     pub attempt: i32,

@@ -160,11 +160,12 @@ pub(crate) fn classify(error: &Error) -> ErrorClass {
     }
 }
 
-/// Classes of SQLSTATE that speak of the moment, the session or the schema, and never of the values.
-/// 57 is the operator's doing (shutdown, crash), 08 the connection's, 53 resources, 58 the system's,
-/// 25 the session's own time limit, 40 a conflict whose end may not be known. 0A, 26 and 42 are
-/// statements that no longer fit the session or the schema (a migration under way, a plan that was
-/// prepared before it), 28, 3D and 3F whom and what the session is for: another connection may do.
+/// Classes of SQLSTATE that speak of the moment, the session or the schema, and never of the
+/// values. 57 is the operator's doing (shutdown, crash), 08 the connection's, 53 resources, 58 the
+/// system's, 25 the session's own time limit, 40 a conflict whose end may not be known. 0A, 26 and
+/// 42 are statements that no longer fit the session or the schema (a migration in progress, a plan
+/// that was prepared before it), 28, 3D and 3F whom and what the session is for: another connection
+/// may do.
 const PASSING: [&str; 12] = [
     "57", "08", "53", "25", "58", "40", "0A", "26", "28", "3D", "3F", "42",
 ];

@@ -1,4 +1,4 @@
-//! Gathering a batch: who goes down together, and who has to wait for the next.
+//! Gathering a batch: who is written together, and who has to wait for the next.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ pub(super) struct Waiting<B: Batch> {
     pub(super) answer: Answer<B>,
 }
 
-/// Where a caller hears what became of its item.
+/// Where a caller hears what happened to its item.
 pub(super) type Answer<B> = oneshot::Sender<Result<<B as Batch>::Answer, WriteError>>;
 
 /// A batch that gathers, and those who have to wait for the next.
@@ -26,8 +26,8 @@ pub(super) struct Gathering<B: Batch> {
 }
 
 impl<B: Batch> Gathering<B> {
-    /// A batch that begins with whoever was passed over first, and takes in those of the others
-    /// that fit.
+    /// A batch that begins with the items that were passed over, the oldest first, and takes in
+    /// those of the others that fit.
     pub(super) fn begin(batch: &B, mut waiting: VecDeque<Waiting<B>>) -> Self {
         let mut gathering = Self {
             items: Vec::new(),

@@ -1,4 +1,4 @@
-//! Who goes down together, and who has to wait.
+//! Who is written together, and who has to wait.
 
 use std::collections::HashSet;
 
@@ -76,7 +76,7 @@ fn batches(items: impl IntoIterator<Item = (u128, Option<&'static str>)>) -> Vec
 }
 
 #[test]
-fn a_hot_entry_holds_up_nobody_but_its_own_writers() {
+fn a_hot_entry_holds_up_only_its_own_writers() {
     let hot = Some("total");
     let items = [
         (1, hot),
@@ -91,7 +91,7 @@ fn a_hot_entry_holds_up_nobody_but_its_own_writers() {
 }
 
 #[test]
-fn what_is_about_one_thing_keeps_its_order() {
+fn items_of_one_subject_keep_their_order() {
     let hot = Some("total");
     let items = [(1, hot), (2, hot), (2, None), (3, None), (2, Some("other"))];
 

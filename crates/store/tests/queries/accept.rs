@@ -1,4 +1,4 @@
-//! Accepting: one key, one run, and everyone is told the same.
+//! Accepting: one key, one run, and every sender gets the same answer.
 
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,8 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
     assert!(met.iter().all(|met| met.verdict == Verdict::New));
     let next = RunId::derive(often.claim, FORGOTTEN.unsigned_abs() + 1);
     assert_eq!(met[100].run, next);
-    // Two lanes, and in each a first delivery that goes down by itself: a few commits, not hundreds.
+    // Two lanes, and in each a first delivery that is written by itself: a few commits, not
+    // hundreds.
     let batches = "SELECT count(DISTINCT xmin::text) FROM claims WHERE id = ANY ($1)";
     let client = world.cell.reader().await?;
     let batches: i64 = client.query_one(batches, &[&keys]).await?.get(0);
@@ -133,7 +134,7 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
 }
 
 #[tokio::test]
-async fn a_free_key_that_many_bring_at_once_is_taken_over_once() -> Result<()> {
+async fn many_deliveries_of_a_free_key_make_one_run() -> Result<()> {
     let world = World::start().await?;
     let servers = [
         claims::start_accepting(&world.cell),
@@ -242,7 +243,7 @@ async fn a_batch_is_bounded_by_bytes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_no_message_can_hold_is_refused_at_once() -> Result<()> {
+async fn a_delivery_too_large_for_a_message_is_refused_at_once() -> Result<()> {
     let world = World::start().await?;
     let accept = claims::start_accepting(&world.cell);
     let mut monster = delivery("monster", "{}", None)?;
@@ -268,7 +269,7 @@ async fn a_writer_that_may_not_try_again_tries_once() -> Result<()> {
 
     accepting.stop_trying(Instant::now() + Duration::from_secs(20));
     accepting.write(delivery("one", "{}", None)?).await?;
-    // Whoever comes after that finds the table locked, and is told in time.
+    // A delivery after that finds the table locked, and gets its answer in time.
     accepting.stop_trying(Instant::now() + Duration::from_millis(500));
     client
         .batch_execute("BEGIN; LOCK TABLE claims IN ACCESS EXCLUSIVE MODE")

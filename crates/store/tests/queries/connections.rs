@@ -29,7 +29,7 @@ async fn a_session_is_renewed_while_every_pooled_connection_is_taken() -> Result
     let took = begun.elapsed();
     let crowded_out = world.cell.reader().await;
 
-    assert!(renewed.is_some(), "the session goes on");
+    assert!(renewed.is_some(), "the session is renewed");
     assert!(took < Duration::from_secs(1), "it took {took:?}");
     assert!(matches!(crowded_out, Err(ReadError::Unreachable(_))));
     Ok(())
@@ -54,7 +54,7 @@ async fn requests_and_the_engine_do_not_wait_for_each_other() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_can_change_nothing() -> Result<()> {
+async fn the_connections_of_requests_are_read_only() -> Result<()> {
     let world = World::start().await?;
 
     let people = world.cell.for_people().reader().await?;
@@ -136,7 +136,7 @@ async fn a_server_that_may_lose_commits_is_refused_at_every_reconnect() -> Resul
     assert!(refused.is_err(), "nothing is acknowledged");
     assert!(
         again.is_ok(),
-        "it goes on where commits are kept: {again:?}"
+        "it works again once commits are durable: {again:?}"
     );
     Ok(())
 }

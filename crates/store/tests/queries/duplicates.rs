@@ -1,4 +1,5 @@
-//! Repeats: on disk before whoever asked is told so, over one connection, and never the whole disk.
+//! Repeats: on disk before the caller gets its answer, over one connection, and never the whole
+//! disk.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ fn repeat(claim: ClaimId, number: usize) -> Result<Stopped> {
 }
 
 #[tokio::test]
-async fn a_repeat_is_on_disk_before_anybody_is_told_so() -> Result<()> {
+async fn a_duplicate_is_on_disk_before_its_answer() -> Result<()> {
     let world = World::start().await?;
     let claim = delivery("key", "{}", None)?.claim;
     let other = world.connect().await?;
@@ -40,7 +41,7 @@ async fn a_repeat_is_on_disk_before_anybody_is_told_so() -> Result<()> {
     other.batch_execute("COMMIT").await?;
     let at_last = timeout(Duration::from_secs(10), tally.flush()).await?;
 
-    assert!(told.is_err(), "nobody may be told yet: {told:?}");
+    assert!(told.is_err(), "no caller may have an answer yet: {told:?}");
     assert!(at_last.is_ok(), "{at_last:?}");
     let kept = duplicates::list(&world.cell, 1, None, 10).await?;
     assert_eq!(kept.len(), 1);
@@ -75,7 +76,7 @@ async fn the_first_payloads_are_kept_and_the_others_counted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_the_disk_opens_no_connection() -> Result<()> {
+async fn waiting_for_the_disk_opens_no_connection() -> Result<()> {
     let world = World::start().await?;
     let tally = Tally::start(&world.cell);
     tally.add(repeat(delivery("first", "{}", None)?.claim, 0)?);

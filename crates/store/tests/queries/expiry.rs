@@ -1,4 +1,4 @@
-//! Forgetting beside accepting: whoever is first, a key never has two active runs.
+//! Retention beside accepting: in any order of commits, a key never has two active runs.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Migrations: an older binary goes on through those that add, and is refused by those that take away.
+//! Migrations: an older binary keeps serving through those that add, and is refused by those that
+//! take away.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const CONTRACTING: Migration = Migration {
 
 const CONCURRENT: Migration = Migration {
     name: "9003_concurrent",
-    text: "-- outside a transaction\n-- An index on a large table; writers go on.\n\
+    text: "-- outside a transaction\n-- An index on a large table; writers continue.\n\
            DROP INDEX CONCURRENTLY IF EXISTS kv_by_slot;\n\
            CREATE INDEX CONCURRENTLY kv_by_slot ON kv (slot);\n",
 };
@@ -29,7 +30,7 @@ fn with(more: &[Migration]) -> Vec<Migration> {
 }
 
 #[tokio::test]
-async fn an_older_binary_goes_on_after_a_migration_that_adds() -> Result<()> {
+async fn an_older_binary_keeps_working_after_an_expanding_migration() -> Result<()> {
     let world = World::start().await?;
     let newer = with(&[EXPANDING]);
 
@@ -44,7 +45,7 @@ async fn an_older_binary_goes_on_after_a_migration_that_adds() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_older_binary_is_refused_after_a_migration_that_takes_away() -> Result<()> {
+async fn an_older_binary_is_refused_after_a_contracting_migration() -> Result<()> {
     let world = World::start().await?;
     let newest = with(&[EXPANDING, CONTRACTING]);
     apply_all(&world.cell, &newest).await?;

@@ -1,4 +1,5 @@
-//! Partitions are made ahead, behind nobody, and whatever the default partition holds.
+//! Partitions are created ahead, without blocking other sessions, and whatever the default
+//! partition holds.
 
 use std::time::Duration;
 

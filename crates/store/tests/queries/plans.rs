@@ -1,10 +1,9 @@
 //! The plans of hot statements: whatever the statistics say, none reads more than it needs.
 //!
-//! Statistics are from the last time that somebody looked, and that may have been an hour in which
-//! nothing was under way. So each statement is explained in four states of its tables: never
-//! analysed; busy; beside sleepers alone; and filled again after a quiet VACUUM and ANALYZE. In none
-//! of them may it scan a table that grows, read an index from end to end, or read every row that
-//! some worker holds.
+//! Statistics are from the last ANALYZE, and that may have been in an hour without any work. So
+//! each statement is explained in four states of its tables: never analysed; busy; beside sleeping
+//! runs alone; and filled again after a quiet VACUUM and ANALYZE. In none of them may it scan a
+//! table that grows, read an index from end to end, or read every row that some worker holds.
 
 mod fill;
 mod look;
@@ -46,12 +45,12 @@ const COLD: &[(&str, &str, &str)] = &[
     (
         "gate_exits",
         "interval '2 seconds'",
-        "once a second, and the table holds what is under way",
+        "once a second, and the table holds unfinished work only",
     ),
     (
         "gates",
         "interval '2 seconds'",
-        "once a second, and the table holds what is under way",
+        "once a second, and the table holds unfinished work only",
     ),
     ("gates", "g.idle_at <", "retention, every half minute"),
     (
@@ -63,7 +62,7 @@ const COLD: &[(&str, &str, &str)] = &[
     (
         "child_runs",
         "UPDATE child_runs p SET state = 'open', ended_at",
-        "a person lets a run go on",
+        "an operator resumes a run",
     ),
     (
         "queue",

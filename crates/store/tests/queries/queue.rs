@@ -1,4 +1,4 @@
-//! The queue: no run is left in the hands of somebody who is gone.
+//! The queue: no run stays with a holder that is gone.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -
 }
 
 #[tokio::test]
-async fn what_a_session_holds_and_nobody_carries_is_found() -> Result<()> {
+async fn a_run_that_its_session_does_not_work_on_is_found() -> Result<()> {
     let world = World::start().await?;
     let (session, run) = held(&world).await?;
 

@@ -77,7 +77,7 @@ async fn a_run_that_is_being_resumed_keeps_its_key() -> Result<()> {
     world.end(met.run, "failed").await?;
     clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
 
-    // Somebody resumes the run and has not committed yet.
+    // Another session resumes the run and has not committed yet.
     let mut resuming = world.cell.reader().await?;
     let resuming = resuming.transaction().await?;
     resuming

@@ -77,7 +77,7 @@ async fn ten_thousand_schedules_cost_one_look_at_an_index_while_nothing_is_due()
 }
 
 #[tokio::test]
-async fn what_was_decided_by_another_is_not_decided_again() -> Result<()> {
+async fn an_instant_decided_by_another_server_is_not_decided_again() -> Result<()> {
     let world = World::start().await?;
     let (id, before) = open(&world).await?;
     let mut taking = schedules::start_taking(&world.cell).await?;

@@ -11,7 +11,7 @@ use crate::world::World;
 /// How many subscriptions have a receiver that never answers in time.
 const SLOW: usize = 32;
 
-/// So many deliveries may be under way, and so many to one subscription.
+/// So many deliveries may be in flight, and so many to one subscription.
 const TOTAL: i64 = 128;
 const EACH: i64 = 4;
 
@@ -46,7 +46,7 @@ async fn slow_receivers_do_not_starve_the_next_one() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_was_served_least_recently_is_next() -> Result<()> {
+async fn the_least_recently_served_subscription_is_next() -> Result<()> {
     let world = World::start().await?;
     world.cell.reader().await?.batch_execute(FILL).await?;
     let mut served = BTreeMap::<String, (i64, i64)>::new();

@@ -88,7 +88,7 @@ impl Postmaster {
         children.into_iter().try_for_each(await_death)
     }
 
-    /// Collects the exit status of a postmaster that somebody else has stopped.
+    /// Collects the exit status of a postmaster that another process has stopped.
     pub(super) fn reap(&mut self) {
         if let Some(mut child) = self.child.take() {
             // Without this a failed watchdog would leave the test waiting for ever.
@@ -148,7 +148,7 @@ pub(super) fn is_ready(home: &Path) -> bool {
 }
 
 fn initialise(home: &Path) -> Result<()> {
-    // The socket lives here too, so everybody on this machine may pass through.
+    // The socket lives here too, so every user of this machine may pass through.
     fs::set_permissions(home, fs::Permissions::from_mode(0o711))?;
     if let Some(account) = binaries::account()? {
         chown(home, Some(account.uid), Some(account.gid))?;
@@ -275,7 +275,7 @@ fn status_field(pid: i32, field: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// A zombie counts as dead: whoever has to collect it may never do so.
+/// A zombie counts as dead: the process that has to collect it may never do so.
 fn is_alive(pid: Pid) -> bool {
     status_field(pid.as_raw_pid(), "State:").is_some_and(|state| !state.starts_with('Z'))
 }

@@ -1,13 +1,13 @@
 //! One server for all tests of a user, whichever process they run in.
 //!
 //! The first test to come through the door starts the cluster; each process that uses it holds a
-//! shared lock on `users` until it ends; a watchdog ends the cluster when nobody has held that lock
+//! shared lock on `users` until it ends; a watchdog ends the cluster when that lock was free
 //! for a while. Locks belong to open files, so a killed process lets go of them as well.
 //!
 //! ```text
 //! door      held while joining, and by the watchdog while it looks and ends
 //! users     shared by every process that uses the cluster
-//! used      touched when somebody joins, and by the watchdog while somebody uses it
+//! used      touched when a process joins, and by the watchdog while the cluster is used
 //! watchdog  held by the watchdog while it lives
 //! home      where the cluster is, port its port
 //! ```
@@ -99,11 +99,7 @@ fn make_place(place: &Path) -> Result<()> {
         .create(place)?;
     let owner = fs::metadata(place)?.uid();
     let ours = rustix::process::geteuid().as_raw();
-    ensure!(
-        owner == ours,
-        "{} belongs to somebody else",
-        place.display()
-    );
+    ensure!(owner == ours, "{} belongs to another user", place.display());
     Ok(())
 }
 

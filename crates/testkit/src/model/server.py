@@ -1,4 +1,4 @@
-"""A language model that does as it is told, in both languages, and remembers what it was asked.
+"""A language model that answers as its prompt says, in both protocols, and records its requests.
 
 The prompt is JSON and says what to answer:
   {"text": "…"}        that text

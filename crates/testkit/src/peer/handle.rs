@@ -125,12 +125,12 @@ impl Peer {
         Ok(held)
     }
 
-    /// Lets every held request go on; tells how many there were.
+    /// Releases every held request; returns how many there were.
     pub async fn let_go(&self) -> Result<usize> {
         self.control("/_/let-go", "").await
     }
 
-    /// Lets one held request go on.
+    /// Releases one held request.
     pub async fn let_one_go(&self, held: &Held) -> Result<usize> {
         self.control(&format!("/_/let-go?id={}", held.id), "").await
     }

@@ -22,7 +22,7 @@ use super::world::{Call, Keyed};
 /// The header by which a sender names the same thing.
 const KEY: &str = "idempotency-key";
 
-/// How many seconds a refused sender is told to wait.
+/// How many seconds a refused sender is asked to wait.
 const RETRY_AFTER_S: &str = "1";
 
 type Reply = Response<Paced>;
@@ -87,7 +87,7 @@ pub(super) async fn answer(
     conclude(reply, route, behaviour)
 }
 
-/// The headers that a signed delivery has beside its body; nothing where there is no signature.
+/// The headers that a signed delivery has beside its body; nothing if there is no signature.
 fn signed(headers: &HeaderMap) -> BTreeMap<String, String> {
     if !headers.contains_key("webhook-signature") {
         return BTreeMap::new();

@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// Serves on a free loopback port, told on standard output, until standard input closes.
+/// Serves on a free loopback port, which it prints on standard output, until standard input closes.
 pub async fn serve(log: Option<&Path>) -> Result<()> {
     let log = log
         .map(|path| File::options().create(true).append(true).open(path))

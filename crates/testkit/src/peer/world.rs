@@ -216,7 +216,7 @@ impl World {
         Some(behaviour)
     }
 
-    /// Enters a request among the held ones. It may go on when the receiver hears something.
+    /// Enters a request among the held ones. It continues when the receiver gets a message.
     pub(super) fn hold(&mut self, path: &str, key: Option<&str>) -> oneshot::Receiver<()> {
         let (go, wait) = oneshot::channel();
         let id = self.held_so_far;
@@ -234,7 +234,7 @@ impl World {
         self.held.values().map(|(held, _)| held.clone()).collect()
     }
 
-    /// Lets held requests go on, all of them or one.
+    /// Releases held requests, all of them or one.
     pub(super) fn let_go(&mut self, only: Option<u64>) -> usize {
         let chosen: Vec<u64> = self
             .held
@@ -250,7 +250,7 @@ impl World {
         chosen.len()
     }
 
-    /// Forgets everything. Held requests go on into the new world.
+    /// Forgets everything. Held requests continue into the new world.
     pub(super) fn reset(&mut self) {
         self.let_go(None);
         let log = self.log.take();
@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// A peer that cannot keep its log must not go on: the log is evidence.
+    /// A peer that cannot keep its log must not continue: the log is evidence.
     fn write_down(&mut self, effect: &Effect) {
         if let Some(log) = &mut self.log {
             let mut line = serde_json::json!(effect).to_string();

@@ -62,7 +62,7 @@ impl Commits {
     }
 }
 
-/// The kind that a mark names; nothing where it names none.
+/// The kind that a mark names; nothing if it names none.
 fn read_kind(after: &[u8]) -> String {
     let text = after.strip_prefix(b": ").unwrap_or_default();
     let length = text

@@ -1,7 +1,7 @@
 # What every watchdog can do. It outlives the terminal and the test that started it.
 trap '' HUP INT TERM
 
-# A zombie counts as gone: whoever has to collect it may never do so.
+# A zombie counts as gone: the process that has to collect it may never do so.
 running() {
     state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
     [ -n "$state" ] && [ "$state" != Z ]

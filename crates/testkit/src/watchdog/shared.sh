@@ -1,7 +1,7 @@
 # $1: the place of the shared cluster, $2: how many seconds it may idle.
 #
-# Users hold a shared lock on `users` while they live. `door` is held by whoever joins or leaves,
-# so nobody can join a cluster that is being ended.
+# Users hold a shared lock on `users` while they live. A process holds `door` while it joins or
+# leaves, so no process can join a cluster that is being ended.
 cd "$1" || exit 0
 exec 7>>watchdog
 flock -n -x 7 || exit 0

@@ -15,10 +15,10 @@ use crate::views;
 pub(crate) struct Arguments {
     /// The approval.
     approval: WaitId,
-    /// What there is to say about it.
+    /// A comment on the decision.
     #[arg(long)]
     comment: Option<String>,
-    /// The digest of what you saw; without it, what is shown now is decided, and shown first.
+    /// The digest of what you saw; by default the command shows what is asked now and decides that.
     #[arg(long)]
     digest: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     let next = format!("semel run watch {}", decided.run);
     let done = Answer::done(&decided, text).next(next);
     Ok(match answer.replayed {
-        true => done.note("it had been decided so before"),
+        true => done.note("it had the same decision already"),
         false => done,
     })
 }

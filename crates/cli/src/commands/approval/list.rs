@@ -11,10 +11,10 @@ use crate::views;
 /// List open approvals, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only of this run.
+    /// Only those of this run.
     #[arg(long)]
     run: Option<RunId>,
-    /// Ended ones too.
+    /// Include ended ones.
     #[arg(long)]
     all: bool,
 }
@@ -29,6 +29,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let open = page.items.iter().find(|one| one.state == State::Open);
     Ok(match open {
         Some(one) => answer.next(format!("semel approval show {}", one.approval)),
-        None => answer.note("nothing waits for a decision"),
+        None => answer.note("no approval is open"),
     })
 }

@@ -24,8 +24,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         State::Open => {
             let words = format!("{} --digest {}", found.approval, found.digest);
             answer
-                .decision("to say yes", format!("semel approval approve {words}"))
-                .decision("to say no", format!("semel approval reject {words}"))
+                .decision("to approve", format!("semel approval approve {words}"))
+                .decision("to reject", format!("semel approval reject {words}"))
         }
         State::Decided | State::Elapsed | State::Withdrawn => {
             answer.next(format!("semel run show {}", found.run))

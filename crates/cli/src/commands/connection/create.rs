@@ -8,10 +8,10 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 
-/// Keep a connection, from a preset, a file, or a kind and its fields.
+/// Create a connection from a preset, a file, or a kind and its fields.
 ///
-/// Safe to repeat: the same again is no change. Where another connection has the name, --replace
-/// says that it gives way.
+/// Safe to repeat: an identical connection stays as it is. To replace another connection of the
+/// same name, pass --replace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel connection create stripe --preset stripe --secret stripe_key
@@ -20,11 +20,11 @@ use crate::remote;
       --user shop --secret mail_password
   semel connection create crm --file crm.yaml --set limits.per_second=5")]
 pub(crate) struct Arguments {
-    /// What flows call it.
+    /// The name that flows use.
     name: Label,
     #[command(flatten)]
     description: Description,
-    /// Let another connection of that name give way.
+    /// Replace another connection of that name.
     #[arg(long)]
     replace: bool,
 }
@@ -40,15 +40,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         Ok(kept) => kept.body,
         Err(error) if error.code() == semel_api::Code::ConnectionDiffers.as_str() => {
             return Err(Problem::from(error)
-                .hint("look at it, and pass --replace if this one is to take its place")
+                .hint("compare them, and pass --replace to replace it")
                 .next(format!("semel connection show {name}")));
         }
         Err(error) => return Err(error.into()),
     };
     let text = match kept.change {
-        Change::Created => format!("{name} is kept"),
-        Change::Replaced => format!("{name} has taken the place of the one before"),
-        Change::Unchanged => format!("{name} was kept before, the same"),
+        Change::Created => format!("created {name}"),
+        Change::Replaced => format!("replaced {name}"),
+        Change::Unchanged => format!("{name} is unchanged"),
     };
     let mut answer = Answer::done(&kept, text);
     for secret in &kept.missing {

@@ -7,7 +7,7 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Remove a connection that no live flow goes over. Its secrets stay.
+/// Delete a connection that no live flow uses. Its secrets stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The connection.
@@ -29,5 +29,5 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         }
     };
     let deleted = client.delete_connection(name, Some(&key)).await?.body;
-    Ok(Answer::done(&deleted, format!("{name} is gone")).next("semel connection list"))
+    Ok(Answer::done(&deleted, format!("deleted {name}")).next("semel connection list"))
 }

@@ -1,4 +1,4 @@
-//! What a connection is to be, as the command line says it.
+//! A connection as the command line describes it.
 
 use semel_model::Connection;
 use semel_model::connection::preset::{self, KINDS, PRESETS, Preset};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::answer::Problem;
 use crate::commands::read_file;
 
-/// What a connection is to be.
+/// The description of a connection.
 #[derive(Debug, clap::Args)]
 pub(super) struct Description {
     /// A provider that Semel knows; `semel connection presets` lists them.
@@ -19,7 +19,7 @@ pub(super) struct Description {
     /// A kind of destination: http, llm, postgres, slack, smtp, ssh, webhook.
     #[arg(long, value_name = "KIND", conflicts_with_all = ["preset", "file"])]
     kind: Option<String>,
-    /// The name of the secret that it signs in with; `semel secret set` sets its value.
+    /// The name of the secret that it authenticates with; `semel secret set` sets its value.
     #[arg(long, value_name = "NAME")]
     secret: Option<String>,
     /// The address.
@@ -34,19 +34,19 @@ pub(super) struct Description {
     /// The database.
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
-    /// Who signs in.
+    /// The user name.
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Whom mail is from.
+    /// The sender address of mail.
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
     /// The host key that is accepted: SHA256:…
     #[arg(long, value_name = "SHA256")]
     host_key: Option<String>,
-    /// Whose language a model's API speaks: openai or anthropic.
+    /// The protocol of a model's API: openai or anthropic.
     #[arg(long, value_name = "SHAPE")]
     shape: Option<String>,
-    /// The model where a step names none.
+    /// The default model of steps.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Any other field by its path, e.g. limits.per_second=5; may be repeated.
@@ -61,7 +61,11 @@ impl Description {
             (Some(name), _, _) => begin(name, PRESETS, "preset")?,
             (None, Some(kind), _) => begin(kind, KINDS, "kind")?,
             (None, None, Some(file)) => (read_described(file)?, None),
-            (None, None, None) => return Err(Problem::usage("nothing says what it is to be")),
+            (None, None, None) => {
+                return Err(Problem::usage(
+                    "the connection needs --preset, --file or --kind",
+                ));
+            }
         };
         for (flag, value) in self.given() {
             let path = place(preset, &connection, flag).ok_or_else(|| {
@@ -126,7 +130,7 @@ fn begin(
     let found = among.iter().find(|preset| preset.name == name);
     let Some(preset) = found else {
         let names: Vec<&str> = among.iter().map(|preset| preset.name).collect();
-        return Err(Problem::usage(format!("there is no {what} `{name}`"))
+        return Err(Problem::usage(format!("unknown {what} `{name}`"))
             .hint(format!("choose one of {}", names.join(", ")))
             .next("semel connection presets"));
     };

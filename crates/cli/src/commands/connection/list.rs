@@ -32,7 +32,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     let mut answer = Answer::done(&page, render(&table));
     if page.items.is_empty() {
         answer = answer
-            .note("there is no connection yet")
+            .note("no connections yet")
             .next("semel connection presets");
     }
     let missing = page.items.iter().flat_map(|one| &one.missing);

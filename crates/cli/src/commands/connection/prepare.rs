@@ -7,9 +7,9 @@ use crate::context::Context;
 use crate::output::Progress;
 use crate::remote;
 
-/// Make what effects need at a destination: the table of markers in a PostgreSQL.
+/// Create what effects need at a destination: the table of markers in a PostgreSQL database.
 ///
-/// Safe to repeat: what is there stays as it is.
+/// Safe to repeat: an existing table stays as it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The connection.

@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::context::Context;
 use crate::style::{cell, render};
 
-/// List the providers that Semel knows, and what each needs to be told.
+/// List the providers that Semel knows, and the options that each needs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {}
 

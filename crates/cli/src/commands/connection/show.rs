@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::text::{ago, printable_lines};
 
-/// Show a connection. It names its secrets and holds none.
+/// Show a connection, with the names of its secrets and without their values.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The connection.

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::output::Progress;
 use crate::remote;
 
-/// Try whether a destination can be reached. Changes nothing there.
+/// Test whether a destination can be reached. Changes nothing there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The connection.
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
-    let progress = Progress::begin(ctx.reader, "trying …");
+    let progress = Progress::begin(ctx.reader, "testing …");
     let tried = client.test_connection(&arguments.name).await?;
     drop(progress);
     let answer = super::tell(&tried);

@@ -44,10 +44,10 @@ pub(super) fn of(url: &str, folder: &Path, flows: &BTreeMap<String, Live>, style
 fn advice(empty: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if empty {
-        lines.push("No flow here yet. Write one, in another terminal:".to_owned());
+        lines.push("There is no flow here yet. Write one, in another terminal:".to_owned());
         lines.push("  semel init greet".to_owned());
     } else {
-        lines.push("Send it twice: the second answer is the first one's. Then look:".to_owned());
+        lines.push("Send it twice: the second response is the first one's. Then look:".to_owned());
         lines.push("  semel run list          what ran".to_owned());
         lines.push("  semel duplicate list    what was stopped".to_owned());
     }

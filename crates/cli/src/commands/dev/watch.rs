@@ -18,10 +18,10 @@ use crate::text::printable;
 /// How a flow's file ends.
 const SUFFIX: &str = ".flow.yaml";
 
-/// Who publishes, as it stands on the record.
+/// The name that published releases are recorded under.
 const ACTOR: &str = "dev";
 
-/// What tells a changed file from an unchanged one.
+/// What distinguishes a changed file from an unchanged one.
 type Stamp = (Option<SystemTime>, u64);
 
 /// The flows of a directory.
@@ -30,7 +30,7 @@ pub(super) struct Watch {
     namespace_id: i32,
     seen: BTreeMap<String, Stamp>,
     flows: BTreeMap<String, Live>,
-    /// Where the server listens, once people were told what is live.
+    /// Where the server listens, once the greeting has shown what is live.
     url: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Watch {
         }
     }
 
-    /// People know what is live; from here on each change is told.
+    /// The greeting has shown what is live; from here on each change is shown.
     pub(super) fn greeted(&mut self, url: &str) {
         self.url = Some(url.to_owned());
     }
@@ -71,7 +71,7 @@ impl Watch {
             }
         }
         for file in self.seen.keys().filter(|file| !found.contains_key(*file)) {
-            output::note(&format!("{file} is gone; its flow stays live as it was"));
+            output::note(&format!("{file} was deleted; its flow stays live"));
         }
         self.seen = found;
     }
@@ -102,7 +102,7 @@ impl Watch {
             output::note(&checked.render(Style::of_stderr().is_colored()));
         }
         let Some(flow) = checked.flow else {
-            output::note(&format!("{file} is not live: mend it and save"));
+            output::note(&format!("{file} is not live: fix it and save"));
             return;
         };
         match promote(engine, self.namespace_id, &source).await {

@@ -22,20 +22,17 @@ const VERSION_MIN: i32 = 15;
 pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
     if database.is_missing(ctx) {
         let env = Key::Database.env().unwrap_or_default();
-        let found = format!("none is named ({env}); only serve and migrate need one");
+        let found = format!("{env} is not set; only serve and migrate need it");
         return vec![Line::ok("database", found)];
     }
     let cell = match database.connect(ctx).await {
         Ok(cell) => cell,
         Err(problem) => {
-            let mend = "correct DATABASE_URL, start PostgreSQL, or mend the setting that it names";
+            let mend = "correct DATABASE_URL, start PostgreSQL, or fix the setting that it names";
             return vec![Line::fail("database", problem.message(), mend)];
         }
     };
-    let mut lines = vec![Line::ok(
-        "database",
-        "reachable, and keeps what it acknowledges",
-    )];
+    let mut lines = vec![Line::ok("database", "reachable, with durable commits")];
     lines.push(migrations(&cell).await);
     lines.push(vault(ctx, &cell).await);
     match health::read(&cell).await {
@@ -60,20 +57,20 @@ async fn migrations(cell: &Cell) -> Line {
     }
 }
 
-/// Whether the keys at hand open what is sealed.
+/// Whether the given keys decrypt the data keys.
 async fn vault(ctx: &Context, cell: &Cell) -> Line {
     let Ok(secret) = keys::secret(ctx, None) else {
-        return Line::ok("vault", "no secret key is given here, so it was not tried");
+        return Line::ok("vault", "not checked: no secret key is set here");
     };
     let masters = match keys::masters(ctx, None, &secret) {
         Ok(masters) => masters,
-        Err(problem) => return Line::fail("vault", problem.message(), "mend SEMEL_MASTER_KEYS"),
+        Err(problem) => return Line::fail("vault", problem.message(), "fix SEMEL_MASTER_KEYS"),
     };
     match masters.report(cell).await {
         Ok(report) if !report.locked.is_empty() => Line::fail(
             "vault",
             format!(
-                "{} data keys cannot be opened; sealed with {}",
+                "{} data keys cannot be decrypted; encrypted with {}",
                 report.locked.len(),
                 report.locked.join(", ")
             ),
@@ -84,7 +81,10 @@ async fn vault(ctx: &Context, cell: &Cell) -> Line {
             format!("{} data keys need a former master key", report.former),
             "semel secret rotate, in each namespace",
         ),
-        Ok(report) => Line::ok("vault", format!("{} data keys open", report.current)),
+        Ok(report) => Line::ok(
+            "vault",
+            format!("{} data keys can be decrypted", report.current),
+        ),
         Err(error) => Line::fail("vault", chain(&error), "semel migrate"),
     }
 }
@@ -105,7 +105,7 @@ fn clock(health: &Health) -> Line {
         Line::warn(
             "clock",
             found,
-            "let NTP set both clocks; the database's is the one that counts",
+            "synchronise both clocks with NTP; Semel uses the database's",
         )
     } else {
         Line::ok("clock", found)
@@ -117,7 +117,7 @@ fn snapshots(health: &Health) -> Line {
         Some(oldest) if oldest.age_secs > SNAPSHOT_SECS_MAX => Line::warn(
             "snapshots",
             format!(
-                "process {} ({}) has had one open for {:.0} s",
+                "process {} ({}) has had a transaction open for {:.0} s",
                 oldest.pid, oldest.application, oldest.age_secs
             ),
             "end that transaction: while it is open, tables grow and taking work slows down",

@@ -35,12 +35,16 @@ fn token(whoami: Result<semel_api::types::Whoami, ClientError>) -> Line {
     match whoami {
         Ok(who) => Line::ok(
             "token",
-            format!("opens {}, expires {}", who.namespace, ago(who.expires_at)),
+            format!(
+                "valid for {}, expires {}",
+                who.namespace,
+                ago(who.expires_at)
+            ),
         ),
         Err(error) if error.status() == Some(401) => Line::fail(
             "token",
-            "the server does not take it",
-            "make one with `semel migrate --new-token`, and set SEMEL_TOKEN",
+            "the server refuses it",
+            "create one with `semel migrate --new-token`, and set SEMEL_TOKEN",
         ),
         Err(error) => Line::fail("token", chain(&error), error.hint()),
     }

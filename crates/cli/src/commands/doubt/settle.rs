@@ -1,4 +1,4 @@
-//! `semel doubt settle`: a person's word on an effect in doubt.
+//! `semel doubt settle`: an operator's decision on an effect in doubt.
 
 use semel_api::types::{JournalEvent, Settle, Verdict};
 use semel_model::EffectId;
@@ -8,11 +8,11 @@ use crate::commands::{Repeat, read_json};
 use crate::context::Context;
 use crate::remote;
 
-/// Say what you know of an effect in doubt.
+/// Record what happened to an effect in doubt.
 ///
-/// Look at the destination first: the effect's own name is the key that it was sent. *Did not
-/// happen* is accepted only once nothing of the last attempt can still arrive; then it is
-/// performed.
+/// Check the destination first: the effect's id is the idempotency key that it was sent. *Did not
+/// happen* is accepted only once nothing of the last attempt can still arrive; then Semel performs
+/// the effect.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel doubt settle eff_0123… --happened --result '{\"id\":\"inv_77\"}' --reason 'seen in the books'
@@ -22,28 +22,28 @@ use crate::remote;
 pub(crate) struct Arguments {
     /// The effect.
     effect: EffectId,
-    /// It happened: the run goes on behind it.
+    /// It happened: the run continues after it.
     #[arg(long, group = "verdict")]
     happened: bool,
-    /// It did not happen: it is performed.
+    /// It did not happen: Semel performs it.
     #[arg(long, group = "verdict")]
     did_not_happen: bool,
-    /// The run fails here. Whether the effect happened stays unknown: resuming the run brings the
-    /// doubt back.
+    /// The run fails here. Whether the effect happened stays unknown: if you resume the run, the
+    /// effect is in doubt again.
     #[arg(long, group = "verdict")]
     fail: bool,
-    /// The destination's name for what was made.
+    /// The destination's identifier of what was created.
     #[arg(long, requires = "happened", value_name = "ID")]
     external_id: Option<String>,
-    /// What later steps read as the step's result: JSON, @FILE, or - for stdin. Needed where one
-    /// does; null says that it gave nothing.
+    /// The step's result for later steps: JSON, @FILE, or - for stdin. Required if a later step
+    /// reads it; null means that there is none.
     #[arg(long, requires = "happened", value_name = "JSON")]
     result: Option<String>,
-    /// The attempt that you looked at, as `semel effect show` says: where another was made since,
-    /// nothing is settled.
+    /// The attempt that you checked, as `semel effect show` prints it: if there was another attempt
+    /// since, nothing is settled.
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -73,9 +73,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let key = arguments.repeat.key_or(&words);
     let settled = client.settle_effect(effect, &settle, &key).await?.body;
     let text = match settled.verdict {
-        Verdict::Happened => format!("{effect} happened; its run goes on"),
-        Verdict::DidNotHappen => format!("{effect} did not happen; it is performed now"),
-        Verdict::Fail => format!("{effect} is given up; its run fails"),
+        Verdict::Happened => format!("{effect} happened; its run continues"),
+        Verdict::DidNotHappen => format!("{effect} did not happen; Semel performs it now"),
+        Verdict::Fail => format!("{effect} stays unknown; its run fails"),
     };
     Ok(Answer::done(&settled, text).next(format!("semel run watch {}", found.run)))
 }

@@ -7,11 +7,11 @@ use crate::context::Context;
 use crate::remote;
 use crate::views;
 
-/// List repeats that were stopped, and deliveries that came too late, latest first.
+/// List duplicates that were stopped, and deliveries that came too late, latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel duplicate list --key order-42")]
 pub(crate) struct Arguments {
-    /// Only those that this run answered.
+    /// Only duplicates of this run.
     #[arg(long, conflicts_with = "key")]
     run: Option<RunId>,
     /// Only those of this key.
@@ -28,6 +28,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&page, views::effect::duplicates(&page.items, ctx.style));
     Ok(match page.items.first() {
         Some(latest) => answer.next(format!("semel duplicate show {}", latest.run)),
-        None => answer.note("no repeat was stopped"),
+        None => answer.note("no duplicate was stopped"),
     })
 }

@@ -1,4 +1,4 @@
-//! `semel duplicate show`: the repeats that one run answered, beside its own delivery.
+//! `semel duplicate show`: the duplicates of one run, beside its own delivery.
 
 use semel_api::types::{Duplicate, RunDetail};
 use semel_model::RunId;
@@ -11,7 +11,7 @@ use crate::style::Style;
 use crate::text::{ago, printable};
 use crate::views;
 
-/// Show the repeats that a run answered, and how their payloads differ from its own.
+/// Show the duplicates of a run, and how their payloads differ from its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run.
@@ -32,7 +32,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let data = json!({"run": found.run, "first": first, "duplicates": page.items});
     let answer = Answer::done(data, lines.join("\n"));
     Ok(if page.items.is_empty() {
-        answer.note("no repeat of it was stopped")
+        answer.note("no duplicate of it was stopped")
     } else {
         answer
     })

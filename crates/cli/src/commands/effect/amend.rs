@@ -1,4 +1,4 @@
-//! `semel effect amend`: a person corrects what a person said that an effect gave.
+//! `semel effect amend`: an operator corrects the result that an operator gave for an effect.
 
 use semel_api::types::Amend;
 use semel_model::EffectId;
@@ -8,23 +8,24 @@ use crate::commands::{Repeat, read_json};
 use crate::context::Context;
 use crate::remote;
 
-/// Correct the result that a person gave for an effect, and let its run go on.
+/// Correct the result that an operator gave for an effect, and resume its run.
 ///
-/// Only while the run has stopped and no later step has used the result. What a destination
-/// answered is never changed.
+/// Only while the run is stopped and no later step has used the result. A destination's own
+/// response is never changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   semel effect amend eff_0123… --result '{\"id\":\"inv_77\"}' --reason 'the id was missing'")]
 pub(crate) struct Arguments {
     /// The effect.
     effect: EffectId,
-    /// What later steps read as the step's result: JSON, @FILE, or - for stdin.
+    /// The step's result for later steps: JSON, @FILE, or - for stdin.
     #[arg(long, value_name = "JSON")]
     result: String,
-    /// The destination's name for what was made; as it was, or as the result tells, when absent.
+    /// The destination's identifier of what was created; by default it stays, or comes from the
+    /// result.
     #[arg(long, value_name = "ID")]
     external_id: Option<String>,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -46,6 +47,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let words = ["effect amend", &effect.to_string(), &reached, &asked];
     let key = arguments.repeat.key_or(&words);
     let amended = client.amend_effect(effect, &amend, &key).await?.body;
-    let text = format!("{effect} is corrected; its run goes on");
+    let text = format!("{effect} is corrected; its run continues");
     Ok(Answer::done(&amended, text).next(format!("semel run watch {}", amended.run)))
 }

@@ -16,16 +16,16 @@ use crate::views;
   semel effect list --external-id ch_3Nq8      which order made this charge
   semel effect list --flow charge --key o-42   which charge this order made")]
 pub(crate) struct Arguments {
-    /// Only of this run.
+    /// Only those of this run.
     #[arg(long)]
     run: Option<RunId>,
     /// Only in this state: pending, retrying, done, failed or in_doubt.
     #[arg(long)]
     state: Option<State>,
-    /// Only those that the destination knows by this identity.
+    /// Only those with this identifier at the destination.
     #[arg(long, value_name = "ID", conflicts_with_all = ["run", "flow"])]
     external_id: Option<String>,
-    /// Only of the run that this flow has for --key.
+    /// Only those of the run of this flow and --key.
     #[arg(long, requires = "key", conflicts_with = "run")]
     flow: Option<FlowName>,
     /// The key, with --flow.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The most effects to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -58,7 +58,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&page, table);
     let answer = match page.items.first() {
         Some(newest) => answer.next(format!("semel effect show {}", newest.id)),
-        None => answer.note("no effect is like that"),
+        None => answer.note("no effect matches"),
     };
     Ok(match &page.next {
         Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),

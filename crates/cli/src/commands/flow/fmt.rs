@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// The files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// Change nothing; exit with 1 where a file is not formatted.
+    /// Change nothing; exit with 1 if a file is not formatted.
     #[arg(long)]
     check: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
             }
             let code = semel_api::Code::FlowInvalid.as_str();
             Problem::new(Outcome::Failed, code, format!("{file} cannot be formatted"))
-                .hint("mend what the diagnostics point at")
+                .hint("fix what the diagnostics point at")
         })?;
         if formatted == source {
             continue;

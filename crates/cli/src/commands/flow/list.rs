@@ -6,7 +6,7 @@ use crate::remote;
 use crate::style::{cell, render};
 use crate::views::maybe_ago;
 
-/// List the flows and what is live.
+/// List the flows and their live releases.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -27,9 +27,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     }
     let answer = Answer::done(&page, render(&table));
     Ok(if page.items.is_empty() {
-        answer
-            .note("there is no flow yet")
-            .next("semel flow push FILE")
+        answer.note("no flows yet").next("semel flow push FILE")
     } else {
         answer
     })

@@ -19,7 +19,7 @@ use crate::remote;
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
-    /// The release; the latest where none is given.
+    /// The release; the latest by default.
     #[arg(value_name = "rN", value_parser = read_number)]
     release: Option<i32>,
     #[command(flatten)]

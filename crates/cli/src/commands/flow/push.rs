@@ -14,7 +14,7 @@ use crate::text::{printable, shell_word};
 
 /// Make a file the draft of its flow.
 ///
-/// Safe to repeat: pushing the same text twice is the same as once.
+/// Safe to repeat: pushing the same text again changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel flow push greet.flow.yaml")]
 pub(crate) struct Arguments {
@@ -46,7 +46,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(answer.next(format!("semel flow publish {}", draft.flow)))
 }
 
-/// Checks a file before it goes anywhere: the diagnostics then name it. Says which were told.
+/// Checks a file before it is sent: the diagnostics then name it. Returns the codes that it
+/// reported.
 fn checked(file: &str, source: &str) -> Result<(Flow, Vec<String>), Problem> {
     let checked = semel_flow::check(&printable(file), source);
     if !checked.diagnostics.is_empty() {
@@ -63,7 +64,7 @@ fn checked(file: &str, source: &str) -> Result<(Flow, Vec<String>), Problem> {
             semel_api::Code::FlowInvalid.as_str(),
             format!("{file} cannot be pushed"),
         )
-        .hint("mend what the diagnostics point at")
+        .hint("fix what the diagnostics point at")
         .next(format!("semel check {}", shell_word(file)))
     })?;
     Ok((flow, told))

@@ -13,7 +13,7 @@ use crate::text::{ago, printable, shortened};
 /// How many characters of a digest people need to tell releases apart.
 const DIGEST_CHARS: usize = 13;
 
-/// Show a flow, its releases, and what its live release does to the world.
+/// Show a flow, its releases, and the effects of its live release.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The flow.

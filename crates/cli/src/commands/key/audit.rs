@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::text::printable;
 
-/// Say what real traffic shows about a flow's key.
+/// Check a flow's key against its real traffic.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel key audit order-paid --window 3d")]
 pub(crate) struct Arguments {
@@ -33,7 +33,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     lines.extend(late(&audit));
     let clean = lines.len() == 1;
     if clean {
-        lines.push("  nothing speaks against the key".to_owned());
+        lines.push("  no problem found with the key".to_owned());
     }
     Ok(Answer::done(&audit, lines.join("\n")))
 }
@@ -59,7 +59,7 @@ fn differing(audit: &KeyAudit) -> Vec<String> {
         ));
     }
     lines.push(
-        "  if such a field makes it other work, put it into the key; if it only tells the time of \
+        "  if such a field means different work, add it to the key; if it is only the time of \
          sending, the key is right"
             .to_owned(),
     );
@@ -83,7 +83,7 @@ fn shared(audit: &KeyAudit) -> Vec<String> {
         lines.push(format!("  {} keys: {}, …", example.keys, keys.join(", ")));
     }
     lines.push(
-        "  the key changes between deliveries of the same work: take it from what the sender \
+        "  the key changes between deliveries of the same work: build it from what the sender \
          repeats, not from the delivery"
             .to_owned(),
     );
@@ -101,14 +101,14 @@ fn late(audit: &KeyAudit) -> Vec<String> {
     ];
     for example in &found.examples {
         lines.push(format!(
-            "  {} came {} times again, the last {} after the first",
+            "  {} was repeated {} times, the last {} after the first",
             printable(&example.key),
             example.count,
             example.after
         ));
     }
     lines.push(
-        "  no source redelivers for so long: the key may name something that comes back, such as a \
+        "  no source redelivers for so long: the key may name something that recurs, such as a \
          customer; add what is specific to the work"
             .to_owned(),
     );

@@ -1,4 +1,4 @@
-//! `semel key drop`: frees a key, so that the next delivery makes a new run.
+//! `semel key drop`: frees a key, so that the next delivery starts a new run.
 
 use semel_api::types::DropKey;
 use semel_model::FlowName;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::text::printable;
 
-/// Free a key, so that the next delivery of it makes a new run.
+/// Free a key, so that the next delivery of it starts a new run.
 ///
 /// Only the key of a run that has ended can be freed. Its effects may then happen again.
 #[derive(Debug, clap::Args)]
@@ -20,10 +20,10 @@ pub(crate) struct Arguments {
     /// The key.
     #[arg(value_name = "KEY")]
     name: String,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
-    /// The key that makes repeating this safe; derived from the command where none is given.
+    /// The key that makes it safe to repeat this; derived from the command by default.
     #[command(flatten)]
     repeat: Repeat,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .await?
         .body;
     let text = format!(
-        "{} is free; {} keeps its record",
+        "{} is free; {} stays recorded",
         printable(name),
         dropped.run
     );

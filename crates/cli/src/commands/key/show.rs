@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::text::{ago, printable};
 
-/// Show which run answers for a key, and for how long.
+/// Show the run of a key, and how long the key is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The flow.

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// The resource, as it stands in a run: res://, or its 64 digits alone.
     #[arg(value_name = "REF", value_parser = read_ref)]
     resource: ResourceRef,
-    /// Where to put the bytes; stdout where nothing is said.
+    /// The file to write to; stdout by default.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -38,10 +38,7 @@ fn read_ref(text: &str) -> Result<ResourceRef, String> {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     if ctx.reader == Reader::Program && arguments.output.is_none() {
-        return Err(
-            Problem::usage("with --json the bytes need a file of their own")
-                .hint("add --output FILE"),
-        );
+        return Err(Problem::usage("--json needs a file for the bytes").hint("add --output FILE"));
     }
     let client = remote::client(ctx)?;
     let resource = client.get_resource(arguments.resource).await?;
@@ -94,7 +91,7 @@ async fn write_all(
         hash.update(&piece);
         match to.write_all(&piece) {
             Ok(()) => {}
-            // Whoever reads has gone away, which is no error of ours.
+            // The reader has gone away, which is no error of ours.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             Err(error) => return Err(cannot_write(place, &error)),
         }
@@ -105,10 +102,8 @@ async fn write_all(
     if digest == *resource.resource.digest() {
         return Ok(());
     }
-    Err(
-        Problem::local("the bytes that came are not those that were kept")
-            .hint("fetch it again; if it stays so, the resource store has lost them"),
-    )
+    Err(Problem::local("the bytes do not match their digest")
+        .hint("fetch it again; if it fails again, the resource store has damaged them"))
 }
 
 fn cannot_write(place: &str, error: &std::io::Error) -> Problem {

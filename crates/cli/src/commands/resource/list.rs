@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// The most resources to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&page, views::resource::table(&page.items, ctx.style));
     let answer = match page.items.first() {
         Some(newest) => answer.next(format!("semel resource get {}", newest.resource)),
-        None => answer.note("nothing is kept"),
+        None => answer.note("no resources"),
     };
     Ok(match &page.next {
         Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),

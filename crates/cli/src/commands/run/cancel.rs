@@ -1,4 +1,4 @@
-//! `semel run cancel`: asks for a run's end.
+//! `semel run cancel`: requests the end of a run.
 
 use semel_api::types::Cancel;
 use semel_model::RunId;
@@ -8,13 +8,13 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Ask for a run's end. It ends at its next commit; what it did stays done.
+/// Cancel a run. It ends at its next commit; its finished effects stay done.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  semel run cancel run_0123… --reason 'ordered by mistake'")]
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -31,6 +31,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .cancel_run(run, &Cancel { reason }, &key)
         .await?
         .body;
-    let text = format!("the end of {run} is asked for; it comes with its next commit");
+    let text = format!("{run} is being cancelled; it ends at its next commit");
     Ok(Answer::done(&cancelled, text).next(format!("semel run watch {run}")))
 }

@@ -16,16 +16,16 @@ use crate::views;
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
-    /// Only of this step.
+    /// Only those of this step.
     #[arg(long)]
     step: Option<String>,
-    /// Only those that stand so: pending, open, succeeded, failed, cancelled.
+    /// Only those in this state: pending, open, succeeded, failed, cancelled.
     #[arg(long)]
     state: Option<PartState>,
     /// The most items to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -48,11 +48,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         (Some(part), _) => answer
             .next(format!("semel run show {}", part.run))
             .decision(
-                "to try what failed again",
+                "to retry what failed",
                 format!("semel run resume {run} --reason '…'"),
             ),
         (None, Some(part)) => answer.next(format!("semel run show {}", part.run)),
-        (None, None) => answer.note("no item is like that"),
+        (None, None) => answer.note("no item matches"),
     };
     Ok(match &page.next {
         Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),

@@ -16,16 +16,16 @@ use crate::views;
   semel run list --needs-review
   semel run list --key order-42")]
 pub(crate) struct Arguments {
-    /// Only of this flow.
+    /// Only those of this flow.
     #[arg(long)]
     flow: Option<FlowName>,
-    /// Only those that stand so: active, in_doubt, succeeded, failed, …
+    /// Only those in this state: active, in_doubt, succeeded, failed, …
     #[arg(long)]
     state: Option<Standing>,
-    /// Only those that gave up and are kept for a person.
+    /// Only those that used up their retries and need an operator.
     #[arg(long, conflicts_with_all = ["state", "in_doubt"])]
     needs_review: bool,
-    /// Only those with an effect that nobody can say happened or not.
+    /// Only those with an effect whose outcome is unknown.
     #[arg(long, conflicts_with = "state")]
     in_doubt: bool,
     /// Only those of this key.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The most runs to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -61,7 +61,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&page, views::run::table(&page.items, ctx.style));
     let answer = match page.items.first() {
         Some(newest) => answer.next(format!("semel run show {}", newest.id)),
-        None => answer.note("no run is like that"),
+        None => answer.note("no run matches"),
     };
     Ok(match &page.next {
         Some(cursor) => answer.note(format!("there are more: --cursor {cursor}")),

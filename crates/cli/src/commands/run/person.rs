@@ -1,7 +1,7 @@
-//! Whether a run waits for a person, and whom it waits for.
+//! Whether a run waits for a person, and for whom.
 //!
-//! A run that waits is under way as far as its record goes. Whoever watches it is told when only a
-//! person can move it: an approval is open, or no worker takes its task.
+//! A run that waits is active as far as its record says. `run watch` stops with a message when only
+//! a person can move the run: an approval is open, or no worker takes its task.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, Problem};
 use crate::text::printable;
 
-/// How long a task may lie before somebody should look after its workers.
+/// How long a task may stay open before an operator should look at its workers.
 const TASK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many items under way are looked into.
+/// How many active items are looked into.
 const ITEMS_MAX: u16 = 100;
 
 /// How many of what is waited for are named.
@@ -96,7 +96,7 @@ impl Wanted {
     }
 }
 
-/// The items and branches of a run that are under way.
+/// The items and branches of a run that are active.
 async fn open_items(client: &Client, found: &RunDetail) -> Result<Vec<RunId>, Problem> {
     if found.parts.is_empty() {
         return Ok(Vec::new());
@@ -117,8 +117,8 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Whether a person is needed now: for a decision at once, for a task once nobody took it for
-    /// a while.
+    /// Whether a person is needed now: for a decision at once, for a task once no worker took it
+    /// for a while.
     pub(super) fn needs_person(&mut self, wanted: &Wanted) -> bool {
         if !wanted.approvals.is_empty() {
             return true;

@@ -1,4 +1,4 @@
-//! `semel run resume`: lets a run go on that failed or gave up.
+//! `semel run resume`: resumes a run that failed or used up its retries.
 
 use semel_api::types::Resume;
 use semel_model::RunId;
@@ -8,8 +8,8 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Let a run go on that failed or gave up. What is done is not done again; of a list, only the
-/// items that failed are tried again.
+/// Resume a run that failed or used up its retries. Finished steps are not performed again; of a
+/// list, only the failed items are retried.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel run resume run_0123… --reason 'the bank is back'
@@ -17,11 +17,11 @@ use crate::remote;
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: String,
-    /// Ask people again who rejected an approval. Without it, a run that failed by a rejection is
-    /// not resumed.
+    /// Ask the people again who rejected an approval. Without it, a run that failed by a rejection
+    /// is not resumed.
     #[arg(long)]
     ask_again: bool,
     #[command(flatten)]
@@ -41,6 +41,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let words = ["run resume", &run.to_string(), &reached, how];
     let key = arguments.repeat.key_or(&words);
     let resumed = client.resume_run(run, &resume, &key).await?.body;
-    let text = format!("{run} goes on behind its ledger: what is done is not done again");
+    let text = format!("{run} is resumed: finished steps are not performed again");
     Ok(Answer::done(&resumed, text).next(format!("semel run watch {run}")))
 }

@@ -1,4 +1,4 @@
-//! `semel run show`: a run with all that happened to it.
+//! `semel run show`: a run with its history.
 
 use semel_model::RunId;
 
@@ -8,12 +8,12 @@ use crate::context::Context;
 use crate::remote;
 use crate::views::{self, Extent};
 
-/// Show a run, what happened to it, and its effects.
+/// Show a run, its timeline and its effects.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run.
     run: RunId,
-    /// Show the result whole, however long it is.
+    /// Show the whole result, however long it is.
     #[arg(long)]
     full: bool,
 }

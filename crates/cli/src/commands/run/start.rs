@@ -1,4 +1,4 @@
-//! `semel run start`: a run, or the one that its key has already.
+//! `semel run start`: starts a run, or finds the existing one of its key.
 
 use std::time::Instant;
 
@@ -17,13 +17,13 @@ use crate::output::Progress;
 use crate::remote::{self, key_of};
 use crate::views::{self, Extent};
 
-/// How long one request waits for the run's end; then it is seen whether the run needs a person.
+/// How long one request waits for the run's end; then the command checks whether it needs a person.
 const LOOK_EVERY_MS: u64 = 500;
 
-/// Start a run, or meet the one that its key has already.
+/// Start a run, or return the existing run of its key.
 ///
-/// Safe to repeat: the same key never starts a second run. Where the flow's trigger has a `key`, it
-/// alone names the run, and --key is refused. Where it has none, --key does; without it the key is
+/// Safe to repeat: the same key never starts a second run. If the flow's trigger has a `key`, that
+/// key alone names the run, and --key is refused. If it has none, --key does; by default the key is
 /// derived from the input, so that the same input is the same run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -39,13 +39,13 @@ pub(crate) struct Arguments {
     /// The input: JSON, @FILE, or - for stdin.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     input: String,
-    /// What this and every repeat of it have in common, where the flow's trigger does not say it.
+    /// The key: the same for this request and every repeat of it, if the flow's trigger has none.
     #[arg(long, alias = "idempotency-key", value_name = "KEY")]
     key: Option<String>,
-    /// Wait this long for the run's end.
+    /// Wait up to this long for the run's end.
     #[arg(long, value_name = "SPAN")]
     wait: Option<Span>,
-    /// Show the result whole, however long it is.
+    /// Show the whole result, however long it is.
     #[arg(long)]
     full: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         data.insert("replayed".to_owned(), json!(replayed));
     }
     if replayed {
-        answer = answer.note("this key has its run already: nothing was started twice");
+        answer = answer.note("this key has a run already: no second run was started");
     }
     Ok(answer)
 }
@@ -90,8 +90,8 @@ fn told(started: &Started, replayed: bool) -> Answer {
     Answer::done(started, text).next(format!("semel run show {}", started.run))
 }
 
-/// Starts the run as a person's, or through the API where the flow allows only that; and under a
-/// derived key where nobody names one. A refused try did nothing, so the next one is safe.
+/// Starts the run as a person's, or through the API if the flow allows only that; under a derived
+/// key if the command line has none. A refused try did nothing, so the next one is safe.
 async fn start(
     client: &Client,
     arguments: &Arguments,

@@ -13,14 +13,14 @@ use crate::output::{self, Reader};
 use crate::remote;
 use crate::views::{self, Extent};
 
-/// How long the journal may lie unread while the run goes on.
+/// How long the journal may stay unread while the run continues.
 const LOOK_EVERY_MS: u64 = 500;
 
 /// Show what happens to a run until it ends or needs a person.
 ///
-/// It needs one where an effect is in doubt, where it gave up, where an approval is open, and where
+/// It needs one if an effect is in doubt, if it used up its retries, if an approval is open, or if
 /// no worker has taken its task for ten seconds. The exit code is the run's: 0 succeeded, 1 failed
-/// or gave up, 4 in doubt; and 3 where it waits for a person or --for ran out first.
+/// or used up its retries, 4 in doubt; and 3 if it waits for a person or --for ran out first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run.
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Watch at most this long.
     #[arg(long = "for", value_name = "SPAN")]
     patience: Option<Span>,
-    /// Show the result whole, however long it is.
+    /// Show the whole result, however long it is.
     #[arg(long)]
     full: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(wanted.tell(judged(Answer::done(&found, text), &found.run)))
 }
 
-/// Tells new lines of the journal until there will be no more without a person.
+/// Prints new lines of the journal until there will be no more without a person.
 async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<(RunDetail, Wanted), Problem> {
     let mut told = 0;
     let mut idle = Idle::default();
@@ -74,7 +74,7 @@ async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<(RunDetail,
     }
 }
 
-/// Tells the lines after those that were told. A journal only grows.
+/// Prints the lines after those that were printed. A journal only grows.
 fn tell(ctx: &Context, found: &RunDetail, told: usize) -> usize {
     let fresh = found.journal.get(told..).unwrap_or_default();
     for line in views::timeline::lines(fresh, found.run.accepted_at, ctx.style) {

@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::outcome::Outcome;
 use crate::remote;
 
-/// Give an instant its run by hand.
+/// Start the run of an instant by hand.
 ///
-/// Safe to repeat: an instant has one run, whoever asks for it, and when its time comes nothing
+/// Safe to repeat: an instant has one run, however it is started, and when its time comes nothing
 /// more happens. An instant that was skipped can be fired as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -43,7 +43,7 @@ struct Which {
     /// The next instant whose time has not come.
     #[arg(long)]
     next: bool,
-    /// The present, which the schedule need not name. Needs --key.
+    /// The present, which need not be an instant of the schedule. Needs --key.
     #[arg(long)]
     now: bool,
 }
@@ -61,8 +61,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .await?
         .body;
     let text = match fired.replayed {
-        true => format!("{} has its run: {}", fired.key, fired.run),
-        false => format!("{} is fired: {}", fired.key, fired.run),
+        true => format!("{} has a run already: {}", fired.key, fired.run),
+        false => format!("started the run of {}: {}", fired.key, fired.run),
     };
     Ok(Answer::done(&fired, text).next(format!("semel run watch {}", fired.run)))
 }
@@ -74,7 +74,7 @@ async fn next(client: &Client, flow: &FlowName) -> Result<Timestamp, Problem> {
         let code = Code::InstantNotScheduled.as_str();
         let message = match schedule.paused_at {
             Some(_) => "the schedule is paused; name an instant with --at",
-            None => "the schedule names no instant any more",
+            None => "the schedule has no instants left",
         };
         Problem::new(Outcome::NotFound, code, message)
     })

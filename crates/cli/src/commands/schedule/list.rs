@@ -12,7 +12,7 @@ pub(crate) struct Arguments {}
 
 pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answer, Problem> {
     let page = remote::client(ctx)?.list_schedules().await?;
-    let header = ["FLOW", "RHYTHM", "ZONE", "MISSED", "NEXT", "LATEST"];
+    let header = ["FLOW", "RECURRENCE", "ZONE", "MISSED", "NEXT", "LATEST"];
     let mut table = ctx.style.table(&header);
     for one in &page.items {
         table.add_row([

@@ -10,8 +10,8 @@ use crate::remote;
 use crate::style::{cell, render};
 use crate::text::ago;
 
-/// Tell the next instants of a schedule that are not decided yet, as they are kept and as the clock
-/// on the wall shows them. One that was fired by hand is decided.
+/// Show the next undecided instants of a schedule, in UTC and in the schedule's time zone. An
+/// instant that was fired by hand is decided.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel schedule next nightly
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// How many.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=500))]
     count: u16,
-    /// Those after this instant; where none is given, those that are not decided yet.
+    /// Those after this instant; by default those that are not decided yet.
     #[arg(long, value_name = "INSTANT")]
     after: Option<Timestamp>,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let found = client.get_schedule(flow).await?;
     let page = client.list_instants(flow, &filter).await?;
-    let mut table = ctx.style.table(&["INSTANT", "ON THE WALL", "WHEN"]);
+    let mut table = ctx.style.table(&["INSTANT", "LOCAL TIME", "WHEN"]);
     for one in &page.items {
         table.add_row([
             cell(one.at.to_string()),

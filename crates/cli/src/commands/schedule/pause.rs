@@ -8,14 +8,14 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Pause a schedule: its instants start nothing until it is resumed, and are on record as skipped.
+/// Pause a schedule: its instants start nothing until it is resumed, and are recorded as skipped.
 ///
-/// Safe to repeat. Runs that are under way go on, and the flow can be started in its other ways.
+/// Safe to repeat. Active runs continue, and the flow's other triggers still start runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let paused = client.pause_schedule(flow, &ask, key).await?.body;
     let text = match paused.changed {
         true => format!("the schedule of {flow} is paused"),
-        false => format!("the schedule of {flow} was paused before"),
+        false => format!("the schedule of {flow} was paused already"),
     };
     Ok(Answer::done(&paused, text).next(format!("semel schedule resume {flow}")))
 }

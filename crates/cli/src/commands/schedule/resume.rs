@@ -15,7 +15,7 @@ use crate::remote;
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
-    /// Why, as it stands on the record.
+    /// The reason, for the audit log.
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let key = arguments.repeat.given();
     let resumed = client.resume_schedule(flow, &ask, key).await?.body;
     let text = match resumed.changed {
-        true => format!("the schedule of {flow} goes on"),
+        true => format!("the schedule of {flow} is resumed"),
         false => format!("the schedule of {flow} was not paused"),
     };
     Ok(Answer::done(&resumed, text).next(format!("semel schedule next {flow}")))

@@ -11,7 +11,7 @@ use crate::remote;
 use crate::text::printable;
 use crate::views::schedule;
 
-/// Show a schedule, and what became of its latest instants.
+/// Show a schedule, and what happened to its latest instants.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The flow.
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The most ticks to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<Timestamp>,
 }

@@ -7,7 +7,7 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Remove a secret with all its versions. What needs it sends nothing until it is set again.
+/// Delete a secret with all its versions. What uses it sends nothing until it is set again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The secret.
@@ -20,7 +20,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let name = &arguments.name;
     let client = remote::client(ctx)?;
     let deleted = client.delete_secret(name, arguments.repeat.given()).await?;
-    let mut answer = Answer::done(&deleted.body, format!("{name} is gone"));
+    let mut answer = Answer::done(&deleted.body, format!("deleted {name}"));
     for connection in &deleted.body.connections {
         answer = answer.note(format!(
             "the connection {connection} sends nothing without it"

@@ -31,9 +31,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     }
     let answer = Answer::done(&page, render(&table));
     Ok(if page.items.is_empty() {
-        answer
-            .note("there is no secret yet")
-            .next("semel secret set NAME")
+        answer.note("no secrets yet").next("semel secret set NAME")
     } else {
         answer
     })

@@ -5,10 +5,10 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Seal every secret of the namespace with a new key, and that key with the current master key.
+/// Encrypt every secret of the namespace with a new key, and that key with the current master key.
 ///
-/// Values stay as they are. After it no former master key is needed for this namespace. Safe to
-/// repeat, and to break off.
+/// Values stay the same. Afterwards this namespace needs no former master key. Safe to repeat, and
+/// to interrupt.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -18,6 +18,6 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
     let rotated = client.rotate_secrets(arguments.repeat.given()).await?.body;
-    let text = format!("{} sealed anew", rotated.secrets);
+    let text = format!("{} re-encrypted", rotated.secrets);
     Ok(Answer::done(rotated, text).next("semel doctor"))
 }

@@ -14,21 +14,22 @@ use crate::remote;
 /// A value longer than this is a mistake, in bytes.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Set a secret. Its value is read from stdin; at a terminal it is asked for and not shown.
+/// Set a secret. Its value is read from stdin; at a terminal the command prompts for it and does
+/// not show it.
 ///
-/// A line end behind the value is cut. Safe to repeat: the same value again is no change. The value
-/// before it still verifies deliveries for a while, so that a sender can be changed over.
+/// A line end behind the value is cut. Safe to repeat: the same value again is no change. The
+/// previous value still verifies deliveries for a while, so that you can switch the sender over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel secret set stripe_key
   semel secret set deploy_key < ~/.ssh/deploy_ed25519")]
 pub(crate) struct Arguments {
-    /// What connections and triggers call it.
+    /// The name that connections and triggers use.
     name: Label,
     /// A value does not belong on the command line: it would stand in the shell's history.
     #[arg(hide = true, value_name = "VALUE")]
     value: Option<std::ffi::OsString>,
-    /// How long the value before it still verifies deliveries [default: 1d].
+    /// How long the previous value still verifies deliveries [default: 1d].
     #[arg(long, value_name = "SPAN")]
     overlap: Option<Span>,
 }
@@ -50,7 +51,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         false => piped()?,
     };
     if value.reveal().is_empty() {
-        return Err(Problem::usage("nothing came in on stdin")
+        return Err(Problem::usage("stdin is empty")
             .hint(format!("pipe the value in: … | semel secret set {name}")));
     }
     let set = SetSecret {
@@ -70,8 +71,8 @@ fn piped() -> Result<SecretText, Problem> {
     let read = std::io::stdin()
         .take(VALUE_BYTES_MAX)
         .read_to_string(&mut text);
-    // What is wrong is told without what came in.
-    read.map_err(|_| Problem::usage("the value on stdin is no text (UTF-8)"))?;
+    // The error does not quote the input.
+    read.map_err(|_| Problem::usage("the value on stdin is not UTF-8 text"))?;
     Ok(cut(text))
 }
 

@@ -10,8 +10,8 @@ use crate::context::Context;
 /// The secret key, which every server of a database shares.
 pub(crate) fn secret(ctx: &Context, file: Option<&str>) -> Result<Secret, Problem> {
     let Some(text) = find(ctx, Key::Secret, Key::SecretFile, file)? else {
-        return Err(Problem::usage("no secret key is given").hint(
-            "make one with `openssl rand -hex 32 > semel.secret` and set \
+        return Err(Problem::usage("no secret key is configured").hint(
+            "create one with `openssl rand -hex 32 > semel.secret` and set \
              SEMEL_SECRET_KEY_FILE=semel.secret; every server of a database shares it",
         ));
     };
@@ -30,7 +30,7 @@ pub(crate) fn masters(
     };
     MasterKeys::parse(&text).map_err(|_| {
         Problem::usage("the master keys cannot be used: each is 64 hex digits").hint(
-            "make one with `openssl rand -hex 32`; the current one stands first, former ones \
+            "create one with `openssl rand -hex 32`; the current one comes first, former ones \
              behind it, divided by commas or lines",
         )
     })

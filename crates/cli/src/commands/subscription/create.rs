@@ -7,23 +7,23 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 
-/// Have a webhook told of an event, or of all events that begin alike.
+/// Deliver an event to a webhook, or all events with a common prefix.
 ///
-/// Safe to repeat: the same again is no change. Where another subscription has the name, --replace
-/// says that it gives way. Events that were emitted before are not delivered.
+/// Safe to repeat: an identical subscription stays as it is. To replace another subscription of the
+/// same name, pass --replace. Earlier events are not delivered.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   semel subscription create erp --event 'order.*' --connection erp-hook")]
 pub(crate) struct Arguments {
-    /// What to call it.
+    /// The name of the subscription.
     name: Label,
-    /// The event; a trailing `.*` takes all that begin so.
+    /// The event; a trailing `.*` matches all events with that prefix.
     #[arg(long)]
     event: String,
     /// The webhook connection that deliveries go to.
     #[arg(long)]
     connection: Label,
-    /// Let another subscription of that name give way.
+    /// Replace another subscription of that name.
     #[arg(long)]
     replace: bool,
 }
@@ -40,15 +40,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         Ok(kept) => kept.body,
         Err(error) if error.code() == semel_api::Code::SubscriptionDiffers.as_str() => {
             return Err(Problem::from(error)
-                .hint("look at it, and pass --replace if this one is to take its place")
+                .hint("compare them, and pass --replace to replace it")
                 .next(format!("semel subscription show {name}")));
         }
         Err(error) => return Err(error.into()),
     };
     let text = match kept.change {
-        Change::Created => format!("{name} is told of {} from now on", put.event),
-        Change::Replaced => format!("{name} has taken the place of the one before"),
-        Change::Unchanged => format!("{name} was kept before, the same"),
+        Change::Created => format!("{name} receives {} from now on", put.event),
+        Change::Replaced => format!("replaced {name}"),
+        Change::Unchanged => format!("{name} is unchanged"),
     };
     Ok(Answer::done(&kept, text).next(format!("semel subscription show {name}")))
 }

@@ -7,7 +7,7 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Remove a subscription. What is due to it is given up.
+/// Delete a subscription. Its due deliveries are dropped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The subscription.
@@ -29,10 +29,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         }
     };
     let deleted = client.delete_subscription(name, Some(&key)).await?.body;
-    let answer = Answer::done(&deleted, format!("{name} is gone"));
+    let answer = Answer::done(&deleted, format!("deleted {name}"));
     let answer = match deleted.given_up {
         0 => answer,
-        count => answer.note(format!("{count} deliveries were given up")),
+        count => answer.note(format!("{count} due deliveries were dropped")),
     };
     Ok(answer.next("semel subscription list"))
 }

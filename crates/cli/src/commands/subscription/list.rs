@@ -26,6 +26,6 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     let answer = Answer::done(&page, render(&table));
     Ok(match page.items.first() {
         Some(first) => answer.next(format!("semel subscription show {}", first.name)),
-        None => answer.note("nobody outside is told of events yet"),
+        None => answer.note("no subscriptions yet"),
     })
 }

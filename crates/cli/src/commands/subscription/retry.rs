@@ -7,13 +7,13 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Have a delivery that was given up tried again, as if it were new. The receiver is sent the same
-/// id and the same bytes.
+/// Retry a delivery that Semel gave up on, as if it were new. The receiver gets the same id and the
+/// same bytes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The subscription.
     name: Label,
-    /// The event's identity, as `semel subscription show` lists it.
+    /// The event's id, as `semel subscription show` lists it.
     event: EffectId,
     #[command(flatten)]
     repeat: Repeat,
@@ -25,6 +25,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let retried = client
         .retry_delivery(name, event, arguments.repeat.given())
         .await?;
-    let text = format!("{event} is tried again");
+    let text = format!("{event} is due again");
     Ok(Answer::done(&retried.body, text).next(format!("semel subscription show {name}")))
 }

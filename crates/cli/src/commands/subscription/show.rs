@@ -15,13 +15,13 @@ use crate::views;
 pub(crate) struct Arguments {
     /// The subscription.
     name: Label,
-    /// Only deliveries that were given up.
+    /// Only deliveries that Semel gave up on.
     #[arg(long)]
     given_up: bool,
     /// The most deliveries to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -38,7 +38,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let page = client.list_deliveries(name, &filter).await?;
     let title = ctx.style.bold(name.as_str());
     let text = format!(
-        "{title} is told of {} over {} ({} due, since {})\n\n{}",
+        "{title} receives {} over {} ({} due, since {})\n\n{}",
         printable(&found.event),
         printable(&found.connection),
         found.due,
@@ -48,7 +48,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let whole = json!({ "subscription": found, "deliveries": page });
     let mut answer = Answer::done(&whole, text);
     if page.items.is_empty() {
-        answer = answer.note("nothing was delivered or given up of late");
+        answer = answer.note("no recent deliveries");
     }
     let given_up = page
         .items

@@ -9,19 +9,19 @@ use crate::context::Context;
 use crate::remote;
 use crate::views;
 
-/// List tasks that are not over, newest first.
+/// List tasks that have not ended, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only of this queue.
+    /// Only those of this queue.
     #[arg(long, visible_alias = "type")]
     queue: Option<String>,
-    /// Only of this run.
+    /// Only those of this run.
     #[arg(long)]
     run: Option<RunId>,
     /// Only in this state: open, held, done, failed, lost or withdrawn.
     #[arg(long)]
     state: Option<State>,
-    /// Those that are over too.
+    /// Include ended ones.
     #[arg(long)]
     all: bool,
 }
@@ -40,6 +40,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(match (open, page.items.first()) {
         (Some(task), _) => answer.next(format!("semel worker --queue {} -- COMMAND", task.queue)),
         (None, Some(task)) => answer.next(format!("semel task show {}", task.task)),
-        (None, None) => answer.note("there are no such tasks"),
+        (None, None) => answer.note("no task matches"),
     })
 }

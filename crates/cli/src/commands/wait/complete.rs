@@ -1,4 +1,4 @@
-//! `semel wait complete`: ends a wait in the place of its callback.
+//! `semel wait complete`: completes a wait in place of its callback.
 
 use semel_api::types::CompleteWait;
 use semel_model::WaitId;
@@ -8,7 +8,7 @@ use crate::commands::{Repeat, read_json};
 use crate::context::Context;
 use crate::remote;
 
-/// End a wait in the place of its callback.
+/// Complete a wait in place of its callback.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  semel wait complete wait_0123… --payload '{\"approved\":true}'"
@@ -16,7 +16,7 @@ use crate::remote;
 pub(crate) struct Arguments {
     /// The wait.
     wait: WaitId,
-    /// What the flow reads as the wait's result: JSON, @FILE, or - for stdin.
+    /// The wait's result in the flow: JSON, @FILE, or - for stdin.
     #[arg(long, value_name = "JSON", default_value = "null")]
     payload: String,
     #[command(flatten)]
@@ -32,6 +32,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .complete_wait(wait, &CompleteWait { payload }, &key)
         .await?
         .body;
-    let text = format!("{wait} is answered; {} goes on", called.run);
+    let text = format!("{wait} is completed; {} continues", called.run);
     Ok(Answer::done(&called, text).next(format!("semel run watch {}", called.run)))
 }

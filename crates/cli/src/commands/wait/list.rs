@@ -10,10 +10,10 @@ use crate::views;
 /// List open waits, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only of this run.
+    /// Only those of this run.
     #[arg(long)]
     run: Option<RunId>,
-    /// Ended ones too.
+    /// Include ended ones.
     #[arg(long)]
     all: bool,
 }

@@ -1,4 +1,4 @@
-//! One task: the command is started, its worker stays in touch, and its end is told.
+//! One task: the worker starts the command, renews the lease, and reports the end.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -28,7 +28,7 @@ const SAID_BYTES_MAX: usize = 1_000;
 /// The exit code that says that another attempt may help: `EX_TEMPFAIL` of sysexits.h.
 const TRY_AGAIN: i32 = 75;
 
-/// What a worker says of work that is done and whose result cannot be sent.
+/// What a worker reports of work that is done and whose result cannot be sent.
 const ANSWER_REFUSED: &str = "answer-refused";
 
 /// One task and all that is needed to carry it out.
@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub(super) lease: Option<Span>,
 }
 
-/// What a command came to.
+/// The result of a command.
 enum Word {
     Done(Value),
     Failed(FailTask),
@@ -168,8 +168,8 @@ impl Job {
         })
     }
 
-    /// Renews the lease for as long as the command runs. Where it is another's by now, the command
-    /// goes on all the same: that it was done is worth knowing.
+    /// Renews the lease for as long as the command runs. If another worker has the task by now, the
+    /// command continues all the same: that it was done is worth knowing.
     async fn stay_in_touch(&self) {
         let every = self.task.lease.to_duration() / 3;
         let renew = RenewTask {
@@ -194,7 +194,7 @@ impl Job {
         }
     }
 
-    /// Tells the server, however long that takes: only this worker knows.
+    /// Reports to the server, however long that takes: only this worker knows.
     async fn tell(&self, mut word: Word) -> End {
         let mut rest = REST.0;
         loop {
@@ -220,11 +220,11 @@ impl Job {
                 Ok(_) => return end,
                 Err(error) if passes(&error) => self.report.away(&error, rest),
                 Err(ClientError::Problem(problem)) => match (&word, problem.code()) {
-                    // The server has put it on record.
+                    // The server has recorded it.
                     (Word::Done(_), Some(Code::BodyNotJson | Code::BodyInvalid)) => {
                         return End::InDoubt(problem.detail);
                     }
-                    // The server did not read it: nobody but this worker can say what it was.
+                    // The server did not read it: only this worker can say what it was.
                     (Word::Done(_), Some(Code::BodyTooLarge)) => {
                         word = self.unstorable(problem.detail);
                         continue;
@@ -239,7 +239,7 @@ impl Job {
     }
 }
 
-/// JSON, or else the text itself; nothing where nothing was written.
+/// JSON, or else the text itself; nothing if nothing was written.
 fn read_result(bytes: &[u8]) -> Value {
     let text = String::from_utf8_lossy(bytes);
     match text.trim() {
@@ -248,7 +248,7 @@ fn read_result(bytes: &[u8]) -> Value {
     }
 }
 
-/// Reads to the end; nothing where that is too much.
+/// Reads to the end; nothing if that is too much.
 async fn read_bounded(from: Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut from = from?;

@@ -1,5 +1,5 @@
-//! What a worker says while it works, on stderr: lines for people, or JSON lines. The sums at its end
-//! are its answer.
+//! What a worker prints while it works, on stderr: lines for people, or JSON lines. The totals at
+//! its end are its answer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,22 +19,22 @@ pub(super) enum End {
     Done,
     Failed(String),
     InDoubt(String),
-    /// Another's, or nobody's any more.
+    /// Another worker has it, or it has ended.
     Left(String),
 }
 
-/// Who is told what happens on the way.
+/// Who reads what happens meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Teller {
     /// People.
     Person,
     /// Programs, a JSON line for each event.
     Lines,
-    /// Nobody: the sums at the end are enough.
+    /// No reader: the totals at the end are enough.
     Nobody,
 }
 
-/// What was done, and for whom it is told.
+/// What was done, and who reads it.
 pub(super) struct Report {
     teller: Teller,
     style: Style,
@@ -42,7 +42,7 @@ pub(super) struct Report {
     failed: AtomicU64,
     in_doubt: AtomicU64,
     left: AtomicU64,
-    /// Whether it was said that the server does not answer.
+    /// Whether the outage of the server was reported.
     away: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl Report {
 
     pub(super) fn begin(&self, queue: &str, parallel: u16) {
         let text = format!(
-            "taking tasks of {}, {parallel} at a time; Ctrl-C finishes what runs",
+            "taking tasks of {}, {parallel} at a time; Ctrl-C finishes running tasks and stops",
             self.style.bold(&printable(queue))
         );
         self.say(
@@ -77,7 +77,7 @@ impl Report {
             1 => String::new(),
             attempt => format!(", attempt {attempt}"),
         };
-        let text = format!("{}  begun{again}", self.style.dim(&task.task.to_string()));
+        let text = format!("{}  started{again}", self.style.dim(&task.task.to_string()));
         let data = json!({ "task": task.task, "run": task.run, "step": task.step,
             "attempt": task.attempt });
         self.say("claimed", data, &text);
@@ -107,7 +107,7 @@ impl Report {
 
     pub(super) fn cancelled(&self, task: &ClaimedTask) {
         let text = format!(
-            "{}  its run was cancelled; the command goes on to its end",
+            "{}  its run was cancelled; the command runs to its end",
             self.style.dim(&task.task.to_string())
         );
         self.say("cancel", json!({ "task": task.task }), &text);
@@ -123,13 +123,13 @@ impl Report {
         self.say("lost", data, &text);
     }
 
-    /// Said once, until something is heard again.
+    /// Reported once, until the server answers again.
     pub(super) fn away(&self, error: &ClientError, rest: Duration) {
         if self.away.swap(true, Ordering::Relaxed) {
             return;
         }
         let text = format!(
-            "the server does not answer ({}); trying again in {}, and for as long as it takes",
+            "the server does not answer ({}); retrying in {}, until it answers",
             chain(error),
             took(rest)
         );
@@ -137,7 +137,7 @@ impl Report {
     }
 
     pub(super) fn stopping(&self, running: usize) {
-        let text = format!("stopping: finishing {running} that run, beginning nothing new");
+        let text = format!("stopping: finishing {running} running tasks, starting no new ones");
         self.say("stopping", json!({ "running": running }), &text);
     }
 

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A worker that is killed cannot say goodbye, but the system closes its end of the pipe. The
-//! supervisor then kills the command and all of its process group, so that nothing goes on in the
-//! name of a worker whose task another one takes over. The command's end is passed on as it was:
-//! the same exit code, or the same signal.
+//! supervisor then kills the command and all of its process group, so that nothing runs on behalf
+//! of a worker whose task another one takes over. The command's end is passed on as it was: the
+//! same exit code, or the same signal.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -110,7 +110,7 @@ fn pass_on(status: ExitStatus) -> ExitCode {
     }
 }
 
-/// Ends this process by a signal, so that whoever waits sees what the command's end was.
+/// Ends this process by a signal, so that its parent sees how the command ended.
 fn end_by(signal: Signal) -> ExitCode {
     let me = rustix::process::getpid();
     let _ = kill_process(me, signal);

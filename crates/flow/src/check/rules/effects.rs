@@ -50,7 +50,7 @@ impl<'t> Check<'_, 't, '_> {
         true
     }
 
-    /// A step that a person settles after a lost answer, without anybody having said so.
+    /// A step that an operator settles after a lost answer, though the author did not ask for it.
     fn unstated(&mut self, step: &StepInfo<'t>, effect: Effect) {
         let Some(kind) = step.kind else {
             return;
@@ -71,7 +71,7 @@ impl<'t> Check<'_, 't, '_> {
         );
     }
 
-    /// A probe that is believed while the request that it asks about may still be under way.
+    /// A probe that is believed while the request that it asks about may still be in flight.
     fn probe_early(&mut self, step: &StepInfo<'t>) {
         let Some(probe) = step
             .record
@@ -138,7 +138,7 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// Retries that go on after the destination has forgotten the key.
+    /// Retries that continue after the destination has forgotten the key.
     fn past_window(&mut self, index: StepIndex, step: &StepInfo<'t>, base: RetryPolicy) {
         let policy = retry(step.record, base);
         let window = key_window(self.outline, self.context, index);

@@ -81,8 +81,8 @@ impl<'t> Check<'_, 't, '_> {
         );
     }
 
-    /// A call that moves money without anybody's approval. Says which approvals before it whoever
-    /// has the link gives, where no other one is needed.
+    /// A call that moves money without an approval. Returns the approvals before it that any holder
+    /// of the link can give, if no other one is needed.
     fn money(&mut self, index: StepIndex) -> Vec<StepIndex> {
         let outline = self.outline;
         let body = outline.steps[index].record.map(http::KIND.name());
@@ -141,8 +141,8 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// Whether an approval lets the run come to a step without a yes: it goes on after a rejection
-    /// or without a decision, and no condition in front of the step reads which it was.
+    /// Whether an approval lets the run come to a step without a yes: the run continues after a
+    /// rejection or without a decision, and no condition in front of the step reads which it was.
     fn goes_on_without(&self, approval: StepIndex, index: StepIndex) -> bool {
         let outline = self.outline;
         let body = outline.body(approval);
@@ -164,7 +164,7 @@ impl<'t> Check<'_, 't, '_> {
         })
     }
 
-    /// Money that whoever has a link may approve.
+    /// Money that any holder of a link may approve.
     fn money_by_link(&mut self, index: StepIndex) {
         let Some(body) = self.outline.body(index) else {
             return;

@@ -17,7 +17,7 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// A wait for somebody who may never come.
+    /// A wait for an answer that may never come.
     fn endless(&mut self, index: StepIndex, step: &StepInfo<'t>) {
         let Some((kind, body)) = step.kind.zip(self.outline.body(index)) else {
             return;
@@ -60,7 +60,7 @@ impl<'t> Check<'_, 't, '_> {
         );
     }
 
-    /// A step that no run comes to.
+    /// A step that no run reaches.
     fn unreachable(&mut self, index: StepIndex, step: &StepInfo<'t>) {
         let ends = step.kind.is_some_and(|kind| kind.ends_run) && !step.record.has("if");
         if let (true, Some(next)) = (ends, step.next) {

@@ -1,4 +1,4 @@
-//! How an effect is made safe to meet twice.
+//! How an effect is made safe to repeat.
 
 use semel_model::Guard;
 

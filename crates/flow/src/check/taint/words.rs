@@ -58,7 +58,7 @@ const ATTEMPT: [&str; 19] = [
     "retryattempt",
     "deliveryattempts",
 ];
-/// Words for somebody; with `id`, `email` and the like behind them, or alone.
+/// Words for a person or a company; with `id`, `email` and the like behind them, or alone.
 const PARTY: [&str; 28] = [
     "customer",
     "account",

@@ -1,4 +1,4 @@
-//! A request with holes, and the same worked out.
+//! A request with holes, and the same evaluated.
 
 use semel_model::connection::{Connection, HttpTarget, KeyPlace, Target};
 use semel_model::request::{Call, HttpRequest, Pages, Part};
@@ -31,7 +31,7 @@ pub struct HttpStep {
     /// Where the effect's key goes; otherwise as the connection says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_as: Option<KeyPlace>,
-    /// How the pages of a read are put together.
+    /// How the pages of a read are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
     /// How long the whole exchange may take.
@@ -119,12 +119,12 @@ impl Method {
 }
 
 impl HttpStep {
-    /// The request with every hole worked out. Over a connection the address is the connection's
+    /// The request with every hole evaluated. Over a connection the address is the connection's
     /// and what follows; `key` is put where the destination looks for it.
     ///
     /// # Errors
     ///
-    /// Where a hole cannot be worked out, yields what its place cannot hold, or the connection is
+    /// If a hole cannot be evaluated, yields what its place cannot hold, or the connection is
     /// not there.
     pub fn render(
         &self,

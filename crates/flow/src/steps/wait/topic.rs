@@ -1,4 +1,4 @@
-//! What tells the event that a wait is for from others: `event.PART == something of the run`.
+//! What distinguishes the event that a wait is for: `event.PART == something of the run`.
 //!
 //! It is found once, when a release is read, so that an event finds the runs that wait for it
 //! without asking each of them. Where nothing of that shape is there, each is asked.
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equation_over_the_event_is_what_it_is_found_by() {
+    fn an_equation_over_the_event_becomes_its_topic() {
         let found = |path: &str, value: &str| Some((path.to_owned(), value.to_owned()));
 
         assert_eq!(of("event.id == input.id"), found("id", "input.id"));

@@ -10,7 +10,7 @@ use crate::tree::Record;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookAuth {
-    /// Not at all: whoever knows the address may deliver.
+    /// Not at all: anyone who knows the address can deliver.
     None,
     /// By a signature over what is sent.
     Signature {

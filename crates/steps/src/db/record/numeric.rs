@@ -15,7 +15,7 @@ pub(super) fn to_text(raw: &[u8]) -> Result<String, Failure> {
     let mut words = raw
         .chunks_exact(2)
         .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-    let mut next = || words.next().ok_or("a numeric that breaks off");
+    let mut next = || words.next().ok_or("a numeric that is cut off");
     let (count, weight, sign, scale) = (next()?, next()?, next()?, next()?);
     let weight = i32::from(i16::from_be_bytes(weight.to_be_bytes()));
     match sign {

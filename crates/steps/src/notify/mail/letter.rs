@@ -73,10 +73,10 @@ impl Letter {
 fn read_mailbox(text: &str) -> Result<Mailbox, Fault> {
     one_line(text)?
         .parse()
-        .map_err(|error| unfit(format!("{text:?} is no address: {error}")))
+        .map_err(|error| unfit(format!("{text:?} is not an address: {error}")))
 }
 
-/// A header is one line: what could begin another is refused, not mended.
+/// A header is one line: text that could begin another is refused, not corrected.
 fn one_line(text: &str) -> Result<&str, Fault> {
     match text.chars().any(char::is_control) {
         true => Err(unfit(format!("{text:?} holds a control character"))),

@@ -7,11 +7,11 @@ use tokio_postgres::Client;
 /// What the statistics of the tables were made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: nobody has looked yet.
+    /// Nothing: the tables were never analysed.
     NeverAnalysed,
-    /// A thousand runs are held, and as much of everything else is under way.
+    /// A thousand runs are held, and as much of everything else is active.
     Busy,
-    /// Everybody sleeps, and nothing is under way.
+    /// All runs sleep, and nothing is active.
     Sleepers,
     /// Nothing was there; it came afterwards.
     Quiet,

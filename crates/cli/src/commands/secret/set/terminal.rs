@@ -20,7 +20,7 @@ impl Drop for Restore {
 /// Asks for one line.
 pub(super) fn ask(prompt: &str) -> Result<SecretText, Problem> {
     let broken = |error: &dyn std::fmt::Display| {
-        Problem::local(format!("the terminal cannot be asked: {error}"))
+        Problem::local(format!("cannot read from the terminal: {error}"))
             .hint("pipe the value in instead")
     };
     let before = tcgetattr(std::io::stdin()).map_err(|error| broken(&error))?;

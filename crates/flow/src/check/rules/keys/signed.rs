@@ -6,7 +6,7 @@ use crate::diagnostic::Code;
 use crate::tree::{Record, Value};
 
 impl<'t> Check<'_, 't, '_> {
-    /// A part of the key that somebody on the way could change without breaking the signature.
+    /// A part of the key that an intermediary could change without breaking the signature.
     pub(super) fn unsigned(&mut self, key: &Key<'t>) {
         if !key.hooked {
             return;
@@ -35,7 +35,7 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// The headers that the webhook's signature covers; nothing where there is no signature.
+    /// The headers that the webhook's signature covers; nothing if there is no signature.
     fn covered(&self) -> Option<Vec<String>> {
         let webhook = self.outline.flow.map("trigger")?.map("webhook")?;
         if let Some(auth) = webhook.map("auth") {
