@@ -15,7 +15,7 @@ CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withd
 CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
 CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
-CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'given_up');
+CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 
 -- The only clock. Not frozen at the start of a transaction, as now() is.
 CREATE OR REPLACE FUNCTION moment()

@@ -21,7 +21,7 @@ use search::Gathered;
 /// The keys that the server is given.
 const MASTER: &str = "c4n4ryc4n4ry";
 
-/// How long all runs may take to end or to be parked.
+/// How long all runs may take to end or to be stopped.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +45,7 @@ async fn planted_secrets_are_found_nowhere() -> Result<()> {
         world.plant(canary).await?;
     }
     let runs = world.run_all(&canaries).await?;
-    world.until_parked().await?;
+    world.until_stopped().await?;
     world.look_at(&canaries, &runs).await?;
     let mut gathered = world.gathered;
     gathered.add("stdout", server.process.stdout());
@@ -169,7 +169,7 @@ impl World<'_> {
     }
 
     /// Waits until no run is under way.
-    async fn until_parked(&self) -> Result<()> {
+    async fn until_stopped(&self) -> Result<()> {
         let client = self.home.connect().await?;
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let active = "SELECT count(*) FROM runs WHERE state = 'active'";

@@ -41,7 +41,7 @@ async fn a_destination_that_hangs_holds_back_nobody_else() -> Result<()> {
     for (name, peer, path) in [("stuck", &stuck, "/hang/plain"), ("fine", &fine, "/plain")] {
         let connection = json!({ "connection": {
             "to": { "http": { "base_url": peer.url("") } },
-            "limits": { "at_once": 64 } } });
+            "limits": { "concurrency": 64 } } });
         let at = format!("/v1/connections/{name}");
         home.command(&server, Method::PUT, &at, connection.to_string())
             .await?;

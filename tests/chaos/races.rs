@@ -52,7 +52,7 @@ async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_answer_is_heard_while_the_run_is_being_parked() -> Result<()> {
+async fn a_late_answer_is_heard_while_the_run_is_being_stopped() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;

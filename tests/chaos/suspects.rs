@@ -62,8 +62,8 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
         server = harness.serve(&home, LEASE).await?;
         let held = tokio::select! {
             held = watch.until_held(PATIENCE) => Some(held?),
-            parked = until_parked(&client) => {
-                parked?;
+            stopped = until_stopped(&client) => {
+                stopped?;
                 None
             }
         };
@@ -93,7 +93,7 @@ async fn keys(client: &Connection, state: &str) -> Result<Vec<String>> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-async fn until_parked(client: &Connection) -> Result<()> {
+async fn until_stopped(client: &Connection) -> Result<()> {
     while !keys(client, "quarantined")
         .await?
         .contains(&POISON.to_owned())

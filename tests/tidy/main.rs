@@ -1,6 +1,6 @@
 //! What readers are owed: the tree keeps the promises that its documents make about it.
 //!
-//! Each check lists everything it objects to, so that one run shows all there is to mend.
+//! Each check lists everything it objects to, so that one run shows all there is to fix.
 
 mod binaries;
 mod crates;
@@ -12,6 +12,7 @@ mod seeded;
 mod sources;
 mod tls;
 mod tree;
+mod words;
 
 use anyhow::Result;
 

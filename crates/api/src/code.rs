@@ -226,8 +226,8 @@ codes! {
     /// No such delivery.
     DeliveryNotFound "delivery-not-found" 404 "There is no such delivery"
         "List the deliveries of the subscription; finished ones are kept for 30 days.";
-    /// The delivery was not given up.
-    DeliveryNotGivenUp "delivery-not-given-up" 409 "The delivery was not given up"
+    /// The delivery has not failed.
+    DeliveryNotFailed "delivery-not-failed" 409 "The delivery has not failed"
         "You do not have to do anything: it was delivered, or Semel tries it again by itself.";
     /// The flow has no live schedule.
     ScheduleNotFound "schedule-not-found" 404 "There is no such schedule"

@@ -38,7 +38,7 @@ fn starts(inventory: &Inventory, style: Style) -> String {
     for start in &inventory.starts {
         let tone = match start.proof {
             Proof::Nothing => Tone::Bad,
-            Proof::Signature | Proof::Token | Proof::SignIn | Proof::Inside => Tone::Plain,
+            Proof::Signature | Proof::Token | Proof::Caller | Proof::Inside => Tone::Plain,
         };
         table.add_row([
             cell(start.trigger.as_str()),

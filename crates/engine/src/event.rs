@@ -46,7 +46,7 @@ pub fn apply(
     let applied = match event {
         Event::Accepted { .. } => lifecycle::apply_accepted(state, event.clone()),
         Event::Undoing { fault } => lifecycle::apply_undoing(state, flow, fault),
-        Event::Parked { .. } => lifecycle::apply_parked(state),
+        Event::Stopped { .. } => lifecycle::apply_stopped(state),
         Event::Resumed { by, asks_again, .. } => {
             lifecycle::apply_resumed(state, by.as_deref(), *asks_again, at)
         }
@@ -190,7 +190,7 @@ pub fn project(before: &Before, event: &Event, after: &RunState, flow: &Flow) ->
         } => approval::project_opened(flow, step, (*wait, *until, asked)),
         Event::ApprovalTold { step, .. } => approval::project_told(after.run, step),
         Event::ApprovalElapsed { step, .. } => approval::project_elapsed(after.run, step),
-        Event::Parked { reason, fault } => lifecycle::project_parked(*reason, fault),
+        Event::Stopped { reason, fault } => lifecycle::project_stopped(*reason, fault),
         Event::Ended {
             state,
             result,
@@ -217,7 +217,7 @@ pub fn project(before: &Before, event: &Event, after: &RunState, flow: &Flow) ->
         | Event::FanStopped { .. }
         | Event::FanEnded { .. } => RowChanges::default(),
     };
-    changes.unparked_by(before, after)
+    changes.resumed_by(before, after)
 }
 
 /// What goes to the outbox with an event, where `state` is what is true after it.
@@ -232,8 +232,8 @@ pub(crate) fn announce(
             result,
             fault,
         } => lifecycle::announce_ended(context, state, *how, (result, fault.as_ref())),
-        Event::Parked { reason, fault } => {
-            lifecycle::announce_parked(context, state, *reason, fault)
+        Event::Stopped { reason, fault } => {
+            lifecycle::announce_stopped(context, state, *reason, fault)
         }
         Event::ApprovalOpened {
             step, asked, until, ..
@@ -288,7 +288,7 @@ pub fn describe(event: &Event) -> String {
             ..
         } => lifecycle::describe_accepted(*trigger, *nominal, input),
         Event::Undoing { fault } => lifecycle::describe_undoing(fault),
-        Event::Parked { reason, fault } => lifecycle::describe_parked(*reason, fault),
+        Event::Stopped { reason, fault } => lifecycle::describe_stopped(*reason, fault),
         Event::Resumed { by, reason, .. } => lifecycle::describe_resumed(by.as_deref(), reason),
         Event::Amended { step, result, .. } => lifecycle::describe_amended(step, result),
         Event::Ended {

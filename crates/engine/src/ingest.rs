@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_model::event::Caller;
@@ -130,9 +131,15 @@ impl Runtime {
     /// Has a delivery accepted, and starts its run if it is new and there is room. What was begun
     /// ends, even where the sender hangs up.
     pub(crate) async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
-        let engine = self.clone();
-        let accepting = async move { engine.accept_now(inbound).await };
-        self.finish(accepting).await
+        self.finish(Self::accept_boxed(self.clone(), inbound)).await
+    }
+
+    /// Boxed in a function that is no coroutine, for the reason of `Turn::go_boxed`.
+    fn accept_boxed(
+        engine: Arc<Self>,
+        inbound: Inbound,
+    ) -> BoxFuture<'static, Result<Intake, IntakeError>> {
+        Box::pin(async move { engine.accept_now(inbound).await })
     }
 
     async fn accept_now(self: &Arc<Self>, mut inbound: Inbound) -> Result<Intake, IntakeError> {

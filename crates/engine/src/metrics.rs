@@ -97,11 +97,11 @@ pub struct Metrics {
     /// Instants of schedules that started nothing.
     pub ticks_skipped: Counter,
     /// Events that everybody has who takes them.
-    pub events_spread: Counter,
+    pub events_dispatched: Counter,
     /// Deliveries of events that a webhook took.
     pub deliveries_made: Counter,
     /// Deliveries of events that are not tried again.
-    pub deliveries_given_up: Counter,
+    pub deliveries_failed: Counter,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,
 }

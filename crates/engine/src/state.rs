@@ -70,7 +70,7 @@ pub struct RunState {
     /// Who started the run, where that is known.
     pub started_by: Option<String>,
     /// Whether the run is stopped until an operator acts.
-    pub parked: bool,
+    pub stopped: bool,
     /// Whether the run has ended.
     pub ended: bool,
 }
@@ -160,7 +160,7 @@ impl RunState {
             done: Vec::new(),
             undoing: None,
             started_by: None,
-            parked: false,
+            stopped: false,
             ended: false,
         }
     }
@@ -213,7 +213,7 @@ impl RunState {
             Some(_) => self.next_undo(flow),
         };
         self.current = Current::Fresh;
-        self.parked = false;
+        self.stopped = false;
     }
 
     /// The last of what was done that can be taken back.

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::{Flow, Step};
@@ -63,9 +64,9 @@ use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
 /// What becomes of the lease of a run that only an operator wakes.
-const PARKED: Lease = Lease::Return {
+const STOPPED: Lease = Lease::Return {
     due_at: None,
-    stage: Stage::Parked,
+    stage: Stage::Stopped,
 };
 
 /// One run in this process's hands.
@@ -132,12 +133,18 @@ impl Turn {
     pub(crate) async fn drive(mut self) {
         let gone = match self.stuck() {
             Some(fault) => self.park(Reason::Quarantined, fault).await,
-            None if self.stays_quarantined() => self.commit(PARKED).await,
-            None => self.go().await,
+            None if self.stays_quarantined() => self.commit(STOPPED).await,
+            None => self.go_boxed().await,
         };
         if let Err(stop) = gone {
             self.stopped(stop).await;
         }
+    }
+
+    /// What `go` does, boxed in a function that is no coroutine: so the code of a turn is compiled once,
+    /// in this crate, and not again in every crate that awaits something which may take a turn.
+    fn go_boxed(&mut self) -> BoxFuture<'_, Result<(), Stop>> {
+        Box::pin(self.go())
     }
 
     async fn go(&mut self) -> Result<(), Stop> {
@@ -249,13 +256,13 @@ impl Turn {
 
     /// Stops the run until an operator acts.
     pub(crate) async fn park(&mut self, reason: Reason, fault: Fault) -> Result<(), Stop> {
-        if !self.state.parked {
+        if !self.state.stopped {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "a run is stopped until an operator acts: {}", fault.message);
             self.runtime.metrics.runs_stopped.add_one();
-            self.record(Event::Parked { reason, fault })?;
+            self.record(Event::Stopped { reason, fault })?;
         }
-        self.commit(PARKED).await
+        self.commit(STOPPED).await
     }
 
     /// Where the connections of the run's release lead.

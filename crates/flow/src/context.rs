@@ -19,7 +19,7 @@ pub struct CheckContext {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownConnection {
     /// How long its destination remembers an idempotency key; absent where it honours none.
-    pub honours_keys: Option<Span>,
+    pub key_window: Option<Span>,
     /// What kind of destination it leads to, where that is known.
     pub kind: Option<&'static str>,
 }

@@ -54,7 +54,7 @@ pub(crate) fn connection(body: Option<&Record>, context: &CheckContext) -> Optio
 
 /// How long the destination of a step remembers its key.
 pub(crate) fn key_window(outline: &Outline<'_>, context: &CheckContext, index: StepIndex) -> Span {
-    let known = connection(outline.body(index), context).and_then(|known| known.honours_keys);
+    let known = connection(outline.body(index), context).and_then(|known| known.key_window);
     let said = outline.steps[index].record.span_of("window");
     said.or(known).unwrap_or(KEY_WINDOW)
 }

@@ -58,7 +58,7 @@ pub enum Proof {
     /// By a shared secret that is sent along.
     Token,
     /// By the token of an API caller.
-    SignIn,
+    Caller,
     /// It comes from inside: a time that came, or an event that a flow of the namespace emitted.
     Inside,
 }
@@ -71,7 +71,7 @@ impl Proof {
             Self::Nothing => "nothing: open to anyone who knows the address",
             Self::Signature => "a signature",
             Self::Token => "a token",
-            Self::SignIn => "the caller's token",
+            Self::Caller => "the caller's token",
             Self::Inside => "Semel itself",
         }
     }

@@ -61,8 +61,8 @@ fn facts(source: &str) -> CheckContext {
         let word = window.as_str();
         let kind = KINDS.into_iter().find(|kind| word == Some(*kind));
         let window = word.filter(|_| kind.is_none());
-        let honours_keys = window.map(|span| span.parse().expect("a span"));
-        let connection = KnownConnection { honours_keys, kind };
+        let key_window = window.map(|span| span.parse().expect("a span"));
+        let connection = KnownConnection { key_window, kind };
         facts.connections.insert(name.clone(), connection);
         if kind.is_some() {
             facts.unknown = Some(Severity::Error);

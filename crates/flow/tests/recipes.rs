@@ -81,14 +81,14 @@ fn each_passes_without_an_alarm_and_without_an_exception() {
 fn each_passes_where_its_connections_are_known() {
     for recipe in recipes() {
         let window = recipe.source.split("window: ").nth(1);
-        let honours_keys = window.map(|rest| rest.lines().next().unwrap().parse().unwrap());
+        let key_window = window.map(|rest| rest.lines().next().unwrap().parse().unwrap());
         let connected = recipe.source.split("connection: ").skip(1);
         let connections = connected.map(|rest| {
             let name = rest.split([',', '\n', ' ']).next().unwrap();
             (
                 name.to_owned(),
                 KnownConnection {
-                    honours_keys,
+                    key_window,
                     kind: None,
                 },
             )

@@ -3,9 +3,12 @@
 //! A connection names its secrets and never holds one. It is kept apart from the flows that use
 //! it, so that a flow can be shown, copied and checked without opening a door.
 
+pub mod fill;
+mod idempotency_keys;
 pub mod preset;
 mod refusals;
 
+pub use self::idempotency_keys::{IdempotencyKeys, KeyPlace};
 pub use self::refusals::KEY_REFUSALS;
 
 use serde::{Deserialize, Serialize};
@@ -18,12 +21,9 @@ use crate::span::Span;
 pub struct Connection {
     /// What kind of destination it is, and where.
     pub to: Target,
-    /// How long the destination remembers an idempotency key; absent where it honours none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub honours_keys: Option<Span>,
-    /// Where the destination looks for the key.
-    #[serde(default, skip_serializing_if = "KeyPlace::is_usual")]
-    pub key_as: KeyPlace,
+    /// What the destination does with idempotency keys.
+    #[serde(default, skip_serializing_if = "IdempotencyKeys::is_usual")]
+    pub idempotency_keys: IdempotencyKeys,
     /// The HTTP statuses with which the destination refuses only after it has looked up the key, so
     /// that such a refusal of a repeat also says that no earlier request was carried out. Absent:
     /// [`KEY_REFUSALS`].
@@ -69,7 +69,7 @@ pub struct HttpTarget {
     pub base_url: String,
     /// How Semel shows who it is.
     #[serde(default)]
-    pub sign_in: SignIn,
+    pub auth: HttpAuth,
     /// Headers that every call carries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
@@ -84,7 +84,7 @@ pub struct HttpTarget {
 /// How Semel shows who it is. Secrets are named, never held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum SignIn {
+pub enum HttpAuth {
     /// Not at all.
     #[default]
     None,
@@ -270,52 +270,28 @@ pub enum Tls {
     Off,
 }
 
-/// Where a destination looks for the key of an effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyPlace {
-    /// In the header of this name.
-    Header(String),
-    /// In this field of the JSON body.
-    Field(String),
-    /// In this parameter of the query.
-    Query(String),
-}
-
-impl Default for KeyPlace {
-    fn default() -> Self {
-        Self::Header("idempotency-key".to_owned())
-    }
-}
-
-impl KeyPlace {
-    fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// How much a destination may be asked. Each process counts for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// The most exchanges at once.
-    pub at_once: u32,
+    pub concurrency: u32,
     /// The most exchanges per second; without a bound where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u32>,
-    /// After so many failures in a row nothing is sent for a while.
-    pub break_after: u32,
-    /// How long that while is.
-    pub break_for: Span,
+    /// The circuit breaker opens after so many failures in a row: nothing is sent.
+    pub open_after: u32,
+    /// How long the circuit breaker stays open.
+    pub open_for: Span,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            at_once: 64,
+            concurrency: 64,
             per_second: None,
-            break_after: 20,
-            break_for: Span::from_const_secs(10),
+            open_after: 20,
+            open_for: Span::from_const_secs(10),
         }
     }
 }
@@ -326,8 +302,7 @@ impl Connection {
     pub fn to(target: Target) -> Self {
         Self {
             to: target,
-            honours_keys: None,
-            key_as: KeyPlace::default(),
+            idempotency_keys: IdempotencyKeys::default(),
             final_refusals: None,
             acts_within: None,
             limits: Limits::default(),
@@ -353,7 +328,7 @@ impl Connection {
     #[must_use]
     pub fn secrets(&self) -> Vec<&str> {
         match &self.to {
-            Target::Http(http) => http.sign_in.secret().into_iter().collect(),
+            Target::Http(http) => http.auth.secret().into_iter().collect(),
             Target::Postgres(postgres) => postgres.secret.as_deref().into_iter().collect(),
             Target::Smtp(smtp) => smtp.secret.as_deref().into_iter().collect(),
             Target::Ssh(ssh) => vec![&ssh.secret],
@@ -364,7 +339,7 @@ impl Connection {
     }
 }
 
-impl SignIn {
+impl HttpAuth {
     /// The name of its secret.
     #[must_use]
     pub fn secret(&self) -> Option<&str> {

@@ -313,7 +313,7 @@ pub enum Event {
         policy: OnTimeout,
     },
     /// The run is stopped until an operator acts.
-    Parked {
+    Stopped {
         /// Which of the stopped states it is in; a row without it is of a run that was quarantined
         /// unread.
         #[serde(default)]

@@ -85,7 +85,7 @@ pub struct Rules {
     /// What becomes of a run that comes while another one is inside.
     pub policy: Policy,
     /// The most runs inside.
-    pub at_once: Option<u32>,
+    pub concurrency: Option<u32>,
     /// How often runs may be let in.
     pub rate: Option<Rate>,
     /// How long an object must be quiet before its newest run is let in.
@@ -97,7 +97,7 @@ impl Rules {
     pub const fn one_at_a_time(policy: Policy) -> Self {
         Self {
             policy,
-            at_once: Some(1),
+            concurrency: Some(1),
             rate: None,
             debounce: None,
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!            ┌──────────────── settled by a person ───────────────┐
 //!            ▼                                                    │
-//! Active ──┬──▶ Parked (in doubt, needs review, quarantined) ─────┤
+//! Active ──┬──▶ Stopped (in doubt, needs review, quarantined) ─────┤
 //!          ├──▶ Ended (succeeded, failed, cancelled, superseded)  ◀───────────┘
 //! ```
 //!
@@ -12,7 +12,7 @@
 //!
 //! ```compile_fail
 //! # use semel_model::run::*;
-//! fn flip(run: Run<Ended>) { run.parked(Reason::InDoubt); }
+//! fn flip(run: Run<Ended>) { run.stopped(Reason::InDoubt); }
 //! ```
 
 use std::fmt;
@@ -115,7 +115,7 @@ pub struct Active;
 
 /// Kept for a person.
 #[derive(Debug)]
-pub struct Parked {
+pub struct Stopped {
     /// What for.
     pub reason: Reason,
 }
@@ -160,10 +160,10 @@ impl Run<Active> {
     }
 
     /// Keeps the run for a person.
-    pub fn parked(self, reason: Reason) -> Run<Parked> {
+    pub fn stopped(self, reason: Reason) -> Run<Stopped> {
         Run {
             id: self.id,
-            state: Parked { reason },
+            state: Stopped { reason },
         }
     }
 
@@ -176,8 +176,8 @@ impl Run<Active> {
     }
 }
 
-impl Run<Parked> {
-    /// A person settled what it was parked for.
+impl Run<Stopped> {
+    /// A person settled what it was stopped for.
     pub fn resumed(self) -> Run<Active> {
         Run {
             id: self.id,
@@ -225,7 +225,7 @@ impl AsState for Active {
     }
 }
 
-impl AsState for Parked {
+impl AsState for Stopped {
     fn as_state(&self) -> State {
         self.reason.into()
     }

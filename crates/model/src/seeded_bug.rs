@@ -116,7 +116,7 @@ seeded_bugs! {
 
     // People.
     /// Nobody is told of a run that needs a person.
-    ParkedUntold = "parked-untold",
+    StopUnannounced = "stop-unannounced",
     /// What people do is not recorded.
     AuditOmitted = "audit-omitted",
     /// A run is shown to any namespace.

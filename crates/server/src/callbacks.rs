@@ -1,4 +1,4 @@
-//! `/callbacks/{token}`: what a parked run waits for. The token is the only key to it.
+//! `/callbacks/{token}`: what a stopped run waits for. The token is the only key to it.
 //!
 //! Only `POST` does anything. Mail scanners and link previews fetch every address they see, so
 //! `GET` shows a page that says what to do and changes nothing.

@@ -198,7 +198,7 @@ mod tests {
         let text = String::new;
         let pairs: Vec<(&str, ApiError)> = [
             IntakeError::UnknownHook,
-            IntakeError::Unproven,
+            IntakeError::SignatureInvalid,
             IntakeError::UnknownFlow,
             IntakeError::NoTrigger { kind },
             IntakeError::NotJson(text()),

@@ -58,7 +58,9 @@ pub(crate) async fn receive(
         query: read_query(&uri)?,
     };
     let delivery = match app.engine.authenticate(arrival).await {
-        Err(IntakeError::Unproven) => return Err(app.edge.refuse_unproven(&hook, peer)),
+        Err(IntakeError::SignatureInvalid) => {
+            return Err(app.edge.refuse_auth_failure(&hook, peer));
+        }
         judged => judged.map_err(ApiError::from)?,
     };
     app.edge.admit(&hook)?;

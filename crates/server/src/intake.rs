@@ -30,7 +30,7 @@ struct Receipt<'a> {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_json")]
     fault: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    quarantined: bool,
+    held: bool,
 }
 
 fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -57,8 +57,8 @@ where
 }
 
 /// Answers with the run that a delivery made or met.
-pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, quarantined: bool) -> Answered {
-    receipt_standing(status, accepted, accepted.state.into(), quarantined)
+pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, held: bool) -> Answered {
+    receipt_standing(status, accepted, accepted.state.into(), held)
 }
 
 /// The same where more is known of how the run stands.
@@ -66,7 +66,7 @@ pub(crate) fn receipt_standing(
     status: StatusCode,
     accepted: &Accepted,
     state: Standing,
-    quarantined: bool,
+    held: bool,
 ) -> Answered {
     let receipt = Receipt {
         run: accepted.run,
@@ -76,7 +76,7 @@ pub(crate) fn receipt_standing(
         accepted_at: accepted.accepted_at,
         result: accepted.result.as_deref(),
         fault: accepted.fault.as_deref(),
-        quarantined,
+        held,
     };
     let mut response = answer::json(status, &receipt)?;
     if accepted.replayed {
@@ -142,7 +142,7 @@ impl From<IntakeError> for ApiError {
     fn from(error: IntakeError) -> Self {
         match error {
             IntakeError::UnknownHook => Self::plain(Code::HookNotFound),
-            IntakeError::Unproven => Self::plain(Code::SignatureInvalid),
+            IntakeError::SignatureInvalid => Self::plain(Code::SignatureInvalid),
             IntakeError::UnknownFlow => Self::plain(Code::FlowNotFound),
             IntakeError::NoTrigger { kind } => Self::new(
                 Code::TriggerNotDeclared,

@@ -58,7 +58,7 @@ fn tell(app: &App) -> Result<Response, ApiError> {
         app.meters.hooks.clone(),
     );
     register_engine(&mut registry, app.engine.metrics());
-    register_unproven(&mut registry, app.engine.count_unproven());
+    register_auth_failures(&mut registry, app.engine.count_auth_failures());
     register_counted(
         &mut registry,
         app.pulse.database_answers(),
@@ -73,14 +73,14 @@ fn tell(app: &App) -> Result<Response, ApiError> {
 }
 
 /// Deliveries that did not prove where they come from, by the flow that they were for.
-fn register_unproven(registry: &mut Registry, counts: Vec<(String, String, u64)>) {
+fn register_auth_failures(registry: &mut Registry, counts: Vec<(String, String, u64)>) {
     let family = Family::<Vec<(&str, String)>, ClassicCounter>::default();
     for (namespace, flow, count) in counts {
         let labels = vec![("namespace", namespace), ("flow", flow)];
         family.get_or_create(&labels).inc_by(count);
     }
     let help = "Deliveries that did not prove where they come from";
-    registry.register("unproven", help, family);
+    registry.register("auth_failures", help, family);
 }
 
 /// A database that does not answer leaves its numbers out: none is better than a wrong one.
@@ -236,9 +236,9 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.ticks_skipped,
         ),
         (
-            "events_spread",
+            "events_dispatched",
             "Events that their takers have",
-            &metrics.events_spread,
+            &metrics.events_dispatched,
         ),
         (
             "deliveries_made",
@@ -246,9 +246,9 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.deliveries_made,
         ),
         (
-            "deliveries_given_up",
+            "deliveries_failed",
             "Deliveries of events that are not tried again",
-            &metrics.deliveries_given_up,
+            &metrics.deliveries_failed,
         ),
     ];
     for (name, help, counter) in counters {

@@ -19,11 +19,11 @@ use semel_model::Span;
 
 use crate::error::ApiError;
 
-/// How many unproven deliveries a hook answers as such within a minute.
-const UNPROVEN_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
+/// How many deliveries without a valid signature a hook answers as such within a minute.
+const AUTH_FAILURES_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
 
-/// How many unproven deliveries of one address are answered as such within a minute.
-const UNPROVEN_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
+/// How many deliveries without a valid signature of one address are answered as such within a minute.
+const AUTH_FAILURES_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 /// How many addresses are told apart. Beyond it, new ones are counted by hook alone.
 const SOURCES_MAX: usize = 10_000;
@@ -37,8 +37,8 @@ pub(crate) struct RateLimits {
     hooks: Option<DefaultKeyedRateLimiter<String>>,
     /// Until when hooks take nothing, because they took all that they may.
     exhausted: Mutex<HashMap<String, Instant>>,
-    unproven_by_hook: DefaultKeyedRateLimiter<String>,
-    unproven_by_source: DefaultKeyedRateLimiter<IpAddr>,
+    auth_failures_by_hook: DefaultKeyedRateLimiter<String>,
+    auth_failures_by_source: DefaultKeyedRateLimiter<IpAddr>,
     clock: DefaultClock,
 }
 
@@ -53,8 +53,8 @@ impl RateLimits {
         Self {
             hooks: hook_rate.map(|rate| RateLimiter::keyed(quota(rate))),
             exhausted: Mutex::default(),
-            unproven_by_hook: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_HOOK)),
-            unproven_by_source: RateLimiter::keyed(Quota::per_minute(UNPROVEN_BY_SOURCE)),
+            auth_failures_by_hook: RateLimiter::keyed(Quota::per_minute(AUTH_FAILURES_BY_HOOK)),
+            auth_failures_by_source: RateLimiter::keyed(Quota::per_minute(AUTH_FAILURES_BY_SOURCE)),
             clock: DefaultClock::default(),
         }
     }
@@ -98,12 +98,12 @@ impl RateLimits {
     }
 
     /// The answer to a delivery that proves nothing. Past the limits it is told to stay away.
-    pub(crate) fn refuse_unproven(&self, hook: &str, peer: Peer) -> ApiError {
+    pub(crate) fn refuse_auth_failure(&self, hook: &str, peer: Peer) -> ApiError {
         let now = || self.clock.now();
-        let by_hook = self.unproven_by_hook.check_key(&hook.to_owned());
+        let by_hook = self.auth_failures_by_hook.check_key(&hook.to_owned());
         let by_hook = by_hook.err().map(|until| until.wait_time_from(now()));
         let by_source = self.source(peer).and_then(|source| {
-            let checked = self.unproven_by_source.check_key(&source);
+            let checked = self.auth_failures_by_source.check_key(&source);
             checked.err().map(|until| until.wait_time_from(now()))
         });
         match by_hook.max(by_source) {
@@ -116,7 +116,7 @@ impl RateLimits {
     pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> ApiError {
         let checked = self
             .source(peer)
-            .map(|source| self.unproven_by_source.check_key(&source));
+            .map(|source| self.auth_failures_by_source.check_key(&source));
         match checked {
             Some(Err(until)) => too_many(until.wait_time_from(self.clock.now())),
             Some(Ok(())) | None => ApiError::plain(code),
@@ -125,10 +125,10 @@ impl RateLimits {
 
     /// The address to count by, while there is room for it.
     fn source(&self, peer: Peer) -> Option<IpAddr> {
-        if self.unproven_by_source.len() >= SOURCES_MAX {
-            self.unproven_by_source.retain_recent();
+        if self.auth_failures_by_source.len() >= SOURCES_MAX {
+            self.auth_failures_by_source.retain_recent();
         }
-        (self.unproven_by_source.len() < SOURCES_MAX).then(|| neighbourhood(peer.0.ip()))
+        (self.auth_failures_by_source.len() < SOURCES_MAX).then(|| neighbourhood(peer.0.ip()))
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn one_address_runs_out_before_the_hook_does() {
         let edge = RateLimits::new(None);
-        let ask = |from: &str| code(&edge.refuse_unproven("main/orders", peer(from)));
+        let ask = |from: &str| code(&edge.refuse_auth_failure("main/orders", peer(from)));
 
         let own: Vec<_> = (0..11).map(|_| ask("192.0.2.1")).collect();
 
@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn a_hook_runs_out_however_many_addresses_ask() {
         let edge = RateLimits::new(None);
-        let ask = |n: u8| code(&edge.refuse_unproven("main/orders", peer(&format!("192.0.2.{n}"))));
+        let ask =
+            |n: u8| code(&edge.refuse_auth_failure("main/orders", peer(&format!("192.0.2.{n}"))));
 
         let asked: Vec<_> = (0..61).map(ask).collect();
 

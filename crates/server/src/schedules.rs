@@ -227,7 +227,7 @@ fn view(found: ScheduleView) -> Option<Schedule> {
     Some(Schedule {
         flow: found.release.flow.name.clone(),
         release: found.release.number,
-        rhythm: declared.recurrence.to_string(),
+        recurrence: declared.recurrence.to_string(),
         zone: declared.recurrence.zone().to_owned(),
         missed: declared.missed.as_str().to_owned(),
         most: (declared.missed == Missed::All).then_some(declared.most),

@@ -96,10 +96,10 @@ pub(crate) async fn delete(
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         let by = by(&asking, &actor);
-        let given_up = engine.delete_subscription(by, name.as_str()).await?;
-        tracing::info!(subscription = %name, actor, given_up, "a subscription was removed");
+        let failed = engine.delete_subscription(by, name.as_str()).await?;
+        tracing::info!(subscription = %name, actor, failed, "a subscription was removed");
         let name = name.to_string();
-        Reply::new(StatusCode::OK, &DeletedSubscription { name, given_up })
+        Reply::new(StatusCode::OK, &DeletedSubscription { name, failed })
     })
     .await
 }
@@ -186,7 +186,7 @@ fn view_delivery(row: DeliveryView) -> Result<Delivery, ApiError> {
     let state = match row.state.as_str() {
         "due" => DeliveryState::Due,
         "delivered" => DeliveryState::Delivered,
-        "given_up" => DeliveryState::GivenUp,
+        "failed" => DeliveryState::Failed,
         _ => return Err(ApiError::internal("a delivery in a state of its own")),
     };
     Ok(Delivery {
@@ -218,8 +218,8 @@ impl From<RetryError> for ApiError {
         match error {
             RetryError::UnknownSubscription => Self::plain(Code::SubscriptionNotFound),
             RetryError::Unknown => Self::plain(Code::DeliveryNotFound),
-            RetryError::NotGivenUp { state } => {
-                Self::new(Code::DeliveryNotGivenUp, format!("the delivery is {state}"))
+            RetryError::NotFailed { state } => {
+                Self::new(Code::DeliveryNotFailed, format!("the delivery is {state}"))
             }
             RetryError::Unavailable(error) => error.into(),
         }

@@ -135,7 +135,7 @@ impl Limits {
     /// As for a connection.
     pub async fn enter_host(&self, namespace_id: i32, host: String) -> Result<Permit, Fault> {
         let limits = connection::Limits {
-            at_once: self.host_room,
+            concurrency: self.host_room,
             ..connection::Limits::default()
         };
         enter(self.lane(namespace_id, Name::Host(host), 0, &limits)).await
@@ -219,14 +219,14 @@ impl Drop for Permit {
 
 impl Lane {
     fn new(name: Name, version: i64, limits: &connection::Limits) -> Self {
-        let at_once = usize::try_from(limits.at_once.max(1)).unwrap_or(usize::MAX);
-        let at_once = at_once.min(Semaphore::MAX_PERMITS);
+        let concurrency = usize::try_from(limits.concurrency.max(1)).unwrap_or(usize::MAX);
+        let concurrency = concurrency.min(Semaphore::MAX_PERMITS);
         Self {
             name,
             version,
-            room: Arc::new(Semaphore::new(at_once)),
+            room: Arc::new(Semaphore::new(concurrency)),
             waiting: AtomicUsize::new(0),
-            waiting_max: at_once.max(WAITING_MIN),
+            waiting_max: concurrency.max(WAITING_MIN),
             rate: quota(limits).map(RateLimiter::direct),
             breaker: Mutex::new(Breaker::new(limits)),
         }
@@ -280,10 +280,10 @@ fn busy(lane: &Lane, retry_after: Span) -> Fault {
     let name = lane.name.as_str();
     let message = match lane.name {
         Name::Connection(_) => {
-            format!("`{name}` is at the limit of its connection (`at_once`, `per_second`)")
+            format!("`{name}` is at the limit of its connection (`concurrency`, `per_second`)")
         }
         Name::Host(_) => format!(
-            "`{name}` is at the limit of a host without a connection; a connection has its own `at_once`"
+            "`{name}` is at the limit of a host without a connection; a connection has its own `concurrency`"
         ),
     };
     Fault {
@@ -296,7 +296,7 @@ fn busy(lane: &Lane, retry_after: Span) -> Fault {
 fn paused(lane: &Lane, wait: Duration) -> Fault {
     let name = lane.name.as_str();
     let settings = match lane.name {
-        Name::Connection(_) => " (`break_after`, `break_for`)",
+        Name::Connection(_) => " (`open_after`, `open_for`)",
         Name::Host(_) => "",
     };
     let message =

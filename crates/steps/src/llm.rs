@@ -52,7 +52,7 @@ impl LlmCaller {
             Ok(prepared) => prepared,
             Err(fault) => return Outcome::Failed(fault),
         };
-        let signed = match sign_in(to, target) {
+        let signed = match key_header(to, target) {
             Ok(signed) => [signed],
             Err(fault) => return Outcome::Failed(fault),
         };
@@ -126,7 +126,7 @@ fn prepare<'a>(request: &LlmRequest, to: &'a Destination) -> Result<(&'a LlmTarg
 
 /// The header that authenticates the question, and its secret, which lives as long as the exchange
 /// and is kept nowhere.
-fn sign_in(to: &Destination, target: &LlmTarget) -> Result<(HeaderName, SecretText), Fault> {
+fn key_header(to: &Destination, target: &LlmTarget) -> Result<(HeaderName, SecretText), Fault> {
     let secret = to.secret(&target.secret)?;
     Ok(match target.shape {
         LlmShape::Openai => {

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod answers;
+mod auth;
 mod bodies;
 mod limits;
 mod papers;
 mod requests;
-mod sign_in;
 mod ssrf;
 mod stage;

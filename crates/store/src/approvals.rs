@@ -121,7 +121,7 @@ impl Batch for Deciding {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Click>,
     ) -> Result<Vec<Reply>, Error> {
         let decide = SeededBug::SecondDecisionWins.in_text(
@@ -131,7 +131,7 @@ impl Batch for Deciding {
         );
         let decide =
             SeededBug::DecisionDigestIgnored.in_text(decide, "AND a.digest = t.digest", "");
-        let ready = link.prepare(&[LOCK_RUNS, decide, HEAR, RECORDED]).await?;
+        let ready = connection.prepare(&[LOCK_RUNS, decide, HEAR, RECORDED]).await?;
         let firsts = firsts(items);
         let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
         chosen.sort_unstable_by_key(|item| item.run);

@@ -20,7 +20,7 @@ pub(crate) const ENTERED: &str = ",
     entered AS (
         INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
                              intended_at, settled_at, external_id, note)
-        SELECT t.partition_date, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard,
+        SELECT t.partition_date, t.id, t.run_id, t.namespace_id, t.step, t.kind, t.guard::effect_guard,
                t.state::effect_state, t.attempt, p.now,
                CASE WHEN t.state <> 'pending' THEN p.now END, t.external_id, t.note
           FROM present p,
@@ -48,7 +48,7 @@ pub(crate) const CHANGED: &str = ",
                 OR t.state IN ('in_doubt', 'done')))";
 
 const LIST: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1
@@ -58,20 +58,20 @@ const LIST: &str = "
      LIMIT $5";
 
 const LIST_OF_RUN: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.partition_date = $2 AND e.id BETWEEN $3 AND $4 AND e.run_id = $5
      ORDER BY e.intended_at";
 
 const FIND: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.id = $2";
 
 const LIST_OF_EXTERNAL_ID: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.external_id = $2
@@ -80,7 +80,7 @@ const LIST_OF_EXTERNAL_ID: &str = "
      LIMIT $4";
 
 const DOUBTS: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard, e.state::text, e.attempt, e.intended_at,
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.state = 'in_doubt'

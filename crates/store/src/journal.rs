@@ -124,24 +124,24 @@ impl Batch for Record {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Arc<Transition>>,
     ) -> Result<Vec<Written>, Error> {
         let mut batch: Vec<&Transition> = items.iter().map(Arc::as_ref).collect();
         batch.sort_unstable_by_key(|item| item.run);
         let mut answers: HashMap<RunId, Written> = HashMap::with_capacity(items.len());
         loop {
-            match commit(link, &batch).await {
+            match commit(connection, &batch).await {
                 Ok(written) => {
                     answers.extend(written);
                     break;
                 }
                 Err(error) if classify(&error) == ErrorClass::Fenced => {
-                    let judged = examine(link, &batch).await?;
+                    let judged = examine(connection, &batch).await?;
                     batch.retain(|item| !judged.contains_key(&item.run));
                     if judged.is_empty() {
                         // Not the fence of the queue but that of a wait: a callback came first.
-                        answers.extend(one_by_one(link, &batch).await?);
+                        answers.extend(one_by_one(connection, &batch).await?);
                         break;
                     }
                     answers.extend(judged);
@@ -161,15 +161,15 @@ impl Batch for Record {
 
 /// Commits transitions one at a time, to find the one that is refused.
 async fn one_by_one(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
     let mut answers = HashMap::with_capacity(batch.len());
     for item in batch {
-        match commit(link, std::slice::from_ref(item)).await {
+        match commit(connection, std::slice::from_ref(item)).await {
             Ok(written) => answers.extend(written),
             Err(error) if classify(&error) == ErrorClass::Fenced => {
-                let judged = examine(link, std::slice::from_ref(item)).await?;
+                let judged = examine(connection, std::slice::from_ref(item)).await?;
                 let why = judged.into_values().next();
                 // A worker that passes the queue's fence still holds the run, and must return it.
                 answers.insert(item.run, why.unwrap_or(Written::Overtaken));
@@ -182,10 +182,10 @@ async fn one_by_one(
 
 /// Says why each transition cannot be committed: it was committed before, or it is fenced off.
 async fn examine(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
-    let ready = link.prepare(&[EXAMINE]).await?;
+    let ready = connection.prepare(&[EXAMINE]).await?;
     let Moves {
         runs,
         epochs,
@@ -219,7 +219,7 @@ async fn examine(
 
 /// Writes the whole batch in one transaction.
 async fn commit(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
     let ordered = kv::in_order(batch);
@@ -229,7 +229,7 @@ async fn commit(
     if follows || !ordered.is_empty() {
         texts.extend(pipeline::EXTRA_STATEMENTS);
     }
-    let ready = link.prepare(&texts).await?;
+    let ready = connection.prepare(&texts).await?;
     let written = write_all(ready, text, batch, &ordered, follows).await;
     if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.

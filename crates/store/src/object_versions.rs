@@ -190,7 +190,7 @@ impl Batch for Noting {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Item>,
     ) -> Result<Vec<Age>, Error> {
         let mut notes: Vec<&Versioned> = Vec::new();
@@ -201,8 +201,8 @@ impl Batch for Noting {
                 Item::Record(stale) => records.push(stale),
             }
         }
-        let newest = note(link, &notes).await?;
-        record(link, &records).await?;
+        let newest = note(connection, &notes).await?;
+        record(connection, &records).await?;
         let judge = |item: &Item| match item {
             Item::Note(delivery) => match newest.get(delivery.gate.as_uuid()) {
                 Some(newest) => newest.clone().judge(&delivery.version),
@@ -216,7 +216,7 @@ impl Batch for Noting {
 
 /// Notes versions, and reads what is the newest of each object after that.
 async fn note(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     notes: &[&Versioned],
 ) -> Result<HashMap<Uuid, Newest>, Error> {
     if notes.is_empty() {
@@ -228,7 +228,7 @@ async fn note(
     let shown: Vec<&str> = notes.iter().map(|it| it.version.shown()).collect();
     let claims: Vec<Uuid> = notes.iter().map(|it| *it.claim.as_uuid()).collect();
     let keeps: Vec<f64> = notes.iter().map(|it| secs(it.keep)).collect();
-    let ready = link.prepare(&[NOTE, READ]).await?;
+    let ready = connection.prepare(&[NOTE, READ]).await?;
     let values: [&(dyn ToSql + Sync); 6] = [&gates, &kinds, &ranks, &shown, &claims, &keeps];
     let (_, rows) = futures_util::future::try_join(
         ready.client.execute(ready.statement(NOTE), &values),
@@ -238,7 +238,7 @@ async fn note(
     Ok(rows.iter().map(read_newest).collect())
 }
 
-async fn record(link: &mut WriterConnection, records: &[&Stale]) -> Result<(), Error> {
+async fn record(connection: &mut WriterConnection, records: &[&Stale]) -> Result<(), Error> {
     if records.is_empty() {
         return Ok(());
     }
@@ -274,7 +274,7 @@ async fn record(link: &mut WriterConnection, records: &[&Stale]) -> Result<(), E
         &payloads,
         &keeps,
     ];
-    let ready = link.prepare(&[RECORD]).await?;
+    let ready = connection.prepare(&[RECORD]).await?;
     ready
         .client
         .execute(ready.statement(RECORD), &values)

@@ -170,7 +170,7 @@ pub struct Catch {
 
 /// The connection that a process takes runs through.
 pub struct Taker {
-    link: WriterConnection,
+    connection: WriterConnection,
     /// How many runs the next take asks for at most: as many as fitted into memory lately.
     fits: usize,
     bytes_max: usize,
@@ -180,7 +180,7 @@ impl Taker {
     /// A taker of a cell.
     pub fn new(cell: &Cell) -> Self {
         Self {
-            link: WriterConnection::new(cell),
+            connection: WriterConnection::new(cell),
             fits: TAKE_MAX,
             bytes_max: TAKE_BYTES_MAX,
         }
@@ -238,7 +238,7 @@ impl Taker {
         let limit = limit.min(self.fits) as i64;
         let bytes_max = self.bytes_max;
         self.prepared().await?;
-        let ready = self.link.prepare(&[TAKE_EARLY]).await?;
+        let ready = self.connection.prepare(&[TAKE_EARLY]).await?;
         let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &secs];
         let rows = ready
             .client
@@ -272,8 +272,8 @@ impl Taker {
 
     /// Closes the connection after an error, and pauses for a moment.
     pub async fn recover_link(&mut self) {
-        self.link.give_up();
-        self.link.rest().await;
+        self.connection.give_up();
+        self.connection.rest().await;
     }
 
     async fn prepared(&mut self) -> Result<PreparedClient<'_>, Error> {
@@ -288,7 +288,7 @@ impl Taker {
             late_responses::LOAD,
             load::PUT_BACK,
         ];
-        self.link.prepare(&texts).await
+        self.connection.prepare(&texts).await
     }
 }
 

@@ -113,32 +113,32 @@ pub struct RunView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A worker may take it now.
-    PreparedClient,
+    Ready,
     /// It rests before another attempt.
     Retrying,
     /// It waits for a timer or a callback.
     Waiting,
     /// It is stopped until an operator acts.
-    Parked,
+    Stopped,
 }
 
 impl Stage {
     /// The stage's name, as the queue keeps it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::PreparedClient => "ready",
+            Self::Ready => "ready",
             Self::Retrying => "retrying",
             Self::Waiting => "waiting",
-            Self::Parked => "stopped",
+            Self::Stopped => "stopped",
         }
     }
 
     fn read(text: &str) -> Self {
         match text {
-            "ready" => Self::PreparedClient,
+            "ready" => Self::Ready,
             "retrying" => Self::Retrying,
             "waiting" => Self::Waiting,
-            "stopped" => Self::Parked,
+            "stopped" => Self::Stopped,
             other => unreachable!("the queue has no stage {other}"),
         }
     }
@@ -151,7 +151,7 @@ impl RunView {
             (State::Active, true, _) => "running",
             (State::Active, false, Some(Stage::Waiting)) => "waiting",
             (State::Active, false, Some(Stage::Retrying)) => "retrying",
-            (State::Active, false, Some(Stage::PreparedClient | Stage::Parked) | None) => "queued",
+            (State::Active, false, Some(Stage::Ready | Stage::Stopped) | None) => "queued",
             (state, _, _) => state.as_str(),
         }
     }

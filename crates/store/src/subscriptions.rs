@@ -91,12 +91,12 @@ pub async fn delete(
     }
     // After the subscription, in a statement of its own: what was being made due meanwhile is
     // committed by now, and seen.
-    let given_up = tx
+    let failed = tx
         .execute(webhook_deliveries::GIVE_UP, &[&namespace_id, &name])
         .await?;
     audit::append(&tx, act).await?;
     tx.commit().await?;
-    Ok(Some(given_up))
+    Ok(Some(failed))
 }
 
 /// A subscription that goes over a connection.

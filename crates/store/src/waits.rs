@@ -191,13 +191,13 @@ impl Batch for Answering {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Callback>,
     ) -> Result<Vec<Reply>, Error> {
         let answer = semel_model::SeededBug::WaitAnsweredTwice;
         let answer = answer.in_text(ANSWER, "waits.state = 'open'", "true");
         let texts = [LOCK_RUNS, answer, WAKE, RECORDED, audit::APPEND];
-        let ready = link.prepare(&texts).await?;
+        let ready = connection.prepare(&texts).await?;
         // The first of each wait speaks for the others of the batch.
         let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! due ──┬──▶ delivered
-//!       └──▶ given_up ──▶ due, when an operator has it retried
+//!       └──▶ failed ──▶ due, when an operator has it retried
 //! ```
 //!
 //! Each subscription is a line of its own: a process takes few deliveries of each, and of the line
@@ -61,15 +61,15 @@ const SETTLE: &str = "/* commits alone: webhook settle */
            settled_at = CASE WHEN $3 = 'due' THEN NULL ELSE moment() END
      WHERE event_id = $1 AND subscription = $2 AND state = 'due' AND attempt = $6";
 
-/// The count starts again: every earlier attempt is over, since the delivery was `given_up`.
+/// The count starts again: every earlier attempt is over, since the delivery was `failed`.
 const RETRY: &str = "
     UPDATE webhook_deliveries
        SET state = 'due', attempt = 0, due_at = moment(), retry_since = moment(), settled_at = NULL
-     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'given_up'";
+     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'failed'";
 
 pub(crate) const GIVE_UP: &str = "
     UPDATE webhook_deliveries
-       SET state = 'given_up', settled_at = moment(), note = 'its subscription was removed'
+       SET state = 'failed', settled_at = moment(), note = 'its subscription was removed'
      WHERE namespace_id = $1 AND subscription = $2 AND state = 'due'";
 
 const LIST: &str = "
@@ -126,7 +126,7 @@ pub enum Settled {
         note: String,
     },
     /// It is not tried again.
-    GivenUp(String),
+    Failed(String),
 }
 
 /// How many deliveries may be in flight, and which are.
@@ -162,7 +162,7 @@ pub struct DeliveryView {
     pub name: String,
     /// The connection that the latest attempt went to.
     pub connection: String,
-    /// Where it stands: `due`, `delivered` or `given_up`.
+    /// Where it stands: `due`, `delivered` or `failed`.
     pub state: String,
     /// How often it was tried.
     pub attempt: i32,
@@ -227,7 +227,7 @@ pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), Rea
     let (state, note, at) = match settled {
         Settled::Delivered => ("delivered", None, None),
         Settled::Again { at, note } => ("due", Some(note), Some(*at)),
-        Settled::GivenUp(note) => ("given_up", Some(note), None),
+        Settled::Failed(note) => ("failed", Some(note), None),
     };
     let client = cell.reader().await?;
     client
@@ -246,7 +246,7 @@ pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), Rea
     Ok(())
 }
 
-/// Makes a `given_up` delivery due again; false if it was not `given_up`.
+/// Makes a `failed` delivery due again; false if it was not `failed`.
 pub async fn retry(
     cell: &Cell,
     namespace_id: i32,

@@ -103,7 +103,7 @@ pub trait Batch: Send + 'static {
     /// Writes the batch in one commit and answers every item, in order.
     fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Self::Item>,
     ) -> impl Future<Output = Result<Vec<Self::Answer>, tokio_postgres::Error>> + Send;
 }
@@ -135,7 +135,7 @@ impl<B: Batch> Writer<B> {
         let lane = |_| {
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
             let desk = Desk {
-                link: WriterConnection::new(cell),
+                connection: WriterConnection::new(cell),
                 patience: cell.options().write_patience,
                 give_up: cell.options().write_give_up,
                 stopping: stops.clone(),
@@ -189,7 +189,7 @@ impl<B: Batch> Writer<B> {
 }
 
 struct Desk<B: Batch> {
-    link: WriterConnection,
+    connection: WriterConnection,
     patience: Duration,
     /// How long a batch is tried before its callers get an error: the database is unavailable.
     give_up: Duration,
@@ -280,12 +280,12 @@ impl<B: Batch> Desk<B> {
         let mut held_up = 0;
         loop {
             let writing =
-                tokio::time::timeout(self.patience, self.batch.write(&mut self.link, items));
+                tokio::time::timeout(self.patience, self.batch.write(&mut self.connection, items));
             let written = tokio::select! {
                 biased;
                 written = writing => written,
                 () = too_late(&mut self.stopping) => {
-                    self.link.give_up();
+                    self.connection.give_up();
                     return Err(Failed::Unavailable(
                         "the process stops before the write is confirmed".to_owned(),
                     ));
@@ -293,7 +293,7 @@ impl<B: Batch> Desk<B> {
             };
             let message = match written {
                 Ok(Ok(answers)) => {
-                    self.link.succeeded();
+                    self.connection.succeeded();
                     return Ok(answers);
                 }
                 Ok(Err(error)) => match classify(&error) {
@@ -311,16 +311,16 @@ impl<B: Batch> Desk<B> {
                         describe(&error)
                     }
                     ErrorClass::Unknown => {
-                        self.link.give_up();
+                        self.connection.give_up();
                         describe(&error)
                     }
                     ErrorClass::Unfit => {
-                        self.link.give_up();
+                        self.connection.give_up();
                         format!("waiting for a primary: {}", describe(&error))
                     }
                 },
                 Err(_) => {
-                    self.link.give_up();
+                    self.connection.give_up();
                     "no answer in time".to_owned()
                 }
             };
@@ -333,7 +333,7 @@ impl<B: Batch> Desk<B> {
                 "a batch is submitted again"
             );
             tokio::select! {
-                () = self.link.rest() => {}
+                () = self.connection.rest() => {}
                 () = too_late(&mut self.stopping) => return Err(Failed::Unavailable(message)),
             }
         }

@@ -34,7 +34,7 @@ const NOTIFY: &str =
 /// All of them, for a destination at an address.
 pub(super) fn all(echo: SocketAddr) -> Vec<Canary> {
     let url = format!("http://{echo}");
-    let http = |sign_in: Value| json!({"to": {"http": {"base_url": url, "sign_in": sign_in}}});
+    let http = |auth: Value| json!({"to": {"http": {"base_url": url, "auth": auth}}});
     let (host, port) = (echo.ip().to_string(), echo.port());
     let token_url = format!("{url}/token");
     let to = |kind: &str, fields: Value| json!({"to": {kind: fields}, "timeout": "3s"});
@@ -123,17 +123,17 @@ pub(super) fn all(echo: SocketAddr) -> Vec<Canary> {
         // Nobody listens there, nobody has that name, and nobody speaks TLS.
         step(
             "refused",
-            json!({"to": {"http": {"base_url": "http://127.0.0.1:1", "sign_in": {"bearer": {"secret": "refused"}}}}}),
+            json!({"to": {"http": {"base_url": "http://127.0.0.1:1", "auth": {"bearer": {"secret": "refused"}}}}}),
             HTTP,
         ),
         step(
             "unnamed",
-            json!({"to": {"http": {"base_url": "http://nobody.invalid", "sign_in": {"bearer": {"secret": "unnamed"}}}}}),
+            json!({"to": {"http": {"base_url": "http://nobody.invalid", "auth": {"bearer": {"secret": "unnamed"}}}}}),
             HTTP,
         ),
         step(
             "untrusted",
-            json!({"to": {"http": {"base_url": format!("https://{echo}"), "sign_in": {"bearer": {"secret": "untrusted"}}}}}),
+            json!({"to": {"http": {"base_url": format!("https://{echo}"), "auth": {"bearer": {"secret": "untrusted"}}}}}),
             HTTP,
         ),
         trigger("hook_stripe", "provider: stripe, secret: NAME"),

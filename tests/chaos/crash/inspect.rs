@@ -172,7 +172,7 @@ impl Lane {
             End::InDoubt => Some(true),
         };
         objections.expect(rests == wanted, || {
-            format!("parked in the queue: {rests:?}")
+            format!("stopped in the queue: {rests:?}")
         });
         Ok(())
     }

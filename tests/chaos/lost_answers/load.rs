@@ -100,7 +100,7 @@ const DISPATCH: Duration = Duration::from_secs(20);
 pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Result<()> {
     let deliveries = "
         SELECT count(*), count(*) FILTER (WHERE state = 'delivered'),
-               count(*) FILTER (WHERE state = 'given_up'),
+               count(*) FILTER (WHERE state = 'failed'),
                count(*) FILTER (WHERE state = 'due'
                                   AND due_at > moment() + make_interval(secs => $1))
           FROM webhook_deliveries";
@@ -110,8 +110,8 @@ pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Res
             .query_one(deliveries, &[&DELIVERY_LEASE_SECS])
             .await?;
         let counts: [i64; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
-        let [all, delivered, given_up, late] = counts;
-        ensure!(given_up == 0, "{given_up} deliveries were given up");
+        let [all, delivered, failed, late] = counts;
+        ensure!(failed == 0, "{failed} deliveries were given up");
         ensure!(late == 0, "{late} deliveries are not tried again soon");
         if usize::try_from(all)? == emitted && delivered > 0 {
             return Ok(());

@@ -31,12 +31,12 @@ const RECORDED_WITHIN_S: i64 = 60;
 /// A schedule as its author declared it.
 pub(crate) struct Declared {
     flow: String,
-    rhythm: Rhythm,
+    recurrence: Recurrence,
     missed: &'static str,
     most: usize,
 }
 
-enum Rhythm {
+enum Recurrence {
     Cron { pattern: String, zone: &'static str },
     Every { minutes: i64 },
 }
@@ -75,18 +75,18 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Vec<Decla
 }
 
 fn declare(chance: &mut Chance, number: usize) -> Declared {
-    let rhythm = match chance.below(8) {
-        0 => Rhythm::Every {
+    let recurrence = match chance.below(8) {
+        0 => Recurrence::Every {
             minutes: [90, 360, 720, 1_440][chance.below(4)],
         },
-        _ => Rhythm::Cron {
+        _ => Recurrence::Cron {
             pattern: pattern(chance),
             zone: ZONES[chance.below(ZONES.len())],
         },
     };
     Declared {
         flow: format!("tick-{number:04}"),
-        rhythm,
+        recurrence,
         missed: ["skip", "once", "all"][chance.below(3)],
         most: 1 + chance.below(6),
     }
@@ -118,9 +118,9 @@ fn pattern(chance: &mut Chance) -> String {
 }
 
 fn source(declared: &Declared) -> String {
-    let when = match &declared.rhythm {
-        Rhythm::Cron { pattern, zone } => format!("cron: '{pattern}', zone: {zone}"),
-        Rhythm::Every { minutes } => format!("every: {minutes}m"),
+    let when = match &declared.recurrence {
+        Recurrence::Cron { pattern, zone } => format!("cron: '{pattern}', zone: {zone}"),
+        Recurrence::Every { minutes } => format!("every: {minutes}m"),
     };
     let most = match declared.missed {
         "all" => format!(", most: {}", declared.most),
@@ -267,12 +267,12 @@ async fn check_runs(month: &Month, fired: &HashSet<String>) -> Result<()> {
 /// The instants that are due up to one, in seconds.
 fn due(one: &Declared, zones: &HashMap<&str, Offsets>, to: i64) -> Vec<i64> {
     let start = start();
-    let minutes: Vec<i64> = match &one.rhythm {
-        Rhythm::Cron { pattern, zone } => {
+    let minutes: Vec<i64> = match &one.recurrence {
+        Recurrence::Cron { pattern, zone } => {
             let offsets = &zones[zone];
             Pattern::read(pattern).instants(offsets)
         }
-        Rhythm::Every { minutes } => {
+        Recurrence::Every { minutes } => {
             let first = start / 60 / minutes * minutes;
             let steps = 0..2 * DAYS * 1_440 / minutes;
             steps.map(|step| first + step * minutes).collect()
@@ -340,7 +340,7 @@ async fn read_decided(month: &Month) -> Result<HashMap<String, i64>> {
 fn a_history_that_misses_repeats_or_invents_an_instant_is_refused() {
     let one = Declared {
         flow: "tick".to_owned(),
-        rhythm: Rhythm::Every { minutes: 60 },
+        recurrence: Recurrence::Every { minutes: 60 },
         missed: "once",
         most: 1,
     };

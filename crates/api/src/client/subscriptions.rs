@@ -52,7 +52,7 @@ impl Client {
         read(self.get(&path).query(filter)).await
     }
 
-    /// Has a delivery that was given up tried again, under the same id.
+    /// Has a delivery that failed tried again, under the same id.
     pub async fn retry_delivery(
         &self,
         name: &Label,

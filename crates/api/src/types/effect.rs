@@ -212,7 +212,7 @@ pub struct Duplicate {
     pub key: Option<String>,
     /// Where they were stopped: `claim`, `wait`, `replay` or `order`.
     pub place: String,
-    /// What became of them: `repeat`, `mismatch`, `quarantined` or `stale`.
+    /// What became of them: `repeat`, `mismatch`, `held` or `stale`.
     pub verdict: String,
     /// How many.
     pub count: i64,

@@ -46,9 +46,9 @@ pub struct Started {
     /// What was wrong, where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Value>,
-    /// Whether this delivery brought another payload and is kept for a person.
+    /// Whether this delivery brought another payload and is held for an operator.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub quarantined: bool,
+    pub held: bool,
 }
 
 /// A run.

@@ -12,7 +12,7 @@ pub struct Schedule {
     /// The number of the live release.
     pub release: i32,
     /// When it is due: five fields, or `every` and a span.
-    pub rhythm: String,
+    pub recurrence: String,
     /// The time zone that it is read in.
     pub zone: String,
     /// What becomes of instants that passed while nothing ran.

@@ -48,8 +48,8 @@ pub struct KeptSubscription {
 pub struct DeletedSubscription {
     /// What its owner called it.
     pub name: String,
-    /// How many deliveries were given up with it.
-    pub given_up: u64,
+    /// How many deliveries failed with it.
+    pub failed: u64,
 }
 
 /// Where a delivery stands.
@@ -61,7 +61,7 @@ pub enum DeliveryState {
     /// The receiver took it.
     Delivered,
     /// It is not tried again, unless somebody says so.
-    GivenUp,
+    Failed,
 }
 
 impl DeliveryState {
@@ -71,7 +71,7 @@ impl DeliveryState {
         match self {
             Self::Due => "due",
             Self::Delivered => "delivered",
-            Self::GivenUp => "given_up",
+            Self::Failed => "failed",
         }
     }
 }
@@ -94,7 +94,7 @@ pub struct Delivery {
     /// When it is tried next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
-    /// When it was delivered or given up.
+    /// When it was delivered or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
     /// What was seen on the last attempt, where it was not taken.

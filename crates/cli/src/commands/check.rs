@@ -87,9 +87,9 @@ fn read_facts(file: &str) -> Result<CheckContext, Problem> {
         if span.is_none() && !window.is_null() {
             return Err(wrong());
         }
-        let honours_keys = span;
+        let key_window = span;
         let connection = KnownConnection {
-            honours_keys,
+            key_window,
             kind: None,
         };
         facts.connections.insert(name.clone(), connection);

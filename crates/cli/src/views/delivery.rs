@@ -10,7 +10,7 @@ const fn tone(state: DeliveryState) -> Tone {
     match state {
         DeliveryState::Due => Tone::Plain,
         DeliveryState::Delivered => Tone::Good,
-        DeliveryState::GivenUp => Tone::Bad,
+        DeliveryState::Failed => Tone::Bad,
     }
 }
 

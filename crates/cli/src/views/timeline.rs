@@ -40,7 +40,7 @@ const fn tone(event: &Event) -> Tone {
         },
         Event::ApprovalElapsed { .. } => Tone::Odd,
         Event::Failed { .. } | Event::ReadFailed { .. } | Event::Broken { .. } => Tone::Bad,
-        Event::Doubted { .. } | Event::Parked { .. } | Event::Undoing { .. } => Tone::Odd,
+        Event::Doubted { .. } | Event::Stopped { .. } | Event::Undoing { .. } => Tone::Odd,
         Event::FanEnded { fault: Some(_), .. } => Tone::Bad,
         Event::Ended { state, .. } => match state {
             EndState::Succeeded => Tone::Good,

@@ -206,7 +206,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::ApprovalTold { .. }
         | Event::ApprovalDecided { .. }
         | Event::ApprovalElapsed { .. }
-        | Event::Parked { .. }
+        | Event::Stopped { .. }
         | Event::Resumed { .. }
         | Event::Amended { .. }
         | Event::Ended { .. } => None,

@@ -220,7 +220,7 @@ fn validate(connection: &Connection) -> Result<(), String> {
     if let Some((field, address)) = address {
         validate_address(field, address)?;
     }
-    if connection.limits.at_once == 0 || connection.limits.per_second == Some(0) {
+    if connection.limits.concurrency == 0 || connection.limits.per_second == Some(0) {
         return Err("a limit of zero would let nothing through".to_owned());
     }
     Ok(())
@@ -233,7 +233,7 @@ fn validate_address(field: &str, address: &str) -> Result<(), String> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(format!(
-            "`{field}` cannot hold a name and a password: use `sign_in` with a secret"
+            "`{field}` cannot hold a name and a password: use `auth` with a secret"
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {

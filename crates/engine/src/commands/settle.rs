@@ -166,7 +166,7 @@ impl Runtime {
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
             Err(error) => {
-                // Nothing was decided: the run goes on as its plan says, or stays parked.
+                // Nothing was decided: the run goes on as its plan says, or stays stopped.
                 self.work.turns.spawn(turn.drive());
                 return Err(error);
             }

@@ -54,7 +54,7 @@ pub enum RetryError {
     Unknown,
     /// It was not given up.
     #[error("the delivery is {state}")]
-    NotGivenUp {
+    NotFailed {
         /// Where it stands.
         state: String,
     },
@@ -70,7 +70,7 @@ impl RetryError {
         match self {
             Self::UnknownSubscription => "subscription-not-found",
             Self::Unknown => "delivery-not-found",
-            Self::NotGivenUp { .. } => "delivery-not-given-up",
+            Self::NotFailed { .. } => "delivery-not-failed",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -137,9 +137,9 @@ impl Runtime {
     ) -> Result<u64, SubscriptionError> {
         let act = by.act("subscription.delete", name);
         let deleted = subscriptions::delete(&self.cell, by.namespace_id, name, &act).await?;
-        let given_up = deleted.ok_or(SubscriptionError::Unknown)?;
-        self.metrics.deliveries_given_up.add(given_up);
-        Ok(given_up)
+        let failed = deleted.ok_or(SubscriptionError::Unknown)?;
+        self.metrics.deliveries_failed.add(failed);
+        Ok(failed)
     }
 
     /// Has a delivery that was given up tried again, as if it were new, under the same id.
@@ -161,7 +161,7 @@ impl Runtime {
             return Ok(());
         }
         match webhook_deliveries::find_state(cell, namespace_id, subscription, event).await? {
-            Some(state) => Err(RetryError::NotGivenUp { state }),
+            Some(state) => Err(RetryError::NotFailed { state }),
             None => Err(RetryError::Unknown),
         }
     }

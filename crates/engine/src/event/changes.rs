@@ -31,7 +31,7 @@ pub struct Before {
     /// The effect that the run stood at.
     pub effect: Option<EffectSnapshot>,
     /// Whether the run was stopped until an operator acts.
-    pub parked: bool,
+    pub stopped: bool,
 }
 
 /// What the ledger says of an effect.
@@ -55,7 +55,7 @@ impl Before {
     pub fn of(state: &RunState, flow: &Flow) -> Self {
         Self {
             effect: EffectSnapshot::of(state, flow),
-            parked: state.parked,
+            stopped: state.stopped,
         }
     }
 }
@@ -148,8 +148,8 @@ impl RowChanges {
 
     /// With a record that says so, where the event lets a stopped run continue.
     #[must_use]
-    pub(super) fn unparked_by(mut self, before: &Before, after: &RunState) -> Self {
-        if before.parked && !after.parked && self.record.is_none() {
+    pub(super) fn resumed_by(mut self, before: &Before, after: &RunState) -> Self {
+        if before.stopped && !after.stopped && self.record.is_none() {
             self.record = Some(RecordChange {
                 state: run::State::Active,
                 result: None,

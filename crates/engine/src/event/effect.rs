@@ -67,7 +67,7 @@ pub(super) fn apply_intended(
         first.window = *window;
         state.current = Current::Effect(Box::new(first));
     }
-    state.parked = false;
+    state.stopped = false;
     Ok(())
 }
 
@@ -144,7 +144,7 @@ pub(super) fn apply_failed(
     pending.retry_at = retry_at;
     pending.licence = None;
     pending.held_back += u32::from(fault.is_held_back());
-    state.parked = false;
+    state.stopped = false;
     Ok(())
 }
 
@@ -205,7 +205,7 @@ pub(super) fn apply_probed(
 
 pub(super) fn apply_licensed(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
     in_doubt(state, flow, step)?.licence = Some(Licence::Person);
-    state.parked = false;
+    state.stopped = false;
     Ok(())
 }
 

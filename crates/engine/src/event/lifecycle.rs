@@ -25,7 +25,7 @@ const OWN: &str = "semel.";
 const FAILED: &str = "semel.run.failed";
 
 /// A run is stopped until an operator acts.
-const PARKED: &str = "semel.run.parked";
+const STOPPED: &str = "semel.run.stopped";
 
 /// What an accepted delivery brings: [`Event::Accepted`], whose payload moves into the state.
 #[derive(Debug)]
@@ -115,9 +115,9 @@ pub(super) fn apply_undoing(state: &mut RunState, flow: &Flow, fault: &Fault) ->
     Ok(())
 }
 
-pub(super) fn apply_parked(state: &mut RunState) -> Result<(), Unfit> {
+pub(super) fn apply_stopped(state: &mut RunState) -> Result<(), Unfit> {
     state.must_be_live()?;
-    state.parked = true;
+    state.stopped = true;
     Ok(())
 }
 
@@ -131,7 +131,7 @@ pub(super) fn apply_resumed(
     at: Timestamp,
 ) -> Result<(), Unfit> {
     fits(state.begun)?;
-    state.parked = false;
+    state.stopped = false;
     state.asks_again = asks_again;
     state.resumed_by = by.map(str::to_owned);
     if std::mem::take(&mut state.ended) {
@@ -202,7 +202,7 @@ pub(super) fn apply_ended(state: &mut RunState) -> Result<(), Unfit> {
     Ok(())
 }
 
-pub(super) fn project_parked(reason: Reason, fault: &Fault) -> RowChanges {
+pub(super) fn project_stopped(reason: Reason, fault: &Fault) -> RowChanges {
     RowChanges::of_record(RecordChange {
         state: reason.into(),
         result: None,
@@ -283,16 +283,16 @@ pub(super) fn announce_ended(
     told
 }
 
-pub(super) fn announce_parked(
+pub(super) fn announce_stopped(
     context: &AnnounceContext<'_>,
     state: &RunState,
     reason: Reason,
     fault: &Fault,
 ) -> Vec<Emitted> {
-    if SeededBug::ParkedUntold.is_seeded() {
+    if SeededBug::StopUnannounced.is_seeded() {
         return Vec::new();
     }
-    let told = trouble(context, state, PARKED, (reason.into(), Some(fault)));
+    let told = trouble(context, state, STOPPED, (reason.into(), Some(fault)));
     told.into_iter().collect()
 }
 
@@ -346,7 +346,7 @@ pub(super) fn describe_undoing(fault: &Fault) -> String {
     format!("failed {}; undoing what was done", words::fault(fault))
 }
 
-pub(super) fn describe_parked(reason: Reason, fault: &Fault) -> String {
+pub(super) fn describe_stopped(reason: Reason, fault: &Fault) -> String {
     let why = match reason {
         Reason::InDoubt => "in doubt",
         Reason::NeedsReview => "needs review",

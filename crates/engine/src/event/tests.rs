@@ -69,7 +69,7 @@ const NAMES: [&str; 32] = [
     "approval_told",
     "approval_decided",
     "approval_elapsed",
-    "parked",
+    "stopped",
     "resumed",
     "ended",
     "held",

@@ -12,7 +12,7 @@ pub enum IntakeError {
     UnknownHook,
     /// The request does not prove where it comes from. Why not is not told.
     #[error("the delivery does not prove where it comes from")]
-    Unproven,
+    SignatureInvalid,
     /// There is no live flow of this name.
     #[error("there is no live flow of this name")]
     UnknownFlow,
@@ -56,7 +56,7 @@ impl IntakeError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownHook => "hook-not-found",
-            Self::Unproven => "signature-invalid",
+            Self::SignatureInvalid => "signature-invalid",
             Self::UnknownFlow => "flow-not-found",
             Self::NoTrigger { .. } => "trigger-not-declared",
             Self::NotJson(_) => "body-not-json",

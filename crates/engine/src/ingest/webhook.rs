@@ -96,7 +96,7 @@ impl Runtime {
             }),
             Err(error) => {
                 note_auth_failure(self, &release, error);
-                Err(IntakeError::Unproven)
+                Err(IntakeError::SignatureInvalid)
             }
         }
     }
@@ -172,7 +172,7 @@ impl Runtime {
     }
 
     /// How many requests to each hook did not prove where they come from, by namespace and flow.
-    pub fn count_unproven(self: &Arc<Self>) -> Vec<(String, String, u64)> {
+    pub fn count_auth_failures(self: &Arc<Self>) -> Vec<(String, String, u64)> {
         self.local.auth_failures.list()
     }
 }
@@ -239,7 +239,7 @@ fn note_auth_failure(runtime: &Arc<Runtime>, release: &Arc<Release>, error: Veri
     let (runtime, release) = (runtime.clone(), release.clone());
     tokio::spawn(async move {
         let flow = release.flow.name.as_str();
-        let code = IntakeError::Unproven.code();
+        let code = IntakeError::SignatureInvalid.code();
         let id = release.namespace_id;
         let kept = refused_deliveries::append(&runtime.cell, id, flow, code, error.as_str()).await;
         if let Err(error) = kept {

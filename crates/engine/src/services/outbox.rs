@@ -98,7 +98,7 @@ impl Runtime {
                 through.extend(join_all(together).await.into_iter().flatten());
             }
             batch.remove(&through).await?;
-            self.metrics.events_spread.add(through.len() as u64);
+            self.metrics.events_dispatched.add(through.len() as u64);
             due.notify_one();
             last = Some(newest);
         }

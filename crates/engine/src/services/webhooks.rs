@@ -150,8 +150,8 @@ async fn deliver(runtime: &Runtime, delivery: &Due) {
     let settled = attempt(runtime, delivery).await;
     match &settled {
         Settled::Delivered => runtime.metrics.deliveries_made.add_one(),
-        Settled::GivenUp(note) => {
-            runtime.metrics.deliveries_given_up.add_one();
+        Settled::Failed(note) => {
+            runtime.metrics.deliveries_failed.add_one();
             let subscription = &delivery.subscription;
             tracing::warn!(event.id = %delivery.event, subscription, note, "a delivery was given up");
         }
@@ -184,7 +184,7 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
         Outcome::Done(_) => Settled::Delivered,
         // For good: the receiver says that it is gone, or there is no webhook.
         Outcome::Failed(fault) if matches!(fault.kind, FaultKind::Http(410) | FaultKind::Unfit) => {
-            Settled::GivenUp(fault.message)
+            Settled::Failed(fault.message)
         }
         Outcome::Failed(fault) => {
             let asked = fault.retry_after;
@@ -203,7 +203,7 @@ fn again(delivery: &Due, now: Timestamp, note: String, asked: Option<Span>) -> S
             at: now + delay.to_duration(),
             note,
         },
-        None => Settled::GivenUp(note),
+        None => Settled::Failed(note),
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_tried_for_three_days_and_then_given_up() {
+    fn a_delivery_is_tried_for_three_days_and_then_failed() {
         let since = Timestamp::UNIX_EPOCH;
         let late = since + Span::from_secs(3 * 86_400).to_duration();
 
@@ -235,7 +235,7 @@ mod tests {
         let after = again(&due(20, since), late, "500".to_owned(), None);
 
         assert!(matches!(soon, Settled::Again { .. }), "{soon:?}");
-        assert!(matches!(after, Settled::GivenUp(_)), "{after:?}");
+        assert!(matches!(after, Settled::Failed(_)), "{after:?}");
     }
 
     #[test]

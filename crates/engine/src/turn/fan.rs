@@ -137,7 +137,7 @@ impl Turn {
         };
         let subject = self.key.text();
         failpoint("begin.before", &subject).await;
-        let begun = child_runs::begin(cell, self.of(), at_once(self.step()), &with).await;
+        let begun = child_runs::begin(cell, self.of(), concurrency(self.step()), &with).await;
         failpoint("begin.after", &subject).await;
         let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
         self.runtime.signals.wake.notify_one();
@@ -263,7 +263,7 @@ pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
 }
 
 /// How many parts may be under way together.
-fn at_once(step: &Step) -> i64 {
+fn concurrency(step: &Step) -> i64 {
     if let Action::Foreach(each) = &step.action {
         return i64::from(each.parallel);
     }

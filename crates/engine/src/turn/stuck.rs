@@ -49,7 +49,7 @@ impl Turn {
 
     /// Whether an operator has not let the run go on since it was quarantined.
     pub(super) fn stays_quarantined(&self) -> bool {
-        self.quarantined && self.state.parked && !self.cancel
+        self.quarantined && self.state.stopped && !self.cancel
     }
 
     /// Takes in that a write landed.
@@ -87,7 +87,7 @@ impl Turn {
         self.pending = PendingWrite::default();
         // What the journal says, and not what was to follow: the attempt, and that the run moves.
         self.state.ended = false;
-        self.state.parked = false;
+        self.state.stopped = false;
         self.doubt_what_was_sent(&fault);
         match self.park(Reason::Quarantined, fault.clone()).await {
             Ok(()) => {}
@@ -114,7 +114,7 @@ impl Turn {
         };
         let before = Before {
             effect: Some(sent.effect),
-            parked: false,
+            stopped: false,
         };
         let changes = event::project(&before, &event, &self.state, &self.release.flow);
         self.pending.add(event, changes, Vec::new());

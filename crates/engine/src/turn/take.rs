@@ -43,7 +43,7 @@ pub(crate) async fn give_head_start(runtime: &Runtime, run: RunId, priority: i8)
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an operator's command tries to take a run that a worker holds: a worker that looks at a
-/// parked run returns it at once. The last try may wait [`ROOM_PATIENCE`] more.
+/// stopped run returns it at once. The last try may wait [`ROOM_PATIENCE`] more.
 const HELD_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long it rests between two tries.

@@ -84,9 +84,9 @@ impl Runtime {
                 return self.return_to_queue((run, epoch), session, Cause::Trouble);
             }
             _ if quarantined => {
-                let parked = (None, Stage::Parked);
+                let stopped = (None, Stage::Stopped);
                 let nothing = wake_source::WakeSource::Nothing;
-                queue::sleep_on(cell, run, epoch, session, parked, true, nothing).await
+                queue::sleep_on(cell, run, epoch, session, stopped, true, nothing).await
             }
             Unread::Newer(_) => {
                 self.say(run, &why);
@@ -127,12 +127,12 @@ impl Runtime {
         session: SessionId,
         fault: &Fault,
     ) -> Result<bool, ReadError> {
-        let parked = queue::quarantine(&self.cell, run, epoch, session, fault).await?;
-        if parked {
+        let stopped = queue::quarantine(&self.cell, run, epoch, session, fault).await?;
+        if stopped {
             self.metrics.runs_stopped.add_one();
             tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined: {}", fault.message);
         }
-        Ok(parked)
+        Ok(stopped)
     }
 
     fn say(&self, run: RunId, why: &Unread) {

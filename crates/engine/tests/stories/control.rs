@@ -269,7 +269,7 @@ async fn an_undo_that_fails_is_for_a_person_and_goes_on_when_let() -> Result<()>
         let lines =
             semel_store::journal::read(world.engine.cell(), run.partition_date, run.id).await?;
         let text: String = lines.iter().map(|line| line.events.as_str()).collect();
-        let again = text.matches("\"parked\"").count() == 2;
+        let again = text.matches("\"stopped\"").count() == 2;
         Ok((again && run.state != State::Active).then_some(run.state))
     })
     .await?;

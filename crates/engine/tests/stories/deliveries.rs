@@ -117,7 +117,7 @@ async fn what_was_not_taken_comes_again_under_the_same_id_with_the_same_bytes() 
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_given_up_until_a_person_says_so() -> Result<()> {
+async fn a_receiver_that_is_gone_is_failed_until_a_person_says_so() -> Result<()> {
     let world = world_with(&[("erp", "/plain/erp")]).await?;
     world
         .peer
@@ -125,25 +125,25 @@ async fn a_receiver_that_is_gone_is_given_up_until_a_person_says_so() -> Result<
         .await?;
 
     world.result(r#"{"id":"1"}"#).await?;
-    let given_up = delivery(&world, "erp", "given_up").await?;
+    let failed = delivery(&world, "erp", "failed").await?;
     let retried = world
         .engine
-        .retry_delivery(world.by(), "erp", given_up.event)
+        .retry_delivery(world.by(), "erp", failed.event)
         .await;
     let delivered = delivery(&world, "erp", "delivered").await?;
     let again = world
         .engine
-        .retry_delivery(world.by(), "erp", given_up.event)
+        .retry_delivery(world.by(), "erp", failed.event)
         .await;
 
     assert!(retried.is_ok(), "{retried:?}");
-    assert!(given_up.note.context("a note")?.contains("410"));
-    assert_eq!(delivered.event, given_up.event);
-    assert!(matches!(again, Err(RetryError::NotGivenUp { .. })));
+    assert!(failed.note.context("a note")?.contains("410"));
+    assert_eq!(delivered.event, failed.event);
+    assert!(matches!(again, Err(RetryError::NotFailed { .. })));
     let seen = received(&world, "/plain/erp").await?;
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].body, seen[1].body);
-    assert_eq!(world.engine.metrics().deliveries_given_up.get(), 1);
+    assert_eq!(world.engine.metrics().deliveries_failed.get(), 1);
     Ok(())
 }
 
@@ -182,12 +182,12 @@ async fn a_removed_subscription_is_told_nothing_more() -> Result<()> {
     })
     .await?;
 
-    let given_up = world.engine.delete_subscription(world.by(), "erp").await?;
+    let failed = world.engine.delete_subscription(world.by(), "erp").await?;
     world.result(r#"{"id":"2"}"#).await?;
     clock::move_ahead(cell, Duration::from_secs(60)).await?;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
 
-    assert_eq!(given_up, 1);
+    assert_eq!(failed, 1);
     assert_eq!(received(&world, "/plain/erp").await?.len(), 1);
     assert!(subscriptions::list(cell, id).await?.is_empty());
     Ok(())

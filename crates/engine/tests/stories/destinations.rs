@@ -32,7 +32,7 @@ async fn events(world: &World, accepted: &Accepted) -> Result<Vec<Event>> {
 async fn the_guard_that_a_connection_decides_stands_in_the_journal() -> Result<()> {
     let world = World::start().await?;
     let to = json!({"http": {"base_url": world.peer.url("")}});
-    let connection = json!({"to": to, "honours_keys": "24h"});
+    let connection = json!({"to": to, "idempotency_keys": {"window": "24h"}});
     world.connect("bank", connection).await?;
     world.publish(CALL).await?;
     let lost = Behaviour::CloseWithoutAnswer;
@@ -94,8 +94,8 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
 #[tokio::test]
 async fn a_secret_that_nobody_set_is_named_and_nothing_is_sent() -> Result<()> {
     let world = World::start().await?;
-    let sign_in = json!({"bearer": {"secret": "bank_token"}});
-    let to = json!({"http": {"base_url": world.peer.url(""), "sign_in": sign_in}});
+    let auth = json!({"bearer": {"secret": "bank_token"}});
+    let to = json!({"http": {"base_url": world.peer.url(""), "auth": auth}});
     world.connect("bank", json!({"to": to})).await?;
     world.publish(CALL).await?;
 

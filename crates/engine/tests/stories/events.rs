@@ -150,7 +150,7 @@ async fn two_servers_share_the_events_and_spread_none_of_them_twice() -> Result<
 
     assert_eq!(heard(&world).await?.len(), 60);
     let metrics = [world.engine.metrics(), other.metrics()];
-    let spread: u64 = metrics.iter().map(|one| one.events_spread.get()).sum();
+    let spread: u64 = metrics.iter().map(|one| one.events_dispatched.get()).sum();
     let duplicates: u64 = metrics.iter().map(|one| one.duplicates.get()).sum();
     assert_eq!((spread, duplicates), (60, 0));
     Ok(())

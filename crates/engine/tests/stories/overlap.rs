@@ -239,18 +239,18 @@ async fn a_run_that_is_cancelled_in_line_lets_the_next_pass() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_run_that_is_parked_keeps_its_object_to_itself() -> Result<()> {
+async fn a_run_that_is_stopped_keeps_its_object_to_itself() -> Result<()> {
     let world = World::start().await?;
     let steps = "overlap: { key: input.object, policy: queue }\nsteps:\n\
         \x20 - id: act\n    http: { post: 'PEER/status/503/plain/act', json: { id: '${{ input.id }}' } }\n    guard: review\n";
     world.publish(steps).await?;
 
     let first = deliver(&world, "1", "a").await?;
-    let parked = end(&world, first.run).await?;
+    let stopped = end(&world, first.run).await?;
     let second = deliver(&world, "2", "a").await?;
     let held = until(&world, second.run, "held").await?;
 
-    assert_eq!(parked.state, State::InDoubt);
+    assert_eq!(stopped.state, State::InDoubt);
     assert_eq!(held["behind"], json!(first.run));
     assert_eq!(acted(&world).await?, ["1"]);
     Ok(())

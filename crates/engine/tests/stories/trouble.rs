@@ -17,11 +17,11 @@ use crate::world::{World, soon};
 const CALL: &str = "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi, timeout: 1s }\nresult: steps.call.status\n";
 
 /// A flow that notes every run of which it is told that it needs a person.
-const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.parked }\nsteps:\n  - id: note\n    \
-    kv: { set: 'parked/${{ input.key }}', value: '${{ input }}' }\n";
+const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.stopped }\nsteps:\n  - id: note\n    \
+    kv: { set: 'stopped/${{ input.key }}', value: '${{ input }}' }\n";
 
 async fn told(world: &World, key: &str) -> Result<Value> {
-    let entry = format!("parked/{key}");
+    let entry = format!("stopped/{key}");
     soon(async || {
         let told = semel_store::kv::get(world.engine.cell(), world.namespace_id, &entry).await?;
         Ok((!told.is_null()).then_some(told))
@@ -135,7 +135,7 @@ async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Resu
     world.publish(&CALL.replace("plain", "keyed")).await?;
     let busy = Behaviour::RefuseWith(429);
     world.peer.next_times("/keyed/", 3, busy).await?;
-    let (accepted, parked) = world.play(r#"{"id":"1"}"#).await?;
+    let (accepted, stopped) = world.play(r#"{"id":"1"}"#).await?;
 
     let resumed = world
         .engine
@@ -143,7 +143,7 @@ async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Resu
     resumed.await?;
     until(&world, accepted.run, State::Succeeded).await?;
 
-    assert_eq!(parked.state, State::NeedsReview);
+    assert_eq!(stopped.state, State::NeedsReview);
     let effects = world.peer.effects().await?;
     assert_eq!(effects.len(), 1);
     let key = effects[0].key.clone().context("a key")?;

@@ -220,7 +220,7 @@ impl World {
             .await
     }
 
-    /// Delivers a payload and waits until its run has ended or is parked.
+    /// Delivers a payload and waits until its run has ended or is stopped.
     pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, Standing)> {
         let accepted = self.deliver(payload).await?;
         let standing = self

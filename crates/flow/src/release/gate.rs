@@ -57,7 +57,7 @@ impl Limit {
         let says = concurrency.is_some() || rate.is_some() || debounce.is_some();
         says.then_some(Rules {
             policy: Policy::Queue,
-            at_once: concurrency,
+            concurrency,
             rate,
             debounce,
         })

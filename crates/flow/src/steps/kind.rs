@@ -144,7 +144,7 @@ impl StepKind {
         if (rule.changes)(body) != Some(true) {
             return vec![];
         }
-        let honoured = connection.is_some_and(|known| known.honours_keys.is_some());
+        let honoured = connection.is_some_and(|known| known.key_window.is_some());
         let own = (rule.default_guard)(body);
         let first = match own == Guard::Review && rule.asks_connection && honoured {
             true => Guard::Key,

@@ -11,6 +11,6 @@ pub(crate) static SPEC: TriggerSpec = TriggerSpec {
     schema: &start::SCHEMA,
     check: None,
     implied_key: start::implied_key,
-    proof: |_| Proof::SignIn,
+    proof: |_| Proof::Caller,
     has_instant: false,
 };

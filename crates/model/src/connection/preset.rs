@@ -4,9 +4,7 @@
 //! only where the provider promises one, limits are the lowest that its plans have, and a refusal
 //! is final for an earlier attempt only where the provider says that it is stored under the key.
 
-use serde_json::{Map, Value};
-
-use super::Connection;
+use serde_json::Value;
 
 /// A connection with holes.
 #[derive(Clone, Copy, Debug)]
@@ -37,18 +35,7 @@ const fn hole(name: &'static str, path: &'static str) -> Hole {
     Hole { name, path }
 }
 
-/// Why a connection could not be put together.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FillError {
-    /// A path leads through something that is no map.
-    #[error("`{0}` cannot be set: there is no map to set it in")]
-    Path(String),
-    /// What came out is no connection.
-    #[error("{0}")]
-    Unfit(String),
-}
-
-const BEARER: &[Hole] = &[hole("secret", "to.http.sign_in.bearer.secret")];
+const BEARER: &[Hole] = &[hole("secret", "to.http.auth.bearer.secret")];
 const LLM: &[Hole] = &[hole("secret", "to.llm.secret")];
 const MODEL: &[Hole] = &[
     hole("model", "to.llm.model"),
@@ -66,7 +53,7 @@ pub const PRESETS: &[Preset] = &[
         needs: LLM,
         takes: MODEL,
         template: r#"{"to": {"llm": {"shape": "anthropic", "base_url": "https://api.anthropic.com/v1"}},
-            "limits": {"at_once": 4}, "timeout": "5m"}"#,
+            "limits": {"concurrency": 4}, "timeout": "5m"}"#,
     },
     Preset {
         name: "github",
@@ -76,7 +63,7 @@ pub const PRESETS: &[Preset] = &[
         takes: HTTP_URL,
         template: r#"{"to": {"http": {"base_url": "https://api.github.com", "headers": [
             ["accept", "application/vnd.github+json"], ["x-github-api-version", "2022-11-28"]]}},
-            "limits": {"at_once": 4, "per_second": 1}}"#,
+            "limits": {"concurrency": 4, "per_second": 1}}"#,
     },
     Preset {
         name: "hubspot",
@@ -85,7 +72,7 @@ pub const PRESETS: &[Preset] = &[
         needs: BEARER,
         takes: HTTP_URL,
         template: r#"{"to": {"http": {"base_url": "https://api.hubapi.com"}},
-            "limits": {"at_once": 8, "per_second": 10}}"#,
+            "limits": {"concurrency": 8, "per_second": 10}}"#,
     },
     Preset {
         name: "openai",
@@ -94,7 +81,7 @@ pub const PRESETS: &[Preset] = &[
         needs: LLM,
         takes: MODEL,
         template: r#"{"to": {"llm": {"shape": "openai", "base_url": "https://api.openai.com/v1"}},
-            "limits": {"at_once": 4}, "timeout": "5m"}"#,
+            "limits": {"concurrency": 4}, "timeout": "5m"}"#,
     },
     Preset {
         name: "postgres",
@@ -107,7 +94,7 @@ pub const PRESETS: &[Preset] = &[
             hole("secret", "to.postgres.secret"),
         ],
         takes: &[hole("port", "to.postgres.port")],
-        template: r#"{"to": {"postgres": {}}, "limits": {"at_once": 8}}"#,
+        template: r#"{"to": {"postgres": {}}, "limits": {"concurrency": 8}}"#,
     },
     Preset {
         name: "slack",
@@ -115,7 +102,7 @@ pub const PRESETS: &[Preset] = &[
         keys: NO_KEYS,
         needs: &[hole("secret", "to.slack.secret")],
         takes: &[hole("url", "to.slack.base_url")],
-        template: r#"{"to": {"slack": {}}, "limits": {"at_once": 4, "per_second": 1}}"#,
+        template: r#"{"to": {"slack": {}}, "limits": {"concurrency": 4, "per_second": 1}}"#,
     },
     Preset {
         name: "smtp",
@@ -128,7 +115,7 @@ pub const PRESETS: &[Preset] = &[
             hole("secret", "to.smtp.secret"),
         ],
         takes: &[hole("port", "to.smtp.port")],
-        template: r#"{"to": {"smtp": {"tls": "starttls"}}, "limits": {"at_once": 4}}"#,
+        template: r#"{"to": {"smtp": {"tls": "starttls"}}, "limits": {"concurrency": 4}}"#,
     },
     Preset {
         name: "stripe",
@@ -137,7 +124,7 @@ pub const PRESETS: &[Preset] = &[
         needs: BEARER,
         takes: HTTP_URL,
         template: r#"{"to": {"http": {"base_url": "https://api.stripe.com"}},
-            "honours_keys": "24h", "final_refusals": [402], "limits": {"at_once": 16, "per_second": 20}}"#,
+            "idempotency_keys": {"window": "24h"}, "final_refusals": [402], "limits": {"concurrency": 16, "per_second": 20}}"#,
     },
 ];
 
@@ -146,7 +133,7 @@ pub const KINDS: &[Preset] = &[
     Preset {
         name: "http",
         about: "anything that speaks HTTP",
-        keys: "as `honours_keys` says",
+        keys: "as `idempotency_keys` says",
         needs: HTTP_URL,
         takes: BEARER,
         template: r#"{"to": {"http": {}}}"#,
@@ -265,39 +252,6 @@ impl Preset {
     }
 }
 
-/// Sets a value in a connection under way, by the dots of its path; maps are made where needed.
-///
-/// # Errors
-///
-/// Where the path leads through something that is no map.
-pub fn set(connection: &mut Value, path: &str, value: Value) -> Result<(), FillError> {
-    let wrong = || FillError::Path(path.to_owned());
-    let mut at = connection;
-    let mut names = path.split('.').peekable();
-    while let Some(name) = names.next() {
-        let map = at.as_object_mut().ok_or_else(wrong)?;
-        if names.peek().is_none() {
-            map.insert(name.to_owned(), value);
-            return Ok(());
-        }
-        let next = map.entry(name).or_insert_with(|| Value::Object(Map::new()));
-        if next.is_null() {
-            *next = Value::Object(Map::new());
-        }
-        at = next;
-    }
-    Err(wrong())
-}
-
-/// Reads what was put together.
-///
-/// # Errors
-///
-/// Where a field is missing, unknown or of another type.
-pub fn read(connection: Value) -> Result<Connection, FillError> {
-    serde_json::from_value(connection).map_err(|error| FillError::Unfit(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -305,6 +259,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::connection::Connection;
+    use crate::connection::fill::{FillError, read, set};
     use crate::span::Span;
 
     fn filled(preset: &Preset) -> Result<Connection, FillError> {
@@ -346,7 +302,12 @@ mod tests {
     fn only_who_promises_to_remember_keys_is_believed_to() {
         let honouring: BTreeSet<(&str, Span)> = PRESETS
             .iter()
-            .filter_map(|preset| Some((preset.name, filled(preset).unwrap().honours_keys?)))
+            .filter_map(|preset| {
+                Some((
+                    preset.name,
+                    filled(preset).unwrap().idempotency_keys.window?,
+                ))
+            })
             .collect();
 
         assert_eq!(
@@ -374,16 +335,5 @@ mod tests {
         for list in [PRESETS, KINDS] {
             assert!(list.is_sorted_by(|one, next| one.name < next.name));
         }
-    }
-
-    #[test]
-    fn a_path_makes_the_maps_that_it_needs_and_no_other() {
-        let mut connection = json!({"to": {"http": {"base_url": "https://a"}}});
-
-        set(&mut connection, "limits.at_once", json!(3)).unwrap();
-        let refused = set(&mut connection, "to.http.base_url.host", json!("b"));
-
-        assert_eq!(connection["limits"], json!({"at_once": 3}));
-        assert!(matches!(refused, Err(FillError::Path(_))));
     }
 }

@@ -35,7 +35,7 @@ impl Event {
             Self::ApprovalTold { .. } => "approval_told",
             Self::ApprovalDecided { .. } => "approval_decided",
             Self::ApprovalElapsed { .. } => "approval_elapsed",
-            Self::Parked { .. } => "parked",
+            Self::Stopped { .. } => "stopped",
             Self::Resumed { .. } => "resumed",
             Self::Amended { .. } => "amended",
             Self::Ended { .. } => "ended",

@@ -69,7 +69,7 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct AdmissionState {
     /// The most runs inside.
-    pub at_once: Option<u32>,
+    pub concurrency: Option<u32>,
     /// How often runs may be let in.
     pub rate: Option<Rate>,
     /// How many are inside.
@@ -93,7 +93,7 @@ impl AdmissionState {
     /// A gate that nobody is at.
     pub fn new(now: Timestamp) -> Self {
         Self {
-            at_once: None,
+            concurrency: None,
             rate: None,
             inside: 0,
             called: 0,
@@ -115,7 +115,7 @@ impl AdmissionState {
     /// Lets a run in, or tells it where it stands.
     pub fn enter(&mut self, arrival: Arrival) -> Verdict {
         let Arrival { run, rules, .. } = arrival;
-        self.at_once = rules.at_once;
+        self.concurrency = rules.concurrency;
         self.rate = rules.rate;
         let Some(ticket) = self.tickets.get(&run).copied() else {
             return self.arrive(arrival);
@@ -193,7 +193,7 @@ impl AdmissionState {
 
     /// Whether another one could be inside.
     pub fn has_room(&self) -> bool {
-        self.at_once
+        self.concurrency
             .map(|most| most + u32::from(SeededBug::GateOneTooMany.is_seeded()))
             .is_none_or(|most| self.inside + self.called < most)
     }

@@ -140,7 +140,7 @@ async fn prove(source: &str) -> Result<()> {
     let counted = metrics.lines().find(|line| line.contains(r#"flow="hook""#));
     let counted = counted.with_context(|| metrics.clone())?;
     assert!(
-        counted.starts_with("semel_unproven_total{namespace=\"main\",flow=\"hook\"}"),
+        counted.starts_with("semel_auth_failures_total{namespace=\"main\",flow=\"hook\"}"),
         "{counted}"
     );
     let refusals = soon(async || {
@@ -259,7 +259,7 @@ async fn what_a_source_counts_between_deliveries_is_no_mismatch() -> Result<()> 
     assert_eq!(again.status, 202, "{}", again.text());
     let (first, again): (Value, Value) = (first.json()?, again.json()?);
     assert_eq!(first["run"], again["run"]);
-    assert_eq!(again.get("quarantined"), None);
+    assert_eq!(again.get("held"), None);
     Ok(())
 }
 

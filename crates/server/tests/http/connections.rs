@@ -16,8 +16,8 @@ fn put(connection: Value) -> Result<PutConnection> {
 }
 
 fn books(base_url: &str) -> Result<PutConnection> {
-    let sign_in = json!({"bearer": {"secret": "books_token"}});
-    put(json!({"to": {"http": {"base_url": base_url, "sign_in": sign_in}}}))
+    let auth = json!({"bearer": {"secret": "books_token"}});
+    put(json!({"to": {"http": {"base_url": base_url, "auth": auth}}}))
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn what_cannot_be_is_refused_before_it_is_kept() -> Result<()> {
     let cases = [
         json!({"to": {"http": {"base_url": "https://user:hush@a.example"}}}),
         json!({"to": {"http": {"base_url": "ftp://a.example"}}}),
-        json!({"to": {"http": {"base_url": "https://a.example"}}, "limits": {"at_once": 0}}),
+        json!({"to": {"http": {"base_url": "https://a.example"}}, "limits": {"concurrency": 0}}),
         json!({"to": {"ssh": {"host": "h", "user": "u", "secret": "s", "host_key": "any"}}}),
     ];
 

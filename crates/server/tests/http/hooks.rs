@@ -108,7 +108,7 @@ async fn a_known_key_with_another_payload_is_treated_as_the_trigger_says() -> Re
     );
     assert!(problem.run.is_some());
     assert_eq!(quarantined.status, 202);
-    assert!(quarantined.json::<Started>()?.quarantined);
+    assert!(quarantined.json::<Started>()?.held);
     Ok(())
 }
 

@@ -47,12 +47,9 @@ async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
     }
     let again: Started = world.send(&signed).await?.json()?;
 
-    assert!(!first.quarantined && !again.quarantined);
+    assert!(!first.held && !again.held);
     assert_eq!(first.run, again.run);
-    assert!(
-        held.iter()
-            .all(|one| one.quarantined && one.run == first.run)
-    );
+    assert!(held.iter().all(|one| one.held && one.run == first.run));
     assert_eq!(count_runs(&world).await?, 1);
     let page = world.client.list_duplicates(Some(first.run)).await?;
     let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
@@ -74,7 +71,7 @@ async fn of_many_ids_at_once_one_runs() -> Result<()> {
     let mut free = 0;
     for answer in answers {
         assert_eq!(answer.status, 202, "{}", answer.text());
-        free += usize::from(!answer.json::<Started>()?.quarantined);
+        free += usize::from(!answer.json::<Started>()?.held);
     }
     assert_eq!(free, 1);
     assert_eq!(count_runs(&world).await?, 1);
@@ -106,8 +103,8 @@ async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_agai
         .json()?;
     let lost: Started = world.send(&signed).await?.json()?;
 
-    assert!(forged.quarantined);
-    assert!(!lost.quarantined);
+    assert!(forged.held);
+    assert!(!lost.held);
     assert_eq!(forged.run, lost.run, "it is held for the run to come");
     assert_eq!(count_runs(&world).await?, 1);
     Ok(())
@@ -123,7 +120,7 @@ async fn a_trigger_can_take_them_as_they_come() -> Result<()> {
         .await?
         .json()?;
 
-    assert!(!other.quarantined);
+    assert!(!other.held);
     assert_eq!(count_runs(&world).await?, 2);
     Ok(())
 }
@@ -145,7 +142,7 @@ async fn a_body_is_forgotten_with_its_key_and_not_before() -> Result<()> {
     retention::sweep(cell).await?;
     let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;
 
-    assert!(held.quarantined);
-    assert!(!free.quarantined);
+    assert!(held.held);
+    assert!(!free.held);
     Ok(())
 }

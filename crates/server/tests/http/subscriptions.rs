@@ -83,7 +83,7 @@ async fn a_subscription_is_kept_shown_replaced_and_removed() -> Result<()> {
     assert_eq!((shown.event.as_str(), shown.due), ("order.*", 0));
     assert_eq!(refused(hidden)?, Code::SubscriptionNotFound);
     assert_eq!(refused(in_use)?, Code::ConnectionInUse);
-    assert_eq!(deleted.body.given_up, 0);
+    assert_eq!(deleted.body.failed, 0);
     assert_eq!(refused(anew)?, Code::SubscriptionNotFound);
     assert!(client.list_subscriptions().await?.items.is_empty());
     Ok(())
@@ -118,7 +118,7 @@ async fn a_subscription_names_an_event_and_a_webhook_that_is_there() -> Result<(
 }
 
 #[tokio::test]
-async fn deliveries_are_listed_and_one_that_was_given_up_is_tried_again() -> Result<()> {
+async fn deliveries_are_listed_and_one_that_was_failed_is_tried_again() -> Result<()> {
     let (world, peer) = (World::start().await?, Peer::start().await?);
     let (client, name): (_, Label) = (&world.client, "erp".parse()?);
     let webhook = json!({"webhook": {"url": peer.url("/plain/erp"), "secret": "s"}});
@@ -146,22 +146,19 @@ async fn deliveries_are_listed_and_one_that_was_given_up_is_tried_again() -> Res
         })
         .await
     };
-    let given_up = first(DeliveryState::GivenUp).await?;
+    let failed = first(DeliveryState::Failed).await?;
     let stranger = world.stranger().await?;
-    let foreign = stranger.retry_delivery(&name, given_up.id, None).await;
-    let retried = client.retry_delivery(&name, given_up.id, Some("r")).await?;
+    let foreign = stranger.retry_delivery(&name, failed.id, None).await;
+    let retried = client.retry_delivery(&name, failed.id, Some("r")).await?;
     let delivered = first(DeliveryState::Delivered).await?;
-    let replayed = client.retry_delivery(&name, given_up.id, Some("r")).await?;
-    let anew = client.retry_delivery(&name, given_up.id, None).await;
+    let replayed = client.retry_delivery(&name, failed.id, Some("r")).await?;
+    let anew = client.retry_delivery(&name, failed.id, None).await;
 
     assert_eq!(refused(foreign)?, Code::SubscriptionNotFound);
-    assert_eq!((retried.body.id, delivered.id), (given_up.id, given_up.id));
-    assert_eq!(
-        (given_up.event.as_str(), given_up.attempt),
-        ("order.paid", 1)
-    );
+    assert_eq!((retried.body.id, delivered.id), (failed.id, failed.id));
+    assert_eq!((failed.event.as_str(), failed.attempt), ("order.paid", 1));
     assert!(!retried.replayed && replayed.replayed);
-    assert_eq!(refused(anew)?, Code::DeliveryNotGivenUp);
+    assert_eq!(refused(anew)?, Code::DeliveryNotFailed);
     assert_eq!(peer.count("/plain/erp").await?.effects, 1);
     Ok(())
 }

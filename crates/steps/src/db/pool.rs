@@ -129,8 +129,8 @@ fn open(to: &Destination, target: &PostgresTarget, at: &[SocketAddr]) -> Result<
             Manager::from_config(config, tls, recycling)
         }
     };
-    let at_once = usize::try_from(to.connection.limits.at_once).unwrap_or(usize::MAX);
-    let built = Pool::builder(manager).max_size(at_once.max(1)).build();
+    let concurrency = usize::try_from(to.connection.limits.concurrency).unwrap_or(usize::MAX);
+    let built = Pool::builder(manager).max_size(concurrency.max(1)).build();
     built.map_err(|error| {
         Fault::permanent("connection-unfit", error.to_string()).of(FaultKind::Unfit)
     })

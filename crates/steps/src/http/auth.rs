@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Client;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use semel_model::connection::{HttpTarget, SignIn, Target};
+use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::{Fault, SecretText};
 use tokio::time::Instant;
 use url::{Origin, Url};
@@ -49,17 +49,17 @@ impl Signed {
             let (name, value) = head::read_header(name, value)?;
             signed.headers.append(name, value);
         }
-        match &target.sign_in {
-            SignIn::None | SignIn::Mtls { .. } => {}
-            SignIn::Bearer { secret } => {
+        match &target.auth {
+            HttpAuth::None | HttpAuth::Mtls { .. } => {}
+            HttpAuth::Bearer { secret } => {
                 let bearer = text(&["Bearer ", to.secret(secret)?.reveal()]);
                 signed.add(AUTHORIZATION, bearer.reveal(), to)?;
             }
-            SignIn::Basic { user, secret } => {
+            HttpAuth::Basic { user, secret } => {
                 let basic = basic(user, to.secret(secret)?.reveal());
                 signed.add(AUTHORIZATION, basic.reveal(), to)?;
             }
-            SignIn::Header {
+            HttpAuth::Header {
                 name,
                 prefix,
                 secret,
@@ -68,7 +68,7 @@ impl Signed {
                 let value = text(&[prefix, to.secret(secret)?.reveal()]);
                 signed.add(name, value.reveal(), to)?;
             }
-            SignIn::Oauth2 {
+            HttpAuth::Oauth2 {
                 token_url,
                 client_id,
                 secret,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
-use semel_model::connection::{HttpTarget, SignIn};
+use semel_model::connection::{HttpAuth, HttpTarget};
 use semel_model::{Fault, SecretText};
 
 use super::{Pooling, SetupError, connect, resolve};
@@ -95,16 +95,16 @@ impl Clients {
         pooling: Pooling,
         timeout: Duration,
     ) -> Result<Client, Fault> {
-        let identity = match &target.sign_in {
-            SignIn::Mtls {
+        let identity = match &target.auth {
+            HttpAuth::Mtls {
                 certificate,
                 secret,
             } => Some((certificate, to.secret(secret)?)),
-            SignIn::None
-            | SignIn::Bearer { .. }
-            | SignIn::Basic { .. }
-            | SignIn::Header { .. }
-            | SignIn::Oauth2 { .. } => None,
+            HttpAuth::None
+            | HttpAuth::Bearer { .. }
+            | HttpAuth::Basic { .. }
+            | HttpAuth::Header { .. }
+            | HttpAuth::Oauth2 { .. } => None,
         };
         if identity.is_none() && target.trust.is_none() {
             return self.usual(pooling, timeout);

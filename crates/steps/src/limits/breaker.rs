@@ -58,8 +58,8 @@ impl Breaker {
     pub(super) fn new(limits: &connection::Limits) -> Self {
         Self {
             state: State::Closed { failures: 0 },
-            after: limits.break_after.max(1),
-            pause: limits.break_for.to_duration(),
+            after: limits.open_after.max(1),
+            pause: limits.open_for.to_duration(),
         }
     }
 

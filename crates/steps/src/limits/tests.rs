@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use semel_model::connection::{HttpTarget, SignIn, Target};
+use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::{Connection, Doubt, Receipt};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::*;
 fn destination(name: &str, version: i64, limits: connection::Limits) -> Destination {
     let target = Target::Http(HttpTarget {
         base_url: "https://books.example".to_owned(),
-        sign_in: SignIn::None,
+        auth: HttpAuth::None,
         headers: Vec::new(),
         trust: None,
         redirects: 0,
@@ -21,12 +21,12 @@ fn destination(name: &str, version: i64, limits: connection::Limits) -> Destinat
     Destination::new(name.to_owned(), 1, version, connection, BTreeMap::new())
 }
 
-fn limits(at_once: u32, per_second: Option<u32>, break_after: u32) -> connection::Limits {
+fn limits(concurrency: u32, per_second: Option<u32>, open_after: u32) -> connection::Limits {
     connection::Limits {
-        at_once,
+        concurrency,
         per_second,
-        break_after,
-        break_for: Span::from_secs(10),
+        open_after,
+        open_for: Span::from_secs(10),
     }
 }
 
@@ -107,7 +107,7 @@ async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
 async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
     let all = Limits::default();
     let mut settings = limits(8, None, 3);
-    settings.break_for = Span::from_millis(200);
+    settings.open_for = Span::from_millis(200);
     let to = destination("books", 1, settings);
     for outcome in [ill(), ill(), well(), ill(), ill(), ill()] {
         all.enter(&to).await.unwrap().outcome(&outcome);

@@ -118,13 +118,18 @@ impl Mailer {
         let addresses = self.egress.resolve(&target.host, target.port).await?;
         let us = ClientId::default();
         let tls = || TlsParameters::new(target.host.clone()).map_err(refused);
-        let at_once = match target.tls {
+        let encryption = match target.tls {
             Tls::Required => Some(tls()?),
             Tls::Starttls | Tls::Off => None,
         };
         let patience = Some(CONNECT_PATIENCE);
-        let connecting =
-            AsyncSmtpConnection::connect_tokio1(addresses.as_slice(), patience, &us, at_once, None);
+        let connecting = AsyncSmtpConnection::connect_tokio1(
+            addresses.as_slice(),
+            patience,
+            &us,
+            encryption,
+            None,
+        );
         let mut server = connecting.await.map_err(refused)?;
         if target.tls == Tls::Starttls {
             if !server.can_starttls() {

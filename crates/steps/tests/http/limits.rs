@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use semel_model::connection::SignIn;
+use semel_model::connection::HttpAuth;
 use semel_model::request::Call;
 use semel_model::{Guard, Outcome, Span};
 use semel_steps::{Attempt, Destination, Executors, Reach};
@@ -27,10 +27,10 @@ async fn post(executors: &Executors, to: &Destination, path: &str) -> Outcome {
     executors.perform(attempt).await
 }
 
-fn named(name: &str, peer: &Peer, at_once: u32) -> Arc<Destination> {
-    let mut to = destination(target(&peer.url(""), SignIn::None), &[]);
+fn named(name: &str, peer: &Peer, concurrency: u32) -> Arc<Destination> {
+    let mut to = destination(target(&peer.url(""), HttpAuth::None), &[]);
     to.name = name.to_owned();
-    to.connection.limits.at_once = at_once;
+    to.connection.limits.concurrency = concurrency;
     Arc::new(to)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use semel_model::connection::SignIn;
+use semel_model::connection::HttpAuth;
 use semel_model::request::{NextPage, Pages, Part};
 use semel_model::{Outcome, Span};
 use semel_steps::{HttpCaller, Pooling, Reach, SendGate};
@@ -139,7 +139,7 @@ async fn a_read_follows_redirects_as_its_connection_says_and_an_effect_never() {
     let stage = Stage::start().await.unwrap();
     let other = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
-    let bearer = SignIn::Bearer {
+    let bearer = HttpAuth::Bearer {
         secret: "token".to_owned(),
     };
     let mut goal = target(&stage.url("/"), bearer);
@@ -201,7 +201,7 @@ async fn a_redirect_from_an_encrypted_place_to_an_open_one_is_not_followed() {
         .unwrap();
     let open = Stage::start().await.unwrap();
     let base = format!("https://localhost:{}", stage.port);
-    let mut goal = target(&base, SignIn::None);
+    let mut goal = target(&base, HttpAuth::None);
     goal.trust = Some(papers.read("ca.pem"));
     goal.redirects = 3;
     let to = destination(goal, &[]);

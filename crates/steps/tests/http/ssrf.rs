@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use semel_model::connection::SignIn;
+use semel_model::connection::HttpAuth;
 use semel_model::{Outcome, Span};
 use semel_steps::egress::Lookup;
 use semel_steps::{Egress, Pooling, Reach};
@@ -99,7 +99,7 @@ async fn send_all(entries: &[Entry], egress: Egress, start: &Stage) -> Vec<(Entr
     let sent = entries.iter().cloned().map(|entry| {
         let (caller, base) = (caller.clone(), base.clone());
         async move {
-            let mut goal = target(&base, SignIn::None);
+            let mut goal = target(&base, HttpAuth::None);
             goal.redirects = 3;
             let to = destination(goal, &[]);
             let (url, to) = match entry.way.as_str() {

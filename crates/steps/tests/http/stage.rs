@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_model::connection::{HttpTarget, SignIn, Target};
+use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::request::HttpRequest;
 use semel_model::{Connection, EffectId, Fault, Outcome, Receipt, RunId, SecretText, Span};
 use semel_steps::{Destination, HttpCaller, Pooling, Reach, Route, SendGate};
@@ -56,8 +56,8 @@ impl Stage {
     }
 
     /// A connection to this stage.
-    pub(crate) fn destination(&self, sign_in: SignIn, secrets: &[(&str, &str)]) -> Destination {
-        destination(target(&self.url("/"), sign_in), secrets)
+    pub(crate) fn destination(&self, auth: HttpAuth, secrets: &[(&str, &str)]) -> Destination {
+        destination(target(&self.url("/"), auth), secrets)
     }
 }
 
@@ -73,10 +73,10 @@ pub(crate) fn caller(reach: &Reach) -> HttpCaller {
     HttpCaller::new(Arc::new(Open), reach).unwrap()
 }
 
-pub(crate) fn target(base_url: &str, sign_in: SignIn) -> HttpTarget {
+pub(crate) fn target(base_url: &str, auth: HttpAuth) -> HttpTarget {
     HttpTarget {
         base_url: base_url.to_owned(),
-        sign_in,
+        auth,
         headers: Vec::new(),
         trust: None,
         redirects: 0,

@@ -12,13 +12,13 @@ use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 /// A connection for one duty. Its statements have a time limit of their own; whatever exceeds it
 /// costs the connection, and the next statement makes another.
 pub(crate) struct Lane {
-    link: Mutex<WriterConnection>,
+    connection: Mutex<WriterConnection>,
 }
 
 impl Lane {
     pub(super) fn new(connector: &Connector) -> Self {
         Self {
-            link: Mutex::new(WriterConnection::over(connector)),
+            connection: Mutex::new(WriterConnection::over(connector)),
         }
     }
 
@@ -29,13 +29,13 @@ impl Lane {
         values: &[&(dyn ToSql + Sync)],
         patience: Duration,
     ) -> Result<Vec<Row>, ReadError> {
-        let mut link = self.link.lock().await;
+        let mut connection = self.connection.lock().await;
         let asked = async {
-            let ready = link.prepare(&[text]).await?;
+            let ready = connection.prepare(&[text]).await?;
             ready.client.query(ready.statement(text), values).await
         };
         let answer = tokio::time::timeout(patience, asked).await;
-        judge(&mut link, answer)
+        judge(&mut connection, answer)
     }
 
     /// Carries a statement out, within `patience`, and says how many rows it touched.
@@ -45,32 +45,32 @@ impl Lane {
         values: &[&(dyn ToSql + Sync)],
         patience: Duration,
     ) -> Result<u64, ReadError> {
-        let mut link = self.link.lock().await;
+        let mut connection = self.connection.lock().await;
         let asked = async {
-            let ready = link.prepare(&[text]).await?;
+            let ready = connection.prepare(&[text]).await?;
             ready.client.execute(ready.statement(text), values).await
         };
         let answer = tokio::time::timeout(patience, asked).await;
-        judge(&mut link, answer)
+        judge(&mut connection, answer)
     }
 }
 
 /// Closes the connection unless it is known to work.
 fn judge<T>(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
 ) -> Result<T, ReadError> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => {
             match classify(&error) {
-                ErrorClass::Unknown | ErrorClass::Unfit => link.give_up(),
+                ErrorClass::Unknown | ErrorClass::Unfit => connection.give_up(),
                 ErrorClass::Fenced | ErrorClass::Again | ErrorClass::Refused => {}
             }
             Err(ReadError::Database(error))
         }
         Err(_) => {
-            link.give_up();
+            connection.give_up();
             Err(ReadError::Slow)
         }
     }

@@ -72,7 +72,7 @@ const ENTERED: &str = ",
     entered AS (
         INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
                              intended_at)
-        SELECT partition_date, effect_id, run_id, namespace_id, step, kind, guard, 'pending', 1, now
+        SELECT partition_date, effect_id, run_id, namespace_id, step, kind, guard::effect_guard, 'pending', 1, now
           FROM fresh
          WHERE effect_id IS NOT NULL)";
 
@@ -153,7 +153,7 @@ impl Batch for Accept {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Delivery>,
     ) -> Result<Vec<AcceptResult>, Error> {
         // Repeats inside the batch are answered from the first of their claim.
@@ -165,7 +165,7 @@ impl Batch for Accept {
             }
         }
         firsts.sort_unstable_by_key(|delivery| delivery.claim);
-        let known = accept(link, &firsts).await?;
+        let known = accept(connection, &firsts).await?;
         Ok(items.iter().map(|item| answer(item, &known)).collect())
     }
 }
@@ -195,32 +195,32 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
 /// costs at most three statements, however often its keys came before; a further round is needed
 /// only where another server frees or takes a key between two of them.
 async fn accept(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     firsts: &[&Delivery],
 ) -> Result<HashMap<ClaimId, Known>, Error> {
     let mut known = HashMap::with_capacity(firsts.len());
     let seem_known: Vec<&Delivery> = firsts.iter().copied().filter(|it| it.seems_known).collect();
-    let mut free = meet(link, &seem_known, &mut known).await?;
+    let mut free = meet(connection, &seem_known, &mut known).await?;
     for _ in 0..ROUNDS_MAX {
         let unclaimed = |first: &&Delivery| {
             !known.contains_key(&first.claim) && !free.contains_key(&first.claim)
         };
         let left: Vec<&Delivery> = firsts.iter().copied().filter(unclaimed).collect();
-        let others = claim(link, &left, &HashMap::new(), &mut known).await?;
-        free.extend(meet(link, &others, &mut known).await?);
+        let others = claim(connection, &left, &HashMap::new(), &mut known).await?;
+        free.extend(meet(connection, &others, &mut known).await?);
         let again: Vec<&Delivery> = firsts
             .iter()
             .copied()
             .filter(|first| free.contains_key(&first.claim))
             .collect();
         // A delivery that lost here finds the winner in the next round.
-        claim(link, &again, &free, &mut known).await?;
+        claim(connection, &again, &free, &mut known).await?;
         free.clear();
         if known.len() == firsts.len() {
             return Ok(known);
         }
     }
-    let ready = link.prepare(&[REFUSE]).await?;
+    let ready = connection.prepare(&[REFUSE]).await?;
     ready.client.query_one(ready.statement(REFUSE), &[]).await?;
     unreachable!("a batch that gets nowhere is refused")
 }
@@ -228,7 +228,7 @@ async fn accept(
 /// Reads claims that exist, and how their runs stand. Gives those that are free, each with the
 /// number of its last run.
 async fn meet(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     deliveries: &[&Delivery],
     known: &mut HashMap<ClaimId, Known>,
 ) -> Result<HashMap<ClaimId, i32>, Error> {
@@ -237,7 +237,7 @@ async fn meet(
         return Ok(free);
     }
     let ids: Vec<Uuid> = deliveries.iter().map(|it| *it.claim.as_uuid()).collect();
-    let ready = link.prepare(&[MEET]).await?;
+    let ready = connection.prepare(&[MEET]).await?;
     for row in ready.client.query(ready.statement(MEET), &[&ids]).await? {
         let id = ClaimId::from_uuid(row.get(0));
         match row.get(8) {
@@ -266,7 +266,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
 /// Claims what it can of distinct claims and makes what belongs to it; gives those that it could
 /// not claim. `free` has the number of the last run of each key that is taken over.
 async fn claim<'a>(
-    link: &mut WriterConnection,
+    connection: &mut WriterConnection,
     firsts: &[&'a Delivery],
     free: &HashMap<ClaimId, i32>,
     known: &mut HashMap<ClaimId, Known>,
@@ -326,7 +326,7 @@ async fn claim<'a>(
         Kind::Again => values.push(&numbers),
     }
     let text = accept_text(kind);
-    let ready = link.prepare(&[text]).await?;
+    let ready = connection.prepare(&[text]).await?;
     let row = ready
         .client
         .query_one(ready.statement(text), &values)

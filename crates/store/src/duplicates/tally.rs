@@ -194,17 +194,17 @@ impl Tally {
         }
     }
 
-    async fn keep_writing(self, mut link: WriterConnection) {
+    async fn keep_writing(self, mut connection: WriterConnection) {
         loop {
             let _ = tokio::time::timeout(FLUSH_EVERY, self.wanted.notified()).await;
             let (generation, counts) = self.take();
-            let left = write_all(&mut link, counts).await;
+            let left = write_all(&mut connection, counts).await;
             match left.is_empty() {
                 true => drop(self.written.send_replace(generation)),
                 false => {
                     self.put_back(left);
-                    link.give_up();
-                    link.rest().await;
+                    connection.give_up();
+                    connection.rest().await;
                 }
             }
         }
@@ -234,7 +234,7 @@ impl Tally {
 }
 
 /// Writes counts in chunks. Gives what could not be written.
-async fn write_all(link: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count> {
+async fn write_all(connection: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count> {
     let mut left = counts;
     while !left.is_empty() {
         let mut bytes = 0;
@@ -244,9 +244,9 @@ async fn write_all(link: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count
         });
         let fits = fits.count().max(1);
         let chunk: Vec<Count> = left.drain(..fits).collect();
-        match write(link, chunk.clone()).await {
+        match write(connection, chunk.clone()).await {
             Ok(()) => {}
-            Err(Unwritten::Refused) => write_one_by_one(link, chunk, &mut left).await,
+            Err(Unwritten::Refused) => write_one_by_one(connection, chunk, &mut left).await,
             Err(Unwritten::NotNow(reason)) => {
                 tracing::warn!(reason, "counts of duplicates wait for the database");
                 left.extend(chunk);
@@ -258,9 +258,13 @@ async fn write_all(link: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count
 }
 
 /// One row that the database refuses must not take the others with it, nor be tried for ever.
-async fn write_one_by_one(link: &mut WriterConnection, chunk: Vec<Count>, left: &mut Vec<Count>) {
+async fn write_one_by_one(
+    connection: &mut WriterConnection,
+    chunk: Vec<Count>,
+    left: &mut Vec<Count>,
+) {
     for count in chunk {
-        match write(link, vec![count.clone()]).await {
+        match write(connection, vec![count.clone()]).await {
             Ok(()) => {}
             Err(Unwritten::Refused) => {
                 tracing::error!(run.id = %count.last.run, "a duplicate is not recorded: the database refuses its row");
@@ -278,8 +282,8 @@ enum Unwritten {
     NotNow(String),
 }
 
-async fn write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Unwritten> {
-    match tokio::time::timeout(WRITE_PATIENCE, try_write(link, chunk)).await {
+async fn write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Unwritten> {
+    match tokio::time::timeout(WRITE_PATIENCE, try_write(connection, chunk)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(match classify(&error) {
             ErrorClass::Refused | ErrorClass::Fenced => {
@@ -294,15 +298,15 @@ async fn write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Unw
             }
         }),
         Err(_) => {
-            link.give_up();
+            connection.give_up();
             Err(Unwritten::NotNow("no answer in time".to_owned()))
         }
     }
 }
 
-async fn try_write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Error> {
-    let chunk = cap(link, chunk).await?;
-    let ready = link.prepare(&[TALLY]).await?;
+async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Error> {
+    let chunk = cap(connection, chunk).await?;
+    let ready = connection.prepare(&[TALLY]).await?;
     let last = || chunk.iter().map(|count| &count.last);
     let subjects: Vec<Uuid> = last().map(|stopped| stopped.subject.uuid()).collect();
     let places: Vec<&str> = last().map(|stopped| stopped.subject.stopped_by()).collect();
@@ -337,7 +341,7 @@ async fn try_write(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<(),
 
 /// Counts together what would be one payload too many of its subject. Two servers may each keep
 /// their first few.
-async fn cap(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<Vec<Count>, Error> {
+async fn cap(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<Vec<Count>, Error> {
     let (mut subjects, mut places) = (Vec::new(), Vec::new());
     let differing = chunk.iter().filter(|count| count.last.payload.is_some());
     let differing: HashSet<Subject> = differing.map(|count| count.last.subject).collect();
@@ -348,7 +352,7 @@ async fn cap(link: &mut WriterConnection, chunk: Vec<Count>) -> Result<Vec<Count
     if subjects.is_empty() {
         return Ok(chunk);
     }
-    let ready = link.prepare(&[KNOWN]).await?;
+    let ready = connection.prepare(&[KNOWN]).await?;
     let limit = PAYLOADS_MAX as i64;
     let rows = ready
         .client

@@ -67,13 +67,13 @@ impl Batch for Visiting {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Call>,
     ) -> Result<Vec<Answer>, Error> {
         let mut answers = vec![Answer::default(); items.len()];
         let mut round: Vec<(usize, Call)> = items.iter().copied().enumerate().collect();
         for _ in 0..ROUNDS_MAX {
-            let ready = link.prepare(statements::ALL).await?;
+            let ready = connection.prepare(statements::ALL).await?;
             let calls: Vec<Call> = round.iter().map(|(_, call)| *call).collect();
             let visited = match visit(ready, &calls).await {
                 Ok(visited) => visited,
@@ -161,7 +161,7 @@ impl Page {
 
     /// Whether there is room left, and possibly a run in line that was not read.
     fn is_unsettled(&self) -> bool {
-        let read_all = match self.book.at_once {
+        let read_all = match self.book.concurrency {
             Some(most) => self.in_line <= i64::from(most).min(LINE_MAX),
             None => self.in_line <= LINE_MAX,
         };
@@ -235,7 +235,7 @@ fn read_page(row: &Row, now: Timestamp) -> Page {
         number.and_then(|number| u32::try_from(number).ok())
     };
     let mut book = AdmissionState::new(now);
-    book.at_once = count(1);
+    book.concurrency = count(1);
     let per: Option<i64> = row.get(3);
     book.rate = count(2).zip(per).map(|(most, per)| Rate {
         most,

@@ -185,7 +185,7 @@ impl Pairs {
 #[derive(Default)]
 pub(super) struct Gates {
     ids: Vec<Uuid>,
-    at_once: Vec<Option<i32>>,
+    concurrency: Vec<Option<i32>>,
     rates: Vec<Option<i32>>,
     pers: Vec<Option<i64>>,
     inside: Vec<i32>,
@@ -198,7 +198,7 @@ impl Gates {
     pub(super) fn push(&mut self, gate: GateId, book: &AdmissionState) {
         let whole = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         self.ids.push(*gate.as_uuid());
-        self.at_once.push(book.at_once.map(whole));
+        self.concurrency.push(book.concurrency.map(whole));
         self.rates.push(book.rate.map(|rate| whole(rate.most)));
         let per = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
         self.pers
@@ -213,7 +213,7 @@ impl Gates {
         (!self.ids.is_empty()).then(|| {
             vec![
                 &self.ids as &(dyn ToSql + Sync),
-                &self.at_once,
+                &self.concurrency,
                 &self.rates,
                 &self.pers,
                 &self.inside,

@@ -51,7 +51,7 @@ impl Moves {
         self.holds.push(item.lease == Lease::Keep);
         let (due_at, stage) = match &item.lease {
             Lease::Return { due_at, stage } => (*due_at, *stage),
-            Lease::Keep | Lease::End => (None, Stage::PreparedClient),
+            Lease::Keep | Lease::End => (None, Stage::Ready),
         };
         self.dues.push(due_at);
         self.stages.push(stage.as_str());
@@ -73,7 +73,7 @@ pub(super) struct Columns<'a> {
     pub(super) cancelled: Vec<Uuid>,
     pub(super) tasks: tasks::Rows<'a>,
     pub(super) approvals: approvals::Rows<'a>,
-    pub(super) parked: Vec<Uuid>,
+    pub(super) stopped: Vec<Uuid>,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
@@ -128,7 +128,7 @@ impl<'a> Columns<'a> {
             cancelled: Vec::new(),
             tasks: tasks::Rows::default(),
             approvals: approvals::Rows::default(),
-            parked: Vec::new(),
+            stopped: Vec::new(),
             records: Records::default(),
             sets: if with_sets {
                 kv::rows(batch)
@@ -160,11 +160,11 @@ impl<'a> Columns<'a> {
             self.add_wait(item, change);
         }
         if let Lease::Return {
-            stage: Stage::Parked,
+            stage: Stage::Stopped,
             ..
         } = &item.lease
         {
-            self.parked.push(*item.run.as_uuid());
+            self.stopped.push(*item.run.as_uuid());
         }
         if let Some(record) = &item.record {
             self.records.runs.push(*item.run.as_uuid());

@@ -119,8 +119,8 @@ impl<'a> Flight<'a> {
         for (text, values) in columns.tasks.statements().into_iter().chain(people) {
             self.send(text, values);
         }
-        if !columns.parked.is_empty() {
-            self.send(late_responses::HEAR, vec![&columns.parked]);
+        if !columns.stopped.is_empty() {
+            self.send(late_responses::HEAR, vec![&columns.stopped]);
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);

@@ -68,7 +68,7 @@ impl Transition {
         let parks = matches!(
             self.lease,
             Lease::Return {
-                stage: Stage::Parked,
+                stage: Stage::Stopped,
                 ..
             }
         );

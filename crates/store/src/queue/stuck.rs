@@ -49,7 +49,7 @@ pub(super) const DEFER: &str = "/* commits alone: defer */
 /// number is the one to follow on: a write whose answer was lost may have landed.
 pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
-    parked AS (
+    stopped AS (
         UPDATE queue
            SET holder = NULL, stage = 'stopped', stalled_takes = 0, woken = false,
                due_at = CASE WHEN cancel THEN moment() ELSE 'infinity' END,
@@ -59,14 +59,14 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
     recorded AS (
         UPDATE runs r
            SET state = 'quarantined', fault = $4::text::json
-          FROM parked p
+          FROM stopped p
          WHERE r.id = p.run_id),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now, $5::text::json
-          FROM parked p, present t
+          FROM stopped p, present t
             ON CONFLICT DO NOTHING)
-    SELECT count(*) FROM parked";
+    SELECT count(*) FROM stopped";
 
 impl Taker {
     /// Takes one run that is due and was taken before without progress, and loads it.
@@ -78,7 +78,7 @@ impl Taker {
             "least(q.stalled_takes + 1, 100)",
             "q.stalled_takes",
         );
-        let ready = self.link.prepare(&[text]).await?;
+        let ready = self.connection.prepare(&[text]).await?;
         let statement = ready.statement(text);
         let rows = ready.client.query(statement, &[session.as_uuid()]).await?;
         if rows.is_empty() {
@@ -115,7 +115,7 @@ pub async fn quarantine(
     session: SessionId,
     fault: &Fault,
 ) -> Result<bool, ReadError> {
-    let stopped = Event::Parked {
+    let stopped = Event::Stopped {
         reason: Reason::Quarantined,
         fault: fault.clone(),
     };

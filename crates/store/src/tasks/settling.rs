@@ -98,11 +98,13 @@ impl Batch for Settling {
 
     async fn write(
         &mut self,
-        link: &mut WriterConnection,
+        connection: &mut WriterConnection,
         items: &mut Vec<Answer>,
     ) -> Result<Vec<Reply>, Error> {
         let answer = SeededBug::TaskTokenIgnored.in_text(ANSWER, "AND k.token = t.token", "");
-        let ready = link.prepare(&[LOCK_RUNS, answer, HEAR, RECORDED]).await?;
+        let ready = connection
+            .prepare(&[LOCK_RUNS, answer, HEAR, RECORDED])
+            .await?;
         // Tasks of runs that have ended are not behind the lock of their run: they keep an order.
         let mut sorted: Vec<&Answer> = items.iter().collect();
         sorted.sort_unstable_by_key(|item| item.task);

@@ -44,7 +44,7 @@ pub(crate) enum ErrorClass {
 }
 
 impl WriterConnection {
-    /// A link that connects when it is first used.
+    /// A connection that connects when it is first used.
     pub fn new(cell: &Cell) -> Self {
         Self::over(cell.connector())
     }

@@ -84,7 +84,7 @@ impl Places {
             (
                 "bank",
                 json!({ "to": { "http": { "base_url": self.peer.url("") } },
-                    "honours_keys": "1d" }),
+                    "idempotency_keys": { "window": "1d" } }),
             ),
         ])
     }

@@ -1,7 +1,8 @@
 //! A connection as the command line describes it.
 
 use semel_model::Connection;
-use semel_model::connection::preset::{self, KINDS, PRESETS, Preset};
+use semel_model::connection::fill;
+use semel_model::connection::preset::{KINDS, PRESETS, Preset};
 use serde_json::Value;
 
 use crate::answer::Problem;
@@ -86,7 +87,7 @@ impl Description {
             return Err(Problem::usage(message)
                 .hint("--secret takes a secret's name; `semel secret set NAME` sets its value"));
         }
-        preset::read(connection).map_err(|error| {
+        fill::read(connection).map_err(|error| {
             Problem::usage(error.to_string())
                 .hint("docs/connections.md lists the fields of each kind")
         })
@@ -150,7 +151,7 @@ fn kind_of(connection: &Value) -> Option<&str> {
 }
 
 fn set(connection: &mut Value, path: &str, value: Value) -> Result<(), Problem> {
-    preset::set(connection, path, value).map_err(|error| Problem::usage(error.to_string()))
+    fill::set(connection, path, value).map_err(|error| Problem::usage(error.to_string()))
 }
 
 /// Reads a file, YAML or JSON: the latter is the former.
@@ -195,7 +196,7 @@ mod tests {
         let stripe = described(&["--preset", "stripe", "--secret", "stripe_key"]).unwrap();
 
         assert_eq!(stripe.secrets(), vec!["stripe_key"]);
-        assert_eq!(stripe.honours_keys.unwrap().to_string(), "1d");
+        assert_eq!(stripe.idempotency_keys.window.unwrap().to_string(), "1d");
     }
 
     #[test]
@@ -215,16 +216,16 @@ mod tests {
             "--set",
             "limits.per_second=5",
             "--set",
-            "to.http.sign_in={\"basic\":{\"user\":\"u\",\"secret\":\"s\"}}",
+            "to.http.auth={\"basic\":{\"user\":\"u\",\"secret\":\"s\"}}",
             "--set",
-            "honours_keys=2d",
+            "idempotency_keys.window=2d",
         ];
 
         let connection = serde_json::to_value(described(&words).unwrap()).unwrap();
 
         assert_eq!(connection["limits"]["per_second"], 5);
-        assert_eq!(connection["to"]["http"]["sign_in"]["basic"]["user"], "u");
-        assert_eq!(connection["honours_keys"], json!("2d"));
+        assert_eq!(connection["to"]["http"]["auth"]["basic"]["user"], "u");
+        assert_eq!(connection["idempotency_keys"], json!({"window": "2d"}));
     }
 
     #[test]

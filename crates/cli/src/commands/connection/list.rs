@@ -16,7 +16,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
         .style
         .table(&["CONNECTION", "KIND", "KEYS", "CHANGED", "SECRETS"]);
     for one in &page.items {
-        let keys = one.connection.honours_keys;
+        let keys = one.connection.idempotency_keys.window;
         let secrets = one.connection.secrets().join(", ");
         table.add_row([
             cell(&one.name),

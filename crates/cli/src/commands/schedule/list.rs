@@ -17,7 +17,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     for one in &page.items {
         table.add_row([
             cell(one.flow.as_str()),
-            cell(&one.rhythm),
+            cell(&one.recurrence),
             cell(&one.zone),
             cell(&one.missed),
             cell(next(one)),

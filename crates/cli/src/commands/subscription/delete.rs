@@ -30,7 +30,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     let deleted = client.delete_subscription(name, Some(&key)).await?.body;
     let answer = Answer::done(&deleted, format!("deleted {name}"));
-    let answer = match deleted.given_up {
+    let answer = match deleted.failed {
         0 => answer,
         count => answer.note(format!("{count} due deliveries were dropped")),
     };

@@ -7,7 +7,7 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 
-/// Retry a delivery that Semel gave up on, as if it were new. The receiver gets the same id and the
+/// Retry a delivery that failed, as if it were new. The receiver gets the same id and the
 /// same bytes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -15,9 +15,9 @@ use crate::views;
 pub(crate) struct Arguments {
     /// The subscription.
     name: Label,
-    /// Only deliveries that Semel gave up on.
+    /// Only deliveries that failed.
     #[arg(long)]
-    given_up: bool,
+    failed: bool,
     /// The most deliveries to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -31,7 +31,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let found = client.get_subscription(name).await?;
     let filter = DeliveryFilter {
-        state: arguments.given_up.then_some(DeliveryState::GivenUp),
+        state: arguments.failed.then_some(DeliveryState::Failed),
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };
@@ -50,11 +50,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     if page.items.is_empty() {
         answer = answer.note("no recent deliveries");
     }
-    let given_up = page
+    let failed = page
         .items
         .iter()
-        .find(|one| one.state == DeliveryState::GivenUp);
-    if let Some(one) = given_up {
+        .find(|one| one.state == DeliveryState::Failed);
+    if let Some(one) = failed {
         answer = answer.next(format!("semel subscription retry {name} {}", one.id));
     }
     Ok(match &page.next {

@@ -130,7 +130,7 @@ impl Runtime {
         let known = self.list_connections(namespace_id).await?;
         let known = known.into_iter().map(|row| {
             let fact = semel_flow::KnownConnection {
-                honours_keys: row.connection.honours_keys,
+                key_window: row.connection.idempotency_keys.window,
                 kind: Some(row.connection.kind()),
             };
             (row.name, fact)

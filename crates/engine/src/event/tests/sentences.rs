@@ -42,7 +42,7 @@ fn attempts_and_outcomes_are_told_in_plain_words() {
             "a: in doubt (no-answer): no answer came; an operator settles it",
         ),
         (
-            json!({ "event": "parked", "reason": "needs_review", "fault": fault }),
+            json!({ "event": "stopped", "reason": "needs_review", "fault": fault }),
             "stopped, needs review (http-503): busy",
         ),
         (

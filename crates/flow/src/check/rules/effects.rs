@@ -110,7 +110,7 @@ impl<'t> Check<'_, 't, '_> {
             .and_then(|body| body.text("connection"))
             .unwrap_or_default();
         let said = step.record.span_of("window");
-        match (known.honours_keys, said) {
+        match (known.key_window, said) {
             (None, _) if effect.stated => {
                 let message = format!(
                     "the connection `{name}` does not honour keys, so a repeat is a second effect"

@@ -164,7 +164,7 @@ impl HttpStep {
                 .map_or(self.timeout, |most| most.min(self.timeout));
         }
         if let Some(key) = key {
-            let usual = over.map(|(connection, _)| &connection.key_as);
+            let usual = over.map(|(connection, _)| &connection.idempotency_keys.place);
             let stated = self.key_as.as_ref().or(usual);
             if let Some(place) = stated.filter(|_| !SeededBug::KeyMisplaced.is_seeded()) {
                 put_key(&mut request, &mut json, place, key)?;

@@ -34,7 +34,7 @@ impl Door {
         let per = Span::from_secs(secs);
         let mut door = Self::new(Rules {
             policy: Policy::Queue,
-            at_once: None,
+            concurrency: None,
             rate: Some(Rate { most, per }),
             debounce: None,
         });
@@ -129,7 +129,7 @@ fn whoever_waits_and_leaves_is_passed_over() {
 #[test]
 fn a_limit_lets_so_many_in() {
     let mut door = Door::new(Rules {
-        at_once: Some(2),
+        concurrency: Some(2),
         ..Rules::one_at_a_time(Policy::Queue)
     });
 
@@ -203,7 +203,7 @@ fn a_run_that_is_older_than_the_one_inside_does_not_replace_it() {
 #[test]
 fn an_object_rests_until_it_is_quiet_and_only_its_newest_starts() {
     let mut door = Door::new(Rules {
-        at_once: None,
+        concurrency: None,
         debounce: Some(Span::from_secs(200)),
         ..Rules::one_at_a_time(Policy::Queue)
     });

@@ -273,8 +273,8 @@ impl Simulation<'_> {
 
     /// An operator acts on a stopped run, or does not.
     fn park(&mut self, reason: Reason, fault: Fault) -> bool {
-        if !self.state.parked {
-            self.record(Event::Parked { reason, fault });
+        if !self.state.stopped {
+            self.record(Event::Stopped { reason, fault });
         }
         let step = self.step();
         match (reason, self.choose(6)) {

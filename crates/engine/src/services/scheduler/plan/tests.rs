@@ -139,7 +139,7 @@ fn a_long_time_is_decided_in_goes_with_the_same_fires() {
                 ..up_to("20:04:00")
             };
             let schedule = hourly(missed, 3);
-            let (at_once, whole) = decide(&schedule, span, 100);
+            let (in_one_go, whole) = decide(&schedule, span, 100);
             let in_goes = in_goes(&schedule, span, 2);
 
             let fires = |calls: &[Call]| -> Vec<Call> {
@@ -154,9 +154,13 @@ fn a_long_time_is_decided_in_goes_with_the_same_fires() {
                 calls.iter().map(count).sum()
             };
             assert!(whole);
-            assert_eq!(fires(&in_goes), fires(&at_once), "{missed:?} {paused_at:?}");
+            assert_eq!(
+                fires(&in_goes),
+                fires(&in_one_go),
+                "{missed:?} {paused_at:?}"
+            );
             assert_eq!(instants(&in_goes), 20, "{in_goes:?}");
-            assert!(in_goes.len() > at_once.len());
+            assert!(in_goes.len() > in_one_go.len());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderName;
-use semel_model::connection::{LlmShape, LlmTarget, SignIn, Target};
+use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
 use semel_model::{Connection, Outcome, SecretText};
 use semel_steps::{Destination, HttpCaller, Pooling, Reach};
 use serde_json::Value;
@@ -24,20 +24,20 @@ async fn each_way_of_signing_in_is_what_the_destination_sees() {
     let caller = caller(&Reach::open());
     let secret = || "pass".to_owned();
     let ways = [
-        (SignIn::None, Value::Null),
+        (HttpAuth::None, Value::Null),
         (
-            SignIn::Bearer { secret: secret() },
+            HttpAuth::Bearer { secret: secret() },
             "Bearer open sesame".into(),
         ),
         (
-            SignIn::Basic {
+            HttpAuth::Basic {
                 user: "ann".to_owned(),
                 secret: secret(),
             },
             "Basic YW5uOm9wZW4gc2VzYW1l".into(),
         ),
         (
-            SignIn::Header {
+            HttpAuth::Header {
                 name: "Authorization".to_owned(),
                 prefix: "Key ".to_owned(),
                 secret: secret(),
@@ -46,8 +46,8 @@ async fn each_way_of_signing_in_is_what_the_destination_sees() {
         ),
     ];
 
-    for (sign_in, expected) in ways {
-        let mut to = stage.destination(sign_in, &[("pass", "open sesame")]);
+    for (auth, expected) in ways {
+        let mut to = stage.destination(auth, &[("pass", "open sesame")]);
         if let Target::Http(goal) = &mut to.connection.to {
             goal.headers = vec![("x-tenant".to_owned(), "blue".to_owned())];
         }
@@ -66,17 +66,17 @@ async fn credentials_go_to_the_connections_own_origin_and_nowhere_else() {
     let stage = Stage::start().await.unwrap();
     let other = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
-    let bearer = SignIn::Bearer {
+    let bearer = HttpAuth::Bearer {
         secret: "pass".to_owned(),
     };
     let to = stage.destination(bearer, &[("pass", "open sesame")]);
     let missing = stage.destination(
-        SignIn::Bearer {
+        HttpAuth::Bearer {
             secret: "gone".to_owned(),
         },
         &[],
     );
-    let broken = SignIn::Bearer {
+    let broken = HttpAuth::Bearer {
         secret: "pass".to_owned(),
     };
     let broken = stage.destination(broken, &[("pass", "two\nlines")]);
@@ -134,8 +134,8 @@ async fn headers_of_another_executor_go_to_its_destination_alone() {
     assert_eq!(failed(away).code, "connection-changed");
 }
 
-fn oauth2(stage: &Stage, query: &str) -> SignIn {
-    SignIn::Oauth2 {
+fn oauth2(stage: &Stage, query: &str) -> HttpAuth {
+    HttpAuth::Oauth2 {
         token_url: stage.url(&format!("/token{query}")),
         client_id: "semel:1".to_owned(),
         secret: "client".to_owned(),
@@ -248,12 +248,12 @@ async fn a_client_certificate_authenticates_the_client() {
     let stage = Stage::with(&arguments).await.unwrap();
     let caller = caller(&Reach::open());
     let url = format!("https://localhost:{}/echo", stage.port);
-    let mtls = || SignIn::Mtls {
+    let mtls = || HttpAuth::Mtls {
         certificate: papers.read("client.pem"),
         secret: "key".to_owned(),
     };
-    let to = |version, sign_in, trust: Option<String>, secret: &str| {
-        let mut goal = target(&url, sign_in);
+    let to = |version, auth, trust: Option<String>, secret: &str| {
+        let mut goal = target(&url, auth);
         goal.trust = trust;
         let mut to = destination(goal, &[("key", secret)]);
         to.version = version;
@@ -265,7 +265,7 @@ async fn a_client_certificate_authenticates_the_client() {
     let seen = done(ask(&caller, &known, &url).await).response["json"].clone();
     assert!(seen["client"].as_str().unwrap().contains("semel"), "{seen}");
 
-    let nobody = to(2, SignIn::None, Some(root.clone()), "");
+    let nobody = to(2, HttpAuth::None, Some(root.clone()), "");
     let nobody = ask(&caller, &nobody, &url).await;
     assert!(
         matches!(&nobody, Outcome::Failed(fault) if fault.code == "sign-in-refused"),
