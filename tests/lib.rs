@@ -1,1 +1,1 @@
-//! Stories, chaos and tidiness, told through the real binary.
+//! Stories, chaos and tidiness, through the real binary.

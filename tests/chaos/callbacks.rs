@@ -95,7 +95,7 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
         &client,
         "SELECT count(*) FROM kv WHERE entry LIKE 'resumed/%' AND value::text = '1'",
     );
-    ensure!(once.await? == WAITS, "every run went on once");
+    ensure!(once.await? == WAITS, "every run continued once");
     println!(
         "{} callbacks, all after {:.1} s",
         answers.len(),

@@ -21,7 +21,7 @@ use search::Gathered;
 /// The keys that the server is given.
 const MASTER: &str = "c4n4ryc4n4ry";
 
-/// How long all runs may take to end or to be stopped.
+/// How long all runs may take to end or to stop.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +168,7 @@ impl World<'_> {
         Ok(started["run"].as_str().context("a run")?.to_owned())
     }
 
-    /// Waits until no run is under way.
+    /// Waits until no run is active.
     async fn until_stopped(&self) -> Result<()> {
         let client = self.home.connect().await?;
         let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -178,7 +178,10 @@ impl World<'_> {
             if count == 0 {
                 return Ok(());
             }
-            ensure!(tokio::time::Instant::now() < deadline, "{count} runs go on");
+            ensure!(
+                tokio::time::Instant::now() < deadline,
+                "{count} runs are still active"
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }

@@ -1,8 +1,8 @@
 //! Many runs that want the same few things, in both orders: entries, locks, gates and lists.
 //!
-//! Whoever locks several rows locks them in one order, so nobody waits in a circle and nobody waits
-//! for long. PostgreSQL itself is the witness: it writes down each deadlock, and each wait for a
-//! lock that lasts longer than `deadlock_timeout`.
+//! Semel locks several rows always in the same order, so there are no deadlocks and no long waits.
+//! PostgreSQL itself is the witness: it logs each deadlock, and each wait for a lock that lasts
+//! longer than `deadlock_timeout`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -138,8 +138,8 @@ async fn three_servers_that_want_the_same_things_make_no_deadlock_and_wait_brief
         RUNS_EACH * FLOWS.len(),
         rows as f64 / took
     );
-    // `forth`, `back`, `keep` and `gated` add once to `a`; `forth`, `back` and `drop` once to `b`, and
-    // `lists` three times.
+    // `forth`, `back`, `keep` and `gated` add once to `a`; `forth`, `back` and `drop` once to `b`,
+    // and `lists` three times.
     let wanted = [("a", 4 * RUNS_EACH), ("b", 6 * RUNS_EACH)];
     for (counter, wanted) in wanted {
         let text = format!("SELECT value::text::int8 FROM kv WHERE entry = '{counter}'");
@@ -151,7 +151,7 @@ async fn three_servers_that_want_the_same_things_make_no_deadlock_and_wait_brief
     Ok(())
 }
 
-/// A server that writes down whoever waits too long for a lock.
+/// A server that logs each wait for a lock that lasts too long.
 fn watched() -> Options {
     Options::quick()
         .with("log_lock_waits", "on")
@@ -218,8 +218,8 @@ struct Report {
     long_waits_ms: Vec<f64>,
     /// How many of those never came to their lock.
     given_up: usize,
-    /// How long one may last on this machine as it is: whoever waits for a lock waits for its
-    /// holder to be given a processor, too.
+    /// How long one may last on this machine as it is: a wait for a lock includes the wait of its
+    /// holder for a processor.
     bound_ms: f64,
 }
 

@@ -127,7 +127,7 @@ steps:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> Result<()> {
+async fn runs_with_child_runs_and_calls_end_wherever_a_server_crashes() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
@@ -179,7 +179,7 @@ async fn runs_that_lead_to_others_come_to_their_end_wherever_a_server_dies() -> 
 
 /// A run that is taken time and again makes progress where its items do.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_whose_items_begin_is_not_given_up_however_often_servers_die() -> Result<()> {
+async fn a_list_that_makes_progress_is_not_quarantined_however_often_servers_crash() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
@@ -219,7 +219,7 @@ steps:
 
 /// A branch that ends after its run looked and before it sleeps wakes it all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_ends_while_its_run_falls_asleep_is_not_forgotten() -> Result<()> {
+async fn a_child_run_that_ends_while_its_parent_falls_asleep_wakes_it() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
@@ -273,7 +273,7 @@ async fn judge(client: &Connection, peer: &Peer, way: &Way, id: &str) -> Result<
         if state != "active" {
             break state;
         }
-        ensure!(Instant::now() < deadline, "the run goes on");
+        ensure!(Instant::now() < deadline, "the run is still active");
         sleep(LOOK_EVERY).await;
     };
     ensure!(state == way.state, "the run is {state}");

@@ -52,10 +52,10 @@ async fn every_crash_ends_as_the_table_says() -> Result<()> {
     page::keep(&findings)
 }
 
-/// A mistake, the fault that shows it, and the cells that are played.
+/// A seeded bug, the fault that shows it, and the cells that are played.
 type Watchful = (&'static str, Fault, &'static [(Point, Guard)]);
 
-/// The cells that a mistake is looked for in.
+/// The cells in which a seeded bug must show.
 const WATCHFUL: [Watchful; 3] = [
     (
         "missing-fence",

@@ -1,4 +1,5 @@
-//! Another PostgreSQL under fire: many runs, one `INSERT` each, while servers die every two seconds.
+//! Another PostgreSQL under fire: many runs, one `INSERT` each, while servers die every two
+//! seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ const KILLS_MIN: usize = 3;
 /// The servers' lease.
 const LEASE: &str = "2s";
 
-/// How many senders there are, each with one delivery under way.
+/// How many senders there are, each with one delivery at a time.
 const SENDERS: usize = 16;
 
 /// How long a sender rests after a refusal.
@@ -167,7 +168,7 @@ async fn until_quiet(client: &Connection) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "{count} runs go on");
+        ensure!(Instant::now() < deadline, "{count} runs are still active");
         sleep(REST).await;
     }
 }

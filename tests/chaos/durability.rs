@@ -1,5 +1,5 @@
-//! The ground that everything else stands on: a commit that PostgreSQL has acknowledged is there
-//! after it was killed. A machine whose disk lies fails here, before it fails anywhere subtler.
+//! What everything else relies on: a commit that PostgreSQL has acknowledged survives a kill. A
+//! machine whose disk lies about syncs fails here, before it fails anywhere subtler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,8 +1,8 @@
-//! A fault at every commit around a gate, under every policy: before and after a run is let in or
-//! told to wait, before and after its gate hears of its end.
+//! A fault at every commit around a gate, under every policy: before and after a run is admitted or
+//! has to wait, before and after it leaves its gate.
 //!
-//! All cells of a fault are set up one after the other and struck together. The server that the fault
-//! strikes is the test build; what takes over is the product as it is shipped.
+//! All cells of a fault are set up one after the other and struck together. The server that the
+//! fault strikes is the test build; what takes over is the product as it is shipped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 enum Place {
     /// The first run of its object, before or after the gate's commit.
     First(&'static str),
-    /// The second, while the first is under way.
+    /// The second, while the first is running.
     Second(&'static str),
     /// The first has ended and the second waits.
     Leaving(&'static str),
@@ -125,7 +125,7 @@ async fn play(fault: Fault) -> Result<()> {
         );
         peer.let_go().await?;
         sleep(Duration::from_millis(50)).await;
-        // Once others have taken over, the paused server goes on where it stood.
+        // Once others have taken over, the paused server continues where it stopped.
         if fault == Fault::Pause && !woken && begun_again(&client).await? {
             woken = true;
             first.process.sigcont()?;
@@ -222,7 +222,7 @@ async fn until_at_peer(peer: &Peer, name: &str) -> Result<()> {
     }
 }
 
-/// Waits until the gate has said something to a run, and the run has it on record.
+/// Waits until a gate has decided about a run, and the run's journal has the decision.
 async fn until_told(client: &Connection, key: &str) -> Result<()> {
     let deadline = Instant::now() + REACH_PATIENCE;
     loop {

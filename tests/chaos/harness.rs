@@ -1,4 +1,4 @@
-//! The other end of the fault points: holds a server at one of them, and lets it pass all others.
+//! Controls the failpoints of a server: holds it at one of them, and lets it pass all others.
 //!
 //! A server of the test build reports each point to a socket and waits for a line. One point is
 //! armed at a time, so a report that carries no subject still belongs to the one run that moves.
@@ -31,7 +31,7 @@ struct Armed {
     reached: oneshot::Sender<Held>,
 }
 
-/// A server that stands at a point, until this is let go or dropped.
+/// A server that is held at a point, until this is released or dropped.
 pub(crate) struct Held {
     stream: UnixStream,
 }
@@ -100,7 +100,7 @@ impl Watch {
 }
 
 impl Held {
-    /// Lets the server go on; a server that is dead or frozen does not mind.
+    /// Releases the server; harmless for a server that is dead or frozen.
     pub(crate) async fn let_go(mut self) {
         self.stream.write_all(b"go\n").await.ok();
     }

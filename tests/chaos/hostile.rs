@@ -1,14 +1,14 @@
 //! Hostile destinations under every guard, with and without a crash in between.
 //!
-//! A destination acts (or does not), the exchange is lost (by the destination, or because the server
-//! is killed while it waits for the answer), and whatever is sent afterwards meets a closed door. What
-//! must hold, whatever the door says:
+//! A destination acts (or does not), the exchange is lost (by the destination, or because the
+//! server is killed while it waits for the response), and every later request is refused before the
+//! destination looks at it. What must hold, whatever the refusal is:
 //!
 //! - an effect happens at most once, unless its guard is `repeat`;
 //! - the ledger never says *failed* of an effect that happened.
 //!
-//! `transaction` has no destination that could be hostile in this way but a database; that is played in
-//! the engine's own stories.
+//! `transaction` has no destination that could be hostile in this way but a database; that is
+//! played in the engine's own stories.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ const GUARDS: [(&str, &str, &str); 5] = [
     ("repeat", "post", "plain"),
 ];
 
-/// What stands at the door after the first exchange.
+/// How requests after the first exchange are refused.
 const DOORS: [u16; 6] = [401, 403, 404, 413, 429, 503];
 
 /// How the first exchange is lost.
@@ -70,7 +70,7 @@ struct Case {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_door_that_closes_after_the_deed_never_makes_it_failed_or_twice() -> Result<()> {
+async fn a_refusal_after_the_effect_never_fails_or_repeats_it() -> Result<()> {
     let world = World::start().await?;
     let mut server = world.serve().await?;
     for (guard, method, mode) in GUARDS {

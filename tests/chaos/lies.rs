@@ -51,7 +51,7 @@ async fn a_key_is_sent_again_within_its_window_and_never_after_it() -> Result<()
     Ok(())
 }
 
-/// Nobody but the destination can know that it forgot: this is the one lie that a key cannot bear.
+/// Only the destination can know that it forgot the key: a key cannot protect against this lie.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destination_that_forgets_sooner_than_it_said_acts_twice() -> Result<()> {
     let mut world = World::start().await?;
@@ -70,12 +70,12 @@ async fn a_destination_that_forgets_sooner_than_it_said_acts_twice() -> Result<(
     let after = world.peer.count("/keyed/one").await?;
 
     assert_eq!((before.effects, after.effects), (1, 1), "two in all");
-    assert_eq!(world.attempts(&run).await?, 2, "and both are on record");
+    assert_eq!(world.attempts(&run).await?, 2, "and both are recorded");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_is_told_after_the_deed_is_not_believed() -> Result<()> {
+async fn a_failure_reported_after_the_effect_is_not_believed() -> Result<()> {
     let world = World::start().await?;
     for (name, mode, guard) in [
         ("key", "/keyed", "guard: key"),

@@ -1,4 +1,4 @@
-//! A destination that hangs holds back nobody but those who call it.
+//! A destination that hangs delays only the runs that call it.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_destination_that_hangs_holds_back_nobody_else() -> Result<()> {
+async fn a_destination_that_hangs_delays_no_other() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let server = serve(Program::semel()?, &home.url(), "10s").await?;

@@ -27,7 +27,7 @@ const KILLS_MAX: usize = 20;
 /// The servers' lease.
 const LEASE: &str = "2s";
 
-/// How many items are under way together.
+/// How many items run at the same time.
 const PARALLEL: usize = 64;
 
 /// How much more memory a server may take for the long list than for the short one. A hundred
@@ -190,7 +190,7 @@ async fn until_ended(client: &Connection, run: &str, within: Duration) -> Result
     Ok(())
 }
 
-/// Where the items stand, for somebody who reads why it took too long.
+/// The states of the items, to explain why it took too long.
 async fn progress(client: &Connection, run: &str) -> Result<String> {
     let states = "SELECT state::text, count(*) FROM child_runs
                    WHERE parent_id = replace($1, 'run_', '')::uuid GROUP BY state";

@@ -1,8 +1,8 @@
-//! Statements that commit, and whose answer never arrives: each kind of them, again and again.
+//! Statements that commit, and whose response never arrives: each kind of them, again and again.
 //!
 //! A proxy between the servers and PostgreSQL lets some statements of a kind pass, has the next
-//! carried out, and cuts its wire instead of answering. Whatever was committed like that, the runs
-//! must go on: nothing that is due stays idle, nothing stays held that nobody moves.
+//! carried out, and cuts its connection instead of answering. Whatever was committed like that, the
+//! runs must continue: no due run stays idle, and no held run stays without a turn.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use load::FLOWS;
 /// The servers' lease.
 const LEASE: &str = "2s";
 
-/// The most that a run which could move may stand still: the lease and two seconds, and what the
-/// longest call and a busy machine add.
+/// The most that a run which could move may stall: the lease and two seconds, and what the longest
+/// call and a busy machine add.
 const IDLE_MAX: Duration = Duration::from_secs(6);
 
 /// How long answers are lost; `SEMEL_LOST_ANSWERS_S` says otherwise.
 const STORM: Duration = Duration::from_secs(12);
 
-/// How many senders there are, each with one delivery under way.
+/// How many senders there are, each with one delivery at a time.
 const SENDERS: usize = 4;
 
-/// How many runs may be under way before senders rest: the servers have room for all of them, so
-/// whatever waits does not wait for its turn.
+/// How many runs may be active before senders rest: the servers have room for all of them, so no
+/// run waits for room.
 const UNDER_WAY_MAX: usize = 8;
 
 /// How many statements of a kind pass at the most before an answer is lost.
@@ -62,7 +62,7 @@ const KINDS: &[&str] = &[
     "webhook settle",
 ];
 
-/// Those that must have been lost, or the storm was none.
+/// Those that must have been lost, or the test proved nothing.
 const LOST: &[&str] = &[
     "accept",
     "record",
@@ -84,7 +84,7 @@ const WAKE_FOR_NOTHING: &str = "
 const WAKE_EVERY: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_run_stands_still_whatever_answers_are_lost() -> Result<()> {
+async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
@@ -200,7 +200,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at every run that is due or held, and objects to one that stands still.
+    /// Looks at every run that is due or held, and fails on one that stalls.
     async fn look(&mut self, client: &Connection) -> Result<()> {
         let movable = "SELECT run_id::text, epoch, seq, holder IS NOT NULL FROM queue
                         WHERE holder IS NOT NULL OR due_at <= moment()";
@@ -274,7 +274,7 @@ async fn check(client: &Connection, peer: &Peer, accepted: &HashMap<String, Stri
     Ok(())
 }
 
-/// How long the database is away: longer than a writer tries.
+/// How long the database is unavailable: longer than a writer tries.
 const AWAY: Duration = Duration::from_secs(33);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -298,7 +298,7 @@ async fn a_delivery_that_failed_does_not_free_the_run_of_its_repeat() -> Result<
     let client = server.client.clone();
     let sender = tokio::spawn(async move {
         loop {
-            // The first is refused when its writer gives up; its repeats come in the meantime.
+            // The first is refused when its writer stops trying; its repeats come in the meantime.
             let post = client.post("/hooks/default/charge", r#"{"id":"one"}"#);
             let within = Duration::from_millis(200);
             if let Ok(Ok(answer)) = tokio::time::timeout(within, post).await

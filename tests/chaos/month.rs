@@ -1,5 +1,6 @@
 //! A month in a minute: thirty days of schedules, waits and approvals, with the clock moved in
-//! leaps and servers killed on the way. Then the history is read back and compared with what had to happen.
+//! leaps and servers killed on the way. Then the history is read back and compared with what had to
+//! happen.
 //!
 //! Everything that takes part is a module below with three parts: what it prepares, what it does at
 //! each leap of the clock, and what it checks in the end. The checks share nothing with the engine:
@@ -100,7 +101,7 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
         let page = std::path::Path::new(&folder).join("month.json");
         std::fs::write(page, format!("{figures:#}\n"))?;
     }
-    ensure!(kills > 0, "nobody was killed");
+    ensure!(kills > 0, "no server was killed");
     Ok(())
 }
 
@@ -254,9 +255,9 @@ impl Month {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
-    /// Waits until nothing is due, every event is spread and every run has ended. Gives how many
-    /// runs a person had to resume: every leap ends every lease, so that a run which nobody came to
-    /// move between five of them is quarantined, as it should be.
+    /// Waits until nothing is due, every event is dispatched and every run has ended. Returns how
+    /// many runs an operator had to resume: every leap ends every lease, so that a run which no
+    /// worker moved between five of them is quarantined, as it should be.
     async fn until_quiet(&mut self, schedules: &[schedules::Declared]) -> Result<usize> {
         let mut resumed = 0;
         let deadline = Instant::now() + PATIENCE;

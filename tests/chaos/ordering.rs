@@ -13,7 +13,8 @@ use crate::chance::Chance;
 use crate::crowd::{self, Post};
 use crate::servers::{Home, serve};
 
-/// How many objects there are, and how many versions of each, unless the environment says otherwise.
+/// How many objects there are, and how many versions of each, unless the environment says
+/// otherwise.
 const OBJECTS: usize = 500;
 const VERSIONS: usize = 20;
 
@@ -88,7 +89,7 @@ async fn the_destination_ends_at_the_newest_version_and_never_goes_back() -> Res
         .get(0);
     ensure!(
         recorded == stale as i64,
-        "{recorded} of {stale} stale deliveries are on record"
+        "{recorded} of {stale} stale deliveries are recorded"
     );
     let figures = json!({
         "objects": objects,

@@ -1,5 +1,5 @@
 //! Crashes around what programs and people outside do: the server is killed at every commit of a
-//! task and of an approval, and whoever has no answer asks again.
+//! task and of an approval, and the client that got no answer asks again.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ result: steps.act.result.by
     ),
 ];
 
-/// Where the server is killed: while the run comes to its step, or while somebody outside acts.
+/// Where the server is killed: while the run comes to its step, or while a worker or a person acts.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Coming(&'static str),
@@ -152,7 +152,7 @@ impl<'a> Place<'a> {
         };
         let deadline = Instant::now() + PATIENCE;
         while self.client.query_one(table, &[&id]).await?.get::<_, i64>(0) == 0 {
-            ensure!(Instant::now() < deadline, "nobody was asked");
+            ensure!(Instant::now() < deadline, "the step did not begin");
             sleep(Duration::from_millis(20)).await;
         }
         Ok(())
@@ -178,7 +178,7 @@ impl<'a> Place<'a> {
         let result: Option<String> = loop {
             let row = self.client.query_one(state, &[&id]).await?;
             match row.get::<_, &str>(0) {
-                "active" => ensure!(Instant::now() < deadline, "the run goes on"),
+                "active" => ensure!(Instant::now() < deadline, "the run is still active"),
                 "succeeded" => break row.get(1),
                 other => bail!("the run is {other}"),
             }
@@ -195,7 +195,7 @@ impl<'a> Place<'a> {
                          WHERE convert_from(r.key, 'UTF8') = $1
                            AND e->>'event' IN ('done', 'approval_decided', 'doubted')";
         let outcomes: i64 = self.client.query_one(outcomes, &[&id]).await?.get(0);
-        ensure!(outcomes == 1, "{outcomes} outcomes are on record");
+        ensure!(outcomes == 1, "{outcomes} outcomes are recorded");
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! Overlap under fire: for each policy many deliveries of many keys, while servers are killed.
 //!
-//! Every run tells the destination that it begins, is slow, and tells it that it is done. Whether two
-//! runs of one key were ever under way together is judged by what the destination saw and by what the
-//! journals say, never by the tables of the gates.
+//! Every run calls the destination when it begins, is slow, and calls it when it is done. Whether
+//! two runs of one key were ever active at the same time is judged by what the destination saw and
+//! by what the journals say, never by the tables of the gates.
 
 pub(crate) mod judge;
 
@@ -223,7 +223,7 @@ async fn until_quiet(client: &Connection, policy: &str) -> Result<()> {
     }
 }
 
-/// What the tables say of somebody who does not end.
+/// What the tables say of a run that does not end.
 async fn stuck(client: &Connection) -> Result<String> {
     let rows = client
         .query(
@@ -243,7 +243,7 @@ async fn stuck(client: &Connection) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// What became of a policy's runs. None is lost, and no two of one key were under way together.
+/// The ends of a policy's runs. None is lost, and no two of one key were active at the same time.
 async fn check(
     client: &Connection,
     peer: &Peer,

@@ -1,5 +1,5 @@
 //! Impatient people: many approvals, each clicked by many at once, half of them contrary, while the
-//! server dies. There is one decision of each, and everybody is told the same.
+//! server is killed. There is one decision of each, and every click gets it.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -48,7 +48,7 @@ steps:
 result: steps.sign.result
 ";
 
-/// What somebody was told.
+/// The answer to a click.
 struct Told {
     approval: usize,
     approved: bool,
@@ -58,7 +58,7 @@ struct Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_many_click_there_is_one_decision_and_all_are_told_the_same() -> Result<()> {
+async fn many_clicks_make_one_decision_and_all_get_it() -> Result<()> {
     let wanted = std::env::var("SEMEL_APPROVALS").ok();
     let wanted: usize = wanted.map_or(Ok(APPROVALS), |text| text.parse())?;
     let cluster = Cluster::start(Options::durable()).await?;
@@ -125,7 +125,7 @@ async fn however_many_click_there_is_one_decision_and_all_are_told_the_same() ->
     keep(&figures)
 }
 
-/// Clicks until there is nothing left to click, and again where nobody answers.
+/// Clicks until there is nothing left to click, and again where there is no answer.
 async fn click(
     http: Arc<Client>,
     asked: Arc<Vec<(String, String)>>,
@@ -177,7 +177,7 @@ async fn until_asked(client: &Connection, wanted: usize) -> Result<Vec<(String, 
     Ok(asked)
 }
 
-/// Everybody was told of one decision of each approval; gives how many were approved.
+/// All clicks got one decision of each approval; returns how many were approved.
 fn check_told(told: &[Told], wanted: usize) -> Result<usize> {
     let mut decisions: HashMap<usize, Value> = HashMap::new();
     let mut firsts: HashMap<usize, usize> = HashMap::new();
@@ -193,7 +193,7 @@ fn check_told(told: &[Told], wanted: usize) -> Result<usize> {
         "{} were decided",
         decisions.len()
     );
-    // The answer to the first may be lost with its server: its repeat is told as one.
+    // The answer to the first may be lost with its server: its repeat is answered as a repeat.
     ensure!(firsts.values().all(|count| *count <= 1), "two firsts");
     for one in told.iter().filter(|one| one.status != 200) {
         let decision = &decisions[&one.approval];
@@ -212,12 +212,12 @@ fn check_told(told: &[Told], wanted: usize) -> Result<usize> {
     Ok(approved.count())
 }
 
-/// The record says the same as everybody was told.
+/// The database has the decisions that the clicks got.
 async fn check_record(client: &Connection, wanted: usize, approved: usize) -> Result<()> {
     let succeeded = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
     ensure!(
         count(client, succeeded).await? == approved,
-        "the approved went on"
+        "the approved ones continued"
     );
     let rejected = "SELECT count(*) FROM runs WHERE state = 'failed'
                        AND fault->>'code' = 'approval-rejected'";
@@ -226,7 +226,10 @@ async fn check_record(client: &Connection, wanted: usize, approved: usize) -> Re
         "the others failed"
     );
     let once = "SELECT count(*) FROM kv WHERE entry LIKE 'after/%' AND value::text = '1'";
-    ensure!(count(client, once).await? == approved, "each went on once");
+    ensure!(
+        count(client, once).await? == approved,
+        "each continued once"
+    );
     let audited = "SELECT count(*) FROM audit WHERE action LIKE 'approval.%'";
     ensure!(count(client, audited).await? == wanted, "one act for each");
     Ok(())
@@ -236,7 +239,7 @@ async fn until_over(client: &Connection) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let active = "SELECT count(*) FROM runs WHERE state = 'active'";
     while count(client, active).await? > 0 {
-        ensure!(Instant::now() < deadline, "runs go on");
+        ensure!(Instant::now() < deadline, "runs are still active");
         sleep(Duration::from_millis(50)).await;
     }
     Ok(())

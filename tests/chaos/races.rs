@@ -1,4 +1,4 @@
-//! Two that meet at the same run at the same moment, with the order of their commits chosen.
+//! Races of two actors for the same run, with the order of their commits chosen.
 
 use std::time::{Duration, Instant};
 
@@ -67,8 +67,8 @@ async fn a_late_answer_is_heard_while_the_run_is_being_stopped() -> Result<()> {
     let _second = late.serve(&home, "2s").await?;
     let client = home.connect().await?;
 
-    // The first server holds the answer when it is paused; the second finds the intent without an
-    // outcome, and is about to write that the run is kept for a person.
+    // The first server holds the response when it is paused; the second finds the intent without an
+    // outcome, and is about to write that the run is stopped for an operator.
     let answered = early.arm("outcome.before", Some("one"));
     deliver(&first, "charge").await?;
     let answered = answered.until_held(PATIENCE).await?;
@@ -95,7 +95,7 @@ steps:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_who_drop_a_key_none_takes_it_from_the_next_run() -> Result<()> {
+async fn two_concurrent_drops_never_take_the_key_from_the_next_run() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let harness = Harness::start()?;
@@ -141,7 +141,7 @@ async fn of_two_who_drop_a_key_none_takes_it_from_the_next_run() -> Result<()> {
     ensure!(late.status == 409, "{}: {}", late.status, late.text());
     ensure!(repeat == second, "{repeat} beside {second}");
     let active = "SELECT count(*)::text FROM runs WHERE state = 'active'";
-    ensure!(one(&client, active).await? == "1", "one run is under way");
+    ensure!(one(&client, active).await? == "1", "one run is active");
     Ok(())
 }
 

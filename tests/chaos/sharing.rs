@@ -1,5 +1,5 @@
-//! What is shared has limits: connections, memory, and the time of the database. Strangers and
-//! onlookers cannot take a server's lease away, fill its memory, or use up the database's
+//! Shared resources have limits: connections, memory, and the time of the database. Slow clients
+//! and readers cannot cost a server its lease, fill its memory, or use up the database's
 //! connections.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ const CONNECTIONS_MAX: &str = "60";
 /// How many connections one server may hold: what `docs/operations.md` says.
 const SERVER_CONNECTIONS_MAX: i64 = 27;
 
-/// How much memory a server is told to plan with, and may have in the end, in MiB.
+/// How much memory a server is configured with, and may use at most, in MiB.
 const MEMORY_MIB: u64 = 512;
 
 /// How long a delivery may take beside all that, on a machine that is busy.
@@ -94,7 +94,7 @@ async fn start(lease: &str) -> Result<Ground> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn onlookers_do_not_take_the_lease_away() -> Result<()> {
+async fn readers_do_not_cost_the_server_its_lease() -> Result<()> {
     let sleepers = wanted("SEMEL_SHARING_SLEEPERS", SLEEPERS)?;
     let secs = wanted("SEMEL_SHARING_SECS", STORM_SECS)? as u64;
     let ground = start("5s").await?;
@@ -156,12 +156,12 @@ async fn onlookers_do_not_take_the_lease_away() -> Result<()> {
     ensure!(metrics.contains("semel_fenced_total 0"), "{metrics}");
     ensure!(most <= SERVER_CONNECTIONS_MAX, "{most} connections");
     ensure!(slowest < DELIVERY_MAX, "a delivery took {slowest:?}");
-    ensure!(answered > 0, "nobody was answered");
+    ensure!(answered > 0, "no request was answered");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_cost_no_more_memory_than_they_may() -> Result<()> {
+async fn slow_clients_stay_within_their_memory_budget() -> Result<()> {
     let clients = wanted("SEMEL_SHARING_CLIENTS", SLOW_CLIENTS)?;
     let ground = start("10s").await?;
     deliver(&ground.server, "before").await?;
@@ -200,7 +200,7 @@ async fn strangers_cost_no_more_memory_than_they_may() -> Result<()> {
     // A connection that is closed while its client still sends may lose the answer on its way.
     ensure!(
         unknown >= clients / 3 * 9 / 10,
-        "{unknown} were told that there is no such hook"
+        "{unknown} got the answer that there is no such hook"
     );
     Ok(())
 }

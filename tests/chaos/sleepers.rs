@@ -16,7 +16,7 @@ const SLEEPERS: usize = 3_000;
 /// How many senders deliver.
 const SENDERS: usize = 32;
 
-/// How long the server is watched, with nobody asleep and with all.
+/// How long the server is watched, without sleeping runs and with all of them.
 const WATCHED: Duration = Duration::from_secs(10);
 
 /// How much busier the server may be with sleepers than without: the machine's own noise, and far
@@ -40,7 +40,7 @@ steps:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_sleeps_costs_its_rows_and_nothing_else() -> Result<()> {
+async fn sleeping_runs_cost_only_their_rows() -> Result<()> {
     let wanted = std::env::var("SEMEL_SLEEPERS").ok();
     let wanted: usize = wanted.map_or(Ok(SLEEPERS), |text| text.parse())?;
     let cluster = Cluster::start(Options::quick()).await?;

@@ -1,4 +1,4 @@
-//! A server that is told to stop does so within its bound, whatever its destinations do.
+//! A server that is asked to stop does so within its bound, whatever its destinations do.
 
 use std::time::{Duration, Instant};
 

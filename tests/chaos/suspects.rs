@@ -1,4 +1,4 @@
-//! A run that ends every process that carries it: it is quarantined, and no neighbour with it.
+//! A run that crashes every process that carries it: it is quarantined, and no other run with it.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use crate::harness::Harness;
 use crate::servers::Home;
 
-/// How many runs wait for a slow destination beside the one that ends processes.
+/// How many runs wait for a slow destination beside the one that crashes processes.
 const NEIGHBOURS: usize = 8;
 
-/// How often a process may be ended before the run is found out: twice among others, then alone.
+/// How often a process may crash before the run is found: twice among others, then alone.
 const KILLS_MAX: usize = 9;
 
 /// How long a round may take, and how long all neighbours may take one after another.
@@ -45,7 +45,7 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
         let answer = server.client.post("/hooks/default/slow", body).await?;
         ensure!(answer.status == 202, "{}", answer.text());
     }
-    // It is accepted, and its process ends before anybody hears of it.
+    // It is accepted, and its process crashes before the sender gets the response.
     let watch = harness.arm("accept.after", Some(POISON));
     let sender = server.client.clone();
     let body = format!(r#"{{"id":"{POISON}"}}"#);
@@ -57,7 +57,8 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
 
     let mut kills = 1;
     loop {
-        // Whoever takes it finds its intent without an outcome, and is ended when it says so.
+        // The worker that takes it finds its intent without an outcome, and is killed when it
+        // reports that.
         let watch = harness.arm("outcome.before", Some(POISON));
         server = harness.serve(&home, LEASE).await?;
         let held = tokio::select! {

@@ -1,10 +1,10 @@
 //! Three servers on one database, one of them killed every second, under steady load.
 //!
 //! How long a killed server's runs wait is measured like this: right after the kill, while its
-//! lease still stands, the queue tells which runs it held and under which epoch. Whoever takes such
-//! a run over writes to its journal under a later epoch, and that row carries the database's time.
-//! The gap runs from the kill to that row. Where the next holder was killed as well before it had
-//! written anything, the gap runs from the later kill.
+//! lease still holds, the queue says which runs it held and under which epoch. The server that
+//! takes such a run over writes to its journal under a later epoch, and that row carries the
+//! database's time. The gap runs from the kill to that row. Where the next holder was killed as
+//! well before it had written anything, the gap runs from the later kill.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const LEASE: &str = "2s";
 /// The most that a run of a killed server may wait: its lease and two seconds.
 const GAP_MAX_S: f64 = 4.0;
 
-/// How many senders there are, each with one delivery under way.
+/// How many senders there are, each with one delivery at a time.
 const SENDERS: usize = 8;
 
 /// How long a sender rests between two deliveries.
@@ -56,7 +56,7 @@ struct Accepted {
     run: String,
 }
 
-/// A run in the hands of a server that was killed.
+/// A run that a killed server held.
 struct Orphan {
     run: String,
     epoch: i64,
@@ -269,8 +269,8 @@ async fn check_effects(client: &Connection, peer: &Peer, accepted: &[Accepted]) 
     Ok(())
 }
 
-/// How long each orphan waited, in seconds. One whose last commit was under way when its server
-/// died may have ended by it, and waited for nobody.
+/// How long each orphan waited, in seconds. One whose last commit was in progress when its server
+/// was killed may have ended by it, and waited for no other server.
 async fn measure(client: &Connection, orphans: &[Orphan]) -> Result<Vec<f64>> {
     let rows = client
         .query(

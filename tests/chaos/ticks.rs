@@ -1,4 +1,4 @@
-//! A server that dies on its way from a tick to the record of it.
+//! A server that crashes between a tick's run and its record.
 //!
 //! There are two commits: the run's, and the schedule's. A server is killed, or frozen, before the
 //! first, between the two, and another decides the instant again.
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::harness::Harness;
 use crate::servers::{Home, Served};
 
-/// How long anything here may take; a frozen server's transaction is given up after ten seconds.
+/// How long anything here may take; a frozen server's transaction times out after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const FLOW: &str = "flow: hourly
@@ -48,7 +48,7 @@ async fn a_server_that_dies_between_a_tick_and_its_record_leaves_one_run() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_sleeps_between_a_tick_and_its_record_comes_too_late() -> Result<()> {
+async fn a_server_paused_between_a_tick_and_its_record_is_too_late() -> Result<()> {
     for point in POINTS {
         let world = World::start().await?;
         let server = world.serve().await?;
@@ -114,7 +114,7 @@ impl World {
         Ok(())
     }
 
-    /// Waits until the instant is on record and its run has ended, and counts both.
+    /// Waits until the instant is recorded and its run has ended, and counts both.
     async fn until_recorded(&self, point: &str) -> Result<()> {
         self.until("SELECT count(*) FROM ticks", 1, point).await?;
         let ended = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
@@ -122,7 +122,7 @@ impl World {
         self.check(1, point).await
     }
 
-    /// So many instants have one run each, the one that is on record.
+    /// This many instants have one run each, the recorded one.
     async fn check(&self, instants: i64, point: &str) -> Result<()> {
         let runs = self.count("SELECT count(*) FROM runs").await?;
         let fired = "SELECT count(*) FROM ticks t JOIN runs r ON r.id = t.run_id

@@ -63,7 +63,7 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     while kills < KILLS_MIN || active(&client).await? > 0 {
         ensure!(
             begun.elapsed() < patience,
-            "{} go on",
+            "{} are still active",
             active(&client).await?
         );
         sleep(KILL_EVERY).await;
@@ -126,7 +126,7 @@ async fn deliver(server: &Served, wanted: usize) -> Result<()> {
     Ok(())
 }
 
-/// One server that always comes back at its address, and the workers that speak to it.
+/// One server that always restarts at its address, and its workers.
 struct Place {
     listen: String,
     token: String,
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-/// Every run succeeded with the result of its own number, and went on behind its task once.
+/// Every run succeeded with the result of its own number, and continued after its task once.
 async fn check_results(client: &Connection, wanted: usize) -> Result<()> {
     let rows = "SELECT f.name, convert_from(r.key, 'UTF8'), r.state::text, r.result::text
                   FROM runs r JOIN releases l ON l.id = r.release_id JOIN flows f ON f.id = l.flow_id";
@@ -201,7 +201,7 @@ async fn check_results(client: &Connection, wanted: usize) -> Result<()> {
     let once = "SELECT count(*) FROM kv WHERE entry ~ '^(python|shell)/' AND value::text = '1'";
     ensure!(
         count(client, once).await? == wanted * QUEUES.len(),
-        "each went on once"
+        "each continued once"
     );
     let twice = "SELECT count(*) FROM (
         SELECT j.run_id FROM journal j, json_array_elements(j.events) e

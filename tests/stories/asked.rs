@@ -82,7 +82,7 @@ async fn one_intent_is_one_run_however_it_is_started() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_a_person_says_for_whom() -> Result<()> {
+async fn a_run_that_waits_shows_what_it_waits_for() -> Result<()> {
     let desk = Desk::open(&[("sign", SIGN), ("work", WORK)]).await?;
     let begun = Instant::now();
 
@@ -93,7 +93,7 @@ async fn a_run_that_waits_for_a_person_says_for_whom() -> Result<()> {
 
     ensure!(
         begun.elapsed() < Duration::from_secs(40),
-        "nobody waits for the end"
+        "the command does not wait for the end"
     );
     assert_eq!((code, watch_code), (3, 3), "{watched}");
     for told in [&waited, &watched, &shown] {

@@ -1,5 +1,5 @@
-//! Runs that go several ways, wait for people, take back what they did, and go on after a failure,
-//! as people see them.
+//! Runs that branch, wait for people, undo their effects, and are resumed after a failure, as the
+//! CLI shows them.
 
 use anyhow::{Context, Result};
 use semel_testkit::Peer;
@@ -55,7 +55,7 @@ steps:
 result: steps.each.result.succeeded
 ";
 
-const NOBODY: &str = "flow: nobody
+const NOBODY: &str = "flow: unreachable
 trigger: { api: { key: input.id }, manual: { key: input.id } }
 retry: { attempts: 2, delay: 10ms, max_delay: 20ms, within: 1h }
 steps:
@@ -63,7 +63,7 @@ steps:
 ";
 
 #[tokio::test]
-async fn a_trip_goes_the_first_way_that_is_open_and_is_taken_back_where_it_fails() -> Result<()> {
+async fn first_branch_wins_and_failure_compensates() -> Result<()> {
     let flows = [("trip", TRIP), ("bill", BILL), ("withdraw", WITHDRAW)];
     let desk = Desk::open(&flows).await?;
 
@@ -97,7 +97,7 @@ async fn a_trip_goes_the_first_way_that_is_open_and_is_taken_back_where_it_fails
 }
 
 #[tokio::test]
-async fn a_list_shows_its_items_and_tries_again_only_what_failed() -> Result<()> {
+async fn a_list_shows_its_items_and_retries_only_failed_ones() -> Result<()> {
     let peer = Peer::start().await?;
     let mailing = MAILING.replace("PEER", &peer.url(""));
     let desk = Desk::open(&[("mailing", &mailing)]).await?;
@@ -135,10 +135,10 @@ async fn a_list_shows_its_items_and_tries_again_only_what_failed() -> Result<()>
 }
 
 #[tokio::test]
-async fn what_was_given_up_is_listed_apart() -> Result<()> {
-    let desk = Desk::open(&[("nobody", NOBODY)]).await?;
+async fn runs_that_need_review_are_listed_separately() -> Result<()> {
+    let desk = Desk::open(&[("unreachable", NOBODY)]).await?;
 
-    let run = desk.start("nobody", &json!({ "id": "1" })).await?;
+    let run = desk.start("unreachable", &json!({ "id": "1" })).await?;
     let listed = desk
         .until_said("semel run list --needs-review", &run)
         .await?;
@@ -154,7 +154,7 @@ async fn what_was_given_up_is_listed_apart() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_same_words_settle_a_doubt_that_came_back() -> Result<()> {
+async fn the_same_settlement_settles_a_reopened_doubt() -> Result<()> {
     let peer = Peer::start().await?;
     let charge = format!(
         "flow: charge\ntrigger: {{ api: {{ key: input.id }}, manual: {{ key: input.id }} }}\nsteps:\n  \

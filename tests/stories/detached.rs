@@ -1,4 +1,4 @@
-//! Long work on another machine: started once, waited for at no cost, told when it ends.
+//! Long work on another machine: started once, awaited at no cost, reported when it ends.
 
 use anyhow::{Context, Result};
 use semel_testkit::Sshd;
@@ -45,7 +45,7 @@ async fn open(sshd: &Sshd) -> Result<Desk> {
 }
 
 #[tokio::test]
-async fn a_command_that_is_let_go_is_started_once_and_its_end_carries_the_run_on() -> Result<()> {
+async fn a_detached_command_starts_once_and_its_end_resumes_the_run() -> Result<()> {
     let sshd = Sshd::start().await?;
     let desk = open(&sshd).await?;
 
@@ -67,7 +67,7 @@ async fn a_command_that_is_let_go_is_started_once_and_its_end_carries_the_run_on
 }
 
 #[tokio::test]
-async fn the_end_of_a_command_that_failed_says_so_to_its_run() -> Result<()> {
+async fn a_failed_detached_command_reports_to_its_run() -> Result<()> {
     let sshd = Sshd::start().await?;
     let desk = open(&sshd).await?;
 

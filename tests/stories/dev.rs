@@ -1,4 +1,4 @@
-//! `semel dev` over a working day: it speaks at once, tells new flows, and mends its database.
+//! `semel dev` over a working day: it starts fast, announces new flows, and restarts its database.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ async fn begin(home: &Path) -> Result<Process> {
 }
 
 #[tokio::test]
-async fn a_new_flow_is_told_with_a_line_to_try_and_found_from_below() -> Result<()> {
+async fn dev_announces_a_new_flow_and_is_found_from_a_subfolder() -> Result<()> {
     let home = tempfile::tempdir()?;
     let dev = begin(home.path()).await?;
 
@@ -40,7 +40,7 @@ async fn a_new_flow_is_told_with_a_line_to_try_and_found_from_below() -> Result<
 }
 
 #[tokio::test]
-async fn a_database_that_dies_is_started_again_and_runs_go_on() -> Result<()> {
+async fn dev_restarts_a_crashed_database_and_runs_continue() -> Result<()> {
     let home = tempfile::tempdir()?;
     let dev = begin(home.path()).await?;
     run(home.path(), "semel init greet").await?;
@@ -66,7 +66,8 @@ async fn a_database_that_dies_is_started_again_and_runs_go_on() -> Result<()> {
     Ok(())
 }
 
-/// The process of the private PostgreSQL. Its home may lie elsewhere, where `.semel/database` leads.
+/// The process of the private PostgreSQL. Its home may lie elsewhere, where `.semel/database`
+/// leads.
 fn postmaster(home: &Path) -> Result<u32> {
     let address = std::fs::read_to_string(home.join(".semel/database"))?;
     let folder = address.split('\'').nth(1).context("a folder")?;

@@ -1,4 +1,4 @@
-//! Gates as people see them: who waits behind whom, and what came too late.
+//! Gates as the CLI shows them: which run waits for which, and what came too late.
 
 use anyhow::{Context, Result};
 use semel_testkit::Client;
@@ -35,7 +35,7 @@ async fn open() -> Result<Desk> {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_says_behind_whom_and_goes_on_when_its_turn_comes() -> Result<()> {
+async fn a_waiting_run_shows_the_run_ahead_and_continues_in_turn() -> Result<()> {
     let desk = open().await?;
 
     let first = start(&desk, "1").await?;
@@ -62,7 +62,7 @@ async fn a_run_that_waits_says_behind_whom_and_goes_on_when_its_turn_comes() -> 
 }
 
 #[tokio::test]
-async fn a_delivery_that_came_too_late_is_answered_so_and_listed() -> Result<()> {
+async fn a_stale_delivery_is_answered_as_stale_and_listed() -> Result<()> {
     let desk = open().await?;
     let authority = desk.url().trim_start_matches("http://").to_owned();
     let hook = Client::new(authority, 1);

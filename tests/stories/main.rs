@@ -1,4 +1,4 @@
-//! What users see, told through the real binary.
+//! What users see, through the real binary.
 
 mod asked;
 mod control;

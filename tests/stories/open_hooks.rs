@@ -1,4 +1,4 @@
-//! A hook that lets everybody in is meant, and shown.
+//! A hook without authentication has to be declared, and is shown.
 
 use std::path::Path;
 use std::time::Duration;

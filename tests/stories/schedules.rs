@@ -1,4 +1,4 @@
-//! A schedule, through the binary: seen, paused, resumed, fired by hand, and told in JSON.
+//! A schedule, through the binary: listed, paused, resumed, fired by hand, and shown as JSON.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -93,7 +93,7 @@ impl World {
         Ok(answer["data"].clone())
     }
 
-    /// Waits until so many ticks are on record, the latest first.
+    /// Waits until this many ticks are recorded, the latest first.
     async fn until_ticks(&self, count: usize) -> Result<Vec<Value>> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -114,7 +114,7 @@ async fn set_clock(client: &Connection, to: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_schedule_is_seen_paused_and_fired_through_the_binary() -> Result<()> {
+async fn schedules_are_listed_paused_and_fired_by_the_cli() -> Result<()> {
     let world = World::start().await?;
     std::fs::write(world.home.path().join("nightly.flow.yaml"), FLOW)?;
     let none = world.semel(&["schedule", "show", "nightly"]).await?;

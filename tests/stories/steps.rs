@@ -174,7 +174,7 @@ impl Place {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        anyhow::bail!("nobody is asked")
+        anyhow::bail!("no approval is open")
     }
 
     async fn open(step: &str) -> Result<Self> {

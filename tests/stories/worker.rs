@@ -33,7 +33,7 @@ dead) kill -9 $$ ;;
 esac"#;
 
 #[tokio::test]
-async fn the_end_of_a_command_is_what_becomes_of_its_task() -> Result<()> {
+async fn the_exit_status_of_a_command_settles_its_task() -> Result<()> {
     let place = Place::open().await?;
     for mode in ["ok", "text", "later", "bad", "dead"] {
         place.start(mode).await?;
@@ -96,7 +96,7 @@ async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_killed_worker_ran_does_not_outlive_it() -> Result<()> {
+async fn the_command_of_a_killed_worker_is_killed_too() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;
     let (url, token) = place.address()?;
@@ -125,7 +125,7 @@ async fn what_a_killed_worker_ran_does_not_outlive_it() -> Result<()> {
     until(async || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await
 }
 
-/// Whether a process runs; one that nobody has waited for is as good as gone.
+/// Whether a process runs; one that is a zombie does not.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat

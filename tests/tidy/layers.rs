@@ -1,5 +1,5 @@
 //! The modules of the engine depend on each other as the table in `ARCHITECTURE.md` says: each uses
-//! only modules of its own layer's row to the left, or of rows above it. So there is no circle.
+//! only modules of its own layer's row to the left, or of rows above it. So there is no cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ fn a_module_of_the_engine_uses_only_what_stands_above_it() -> Result<()> {
 }
 
 #[test]
-fn a_circle_is_objected_to() {
+fn a_cycle_is_reported() {
     let order = ["state", "decide", "turn"].map(str::to_owned);
     let uses = |state: &str, turn: &str| {
         let of = |source: &str| names(source);

@@ -1,4 +1,4 @@
-//! What readers are owed: the tree keeps the promises that its documents make about it.
+//! Checks that the tree keeps the promises that its documents make about it.
 //!
 //! Each check lists everything it objects to, so that one run shows all there is to fix.
 

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::expect_none;
 use crate::tree::{Text, texts};
 
-/// A file fits one head.
+/// The most lines of a file.
 const LINES_MAX: usize = 400;
 
 /// The files that may be longer, each with its reason.
@@ -46,7 +46,7 @@ fn what_is_left_to_do_has_an_issue() -> Result<()> {
         for (index, line) in text.content.lines().enumerate() {
             let place = format!("{}:{}", text.path, index + 1);
             if has_word(line, broken) {
-                objections.push(format!("{place}: mend it instead of marking it"));
+                objections.push(format!("{place}: fix it instead of marking it"));
             }
             if has_word(line, later) && !line.contains(&format!("{later}(#")) {
                 objections.push(format!("{place}: write {later}(#issue)"));
@@ -62,7 +62,7 @@ fn has_word(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn a_file_fits_one_head() -> Result<()> {
+fn a_file_is_not_too_long() -> Result<()> {
     let sources = sources()?;
     let lines = |path: &str| {
         let found = sources.iter().find(|text| text.path == path);

@@ -1,8 +1,8 @@
 //! The client that speaks the API.
 //!
 //! One method per route. A method that changes something takes the key that makes repeating it
-//! safe; this client never repeats by itself, never follows a redirect, and never looks for a
-//! proxy: what it was given is where it goes.
+//! safe; this client never repeats by itself, never follows a redirect, and uses no proxy: it
+//! connects to the given address only.
 
 mod approvals;
 mod connections;
@@ -29,7 +29,7 @@ use reqwest::{Method, RequestBuilder, Url};
 
 use crate::types::Whoami;
 
-/// How long an answer may take when nobody asked the server to wait.
+/// How long an answer may take when the caller did not ask the server to wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a connection may take to open.
@@ -77,12 +77,12 @@ impl Client {
         self.base.as_str()
     }
 
-    /// Whom the token speaks for.
+    /// The token's owner and namespace.
     pub async fn whoami(&self) -> Result<Whoami, ClientError> {
         transfer::read(self.get(&["v1", "whoami"])).await
     }
 
-    /// Whether the server can take deliveries now: its database answers and its session lives.
+    /// Whether the server can take deliveries now: its database answers and its session is alive.
     pub async fn is_ready(&self) -> Result<bool, ClientError> {
         let sent = self.get(&["readyz"]).send().await;
         Ok(sent

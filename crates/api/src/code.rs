@@ -36,14 +36,14 @@ macro_rules! codes {
                 match self { $(Self::$variant => $hint,)* }
             }
 
-            /// What stands there.
+            /// The page's text.
             pub const fn page_text(self) -> &'static str {
                 match self {
                     $(Self::$variant => include_str!(concat!("../../../docs/errors/", $name, ".md")),)*
                 }
             }
 
-            /// Where the repository tells more.
+            /// The path of the page in the repository.
             pub const fn page(self) -> &'static str {
                 match self { $(Self::$variant => concat!("docs/errors/", $name, ".md"),)* }
             }
@@ -79,10 +79,10 @@ codes! {
     /// No flow listens at this hook.
     HookNotFound "hook-not-found" 404 "No flow listens at this hook"
         "Promote a release with this webhook path, or correct the address at the sender.";
-    /// A delivery that does not prove where it comes from.
+    /// A delivery whose signature or token does not verify.
     SignatureInvalid "signature-invalid" 401 "Webhook signature verification failed"
         "Compare the secret, the headers and the clock at the sender; the raw body must arrive unchanged.";
-    /// More than is let in.
+    /// Too many requests.
     TooManyRequests "too-many-requests" 429 "Too many requests"
         "Send the request again with the same key after the time in Retry-After.";
     /// No such flow.
@@ -103,10 +103,10 @@ codes! {
     /// The claim is not the latest, or its lease is over.
     TaskNotHeld "task-not-held" 409 "This token does not hold the task"
         "Stop working on the task: its lease has expired, and another worker has it or its doubt has to be settled.";
-    /// Another answer to the task is on record.
+    /// The task already has another answer.
     TaskAnswered "task-answered" 409 "The task already has another answer"
         "Stop working on the task: the first answer stands, and the detail shows it.";
-    /// The run wants the task no longer.
+    /// The run no longer wants the task.
     TaskWithdrawn "task-withdrawn" 410 "The task was withdrawn"
         "Stop working on the task: its run was cancelled, or its time limit has passed.";
     /// No such approval.
@@ -115,7 +115,7 @@ codes! {
     /// The decision is about something else than what is shown.
     ApprovalDiffers "approval-differs" 409 "The decision does not match what is shown"
         "Look at what the approval shows, and decide with its digest.";
-    /// Somebody decided otherwise.
+    /// The approval already has another decision.
     ApprovalDecided "approval-decided" 409 "The approval already has another decision"
         "The first decision stands; the detail says who made it and when.";
     /// The token's owner may not decide.
@@ -127,13 +127,13 @@ codes! {
     /// A reason that cannot be recorded.
     ReasonInvalid "reason-invalid" 422 "The reason cannot be recorded"
         "Give a reason of 1 to 2,000 characters without a zero byte; nothing was done.";
-    /// Later steps read what was not said.
+    /// Later steps read what the settlement does not give.
     ResultNeeded "result-needed" 422 "Later steps read the effect's result"
         "Pass `--result` or `--external-id` as the detail says; `--result null` records that there was no result.";
-    /// What the effect gave cannot be corrected.
+    /// The effect's result cannot be corrected.
     NotAmendable "not-amendable" 409 "The effect's result cannot be corrected"
         "You can correct an operator's result while its run is failed, needs_review or quarantined and no later step has used it.";
-    /// Nobody holds the key.
+    /// No run holds the key.
     KeyNotFound "key-not-found" 404 "There is no such key"
         "There is nothing to drop: the next delivery with this key starts a new run.";
     /// No such release.
@@ -205,19 +205,19 @@ codes! {
     /// No such connection.
     ConnectionNotFound "connection-not-found" 404 "There is no such connection"
         "List the connections of the namespace; create the one that is missing.";
-    /// What a connection says cannot be.
+    /// The connection is not valid.
     ConnectionInvalid "connection-invalid" 422 "The connection is invalid"
         "Fix what the detail names; docs/connections.md lists the fields of each kind.";
     /// Another connection has the name.
     ConnectionDiffers "connection-differs" 409 "A different connection has this name"
         "Choose another name, or ask to replace the existing connection.";
-    /// A live flow or a subscription goes over the connection.
+    /// A live flow or a subscription uses the connection.
     ConnectionInUse "connection-in-use" 409 "A live flow or a subscription uses the connection"
         "Promote a release of that flow that does not name it, or delete the subscription; then delete the connection.";
     /// No such subscription.
     SubscriptionNotFound "subscription-not-found" 404 "There is no such subscription"
         "List the subscriptions of the namespace; create the one that is missing.";
-    /// What a subscription says cannot be.
+    /// The subscription is not valid.
     SubscriptionInvalid "subscription-invalid" 422 "The subscription is invalid"
         "Fix what the detail names: the event, or the connection, which must be of kind webhook.";
     /// Another subscription has the name.
@@ -253,7 +253,7 @@ codes! {
     /// The resource store does not answer.
     ResourcesUnavailable "resources-unavailable" 503 "The resource store does not respond"
         "Repeat the request; if the error persists, check `serve.resources` of the server.";
-    /// A defect of ours.
+    /// A defect of Semel.
     Internal "internal" 500 "Internal server error"
         "Repeat the request with the same key; if the error persists, look at the server's log.";
     /// No server answered.

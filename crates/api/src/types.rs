@@ -1,9 +1,9 @@
 //! What goes over the wire. JSON, members in `snake_case`, identities and spans as text, times as
 //! RFC 3339 in UTC.
 //!
-//! A thing's identity stands under its own name wherever it is met: `run`, `effect`, `wait`, `task`,
-//! `approval`. Answers may gain members: a reader leaves aside what it does not know. Requests are read
-//! strictly: a member that nobody knows is refused instead of being dropped in silence.
+//! An identity has the same member name everywhere: `run`, `effect`, `wait`, `task`, `approval`.
+//! Answers may gain members: a reader ignores what it does not know. Requests are read strictly: an
+//! unknown member is refused instead of being dropped in silence.
 
 mod approval;
 mod audit;
@@ -68,7 +68,7 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// Whom a token speaks for.
+/// The owner and the namespace of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whoami {
     /// The one namespace that it opens.

@@ -1,4 +1,4 @@
-//! Addresses that people and programs are sent: of a callback, of an approval.
+//! Addresses that Semel sends to people and programs: of a callback, of an approval.
 //!
 //! An address is derived from run and step before the wait begins, so that an earlier step can hand
 //! it out. It carries identities, and a code that only the holder of the installation's secret can
@@ -17,10 +17,10 @@ use crate::secret::Secret;
 /// How many bytes of an address are its code.
 const CODE_LEN: usize = 32;
 
-/// Whoever comes to a step that waits.
+/// The run that reaches a step that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Comer {
-    /// The run that does.
+    /// The run.
     pub(crate) run: RunId,
     /// The run in which that one begins, where it is a branch that may not have begun.
     pub(crate) begins_in: Option<RunId>,
@@ -68,7 +68,7 @@ impl Domain {
     }
 }
 
-/// What names so many identities in an address.
+/// The part of an address that names these identities.
 pub(crate) fn make_token(secret: &Secret, domain: Domain, named: &[Uuid]) -> String {
     let mut bytes: Vec<u8> = named.iter().flat_map(|id| *id.as_bytes()).collect();
     let code = code(secret, domain, &bytes).finalize().into_bytes();

@@ -1,4 +1,4 @@
-//! The clock that a lease is measured with: it goes on while the machine is suspended.
+//! The clock that a lease is measured with: it keeps running while the machine is suspended.
 //!
 //! `Instant` and the runtime's timers stop during suspend, so a worker that measured its lease with
 //! them would wake up believing that no time had passed.

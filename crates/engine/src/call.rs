@@ -1,13 +1,13 @@
-//! Calls: runs that other runs ask for, and telling those how they ended.
+//! Calls: runs that other runs start, and the report of their end to the caller.
 //!
 //! ```text
-//! caller: intent ══▶ start in the outbox, wait opened ══▶ …sleeps… ══▶ goes on
+//! caller: intent ══▶ start in the outbox, wait opened ══▶ …sleeps… ══▶ continues
 //!                         └▶ accepted under a key derived from the caller ══▶ … ══▶ end in the outbox
-//!                                                                                     └▶ answers the wait
+//!                                                                                     └▶ completes the wait
 //! ```
 //!
-//! The two runs live in slots of their own, so each commits for itself, and the outbox carries what
-//! one has to tell the other, as often as it must: the claim makes a start once, the wait an end.
+//! The two runs live in different slots, so each commits for itself, and the outbox carries their
+//! messages at least once: the claim deduplicates the start, the wait deduplicates the end.
 
 use semel_flow::Step;
 use semel_model::event::Caller;
@@ -17,14 +17,14 @@ use serde_json::Value;
 
 use crate::catalogue::Release;
 
-/// What a caller tells.
+/// The message that starts a run.
 pub(crate) const START: &str = "semel.call.start";
-/// What a run that was called tells.
+/// The message that reports the end of a called run.
 pub(crate) const END: &str = "semel.call.end";
-/// What a caller tells that was cancelled.
+/// The message of a caller that was cancelled.
 pub(crate) const CANCEL: &str = "semel.call.cancel";
 
-/// A run that is asked for.
+/// A run to start.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) flow: FlowName,
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) caller: Option<Caller>,
 }
 
-/// How a run ended that somebody waits for.
+/// How a called run ended, for the run that waits for it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) caller: Caller,

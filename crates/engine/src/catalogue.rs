@@ -1,8 +1,8 @@
 //! The catalogue: releases as this process knows them.
 //!
 //! Control data is small and changes rarely. Each process keeps the live releases, compiled, and
-//! looks at one number twice a second to see whether they are stale. Releases that runs started on
-//! earlier are loaded when they are met.
+//! reads one number twice a second to see whether they are stale. Releases that runs started on
+//! earlier are loaded when a run needs them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -32,9 +32,9 @@ pub struct Release {
     pub reads_headers: bool,
     /// Whether anything in it reads the request's query.
     pub reads_query: bool,
-    /// Whether any of its steps goes over a connection.
+    /// Whether any of its steps uses a connection.
     pub connected: bool,
-    /// The connections that its steps go over.
+    /// The connections that its steps use.
     pub connections: Vec<String>,
     /// Whether its runs may begin with an effect.
     pub may_open: bool,
@@ -96,7 +96,7 @@ impl Catalogue {
                 live.by_flow.insert((release.namespace_id, flow), release);
             }
         }
-        // Of two that look at once, the one that saw less may be through last.
+        // Of two refreshes at the same time, the one that read older data may finish last.
         if let Ok(mut slot) = self.live.write()
             && (slot.version == known || slot.version < live.version)
         {
@@ -120,7 +120,7 @@ impl Catalogue {
             .cloned()
     }
 
-    /// Whether some live flow lets others go first.
+    /// Whether some live flow has a low priority.
     pub(crate) fn has_flows_that_give_way(&self) -> bool {
         self.live().gives_way
     }
@@ -168,7 +168,7 @@ impl Catalogue {
         Ok(row.and_then(|row| self.compile(row)))
     }
 
-    /// Whether a release names a connection. One that cannot be read is taken to.
+    /// Whether a release names a connection. True for a release that cannot be read.
     pub(crate) fn goes_over(&self, release: i32, connection: &str) -> bool {
         let known = self.known(release);
         known.is_none_or(|release| release.flow.connections().contains(connection))
@@ -195,7 +195,8 @@ impl Catalogue {
         // Without the rules: they may have grown stricter since it was published.
         let flow = semel_flow::load(&row.source);
         let (Some(flow), Ok(namespace)) = (flow, row.namespace.parse()) else {
-            // It was sound when it was published: this binary is older than the one that did.
+            // It was valid when it was published: this binary is older than the one that published
+            // it.
             let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
             if unread.insert(row.id) {
                 tracing::error!(
@@ -227,7 +228,7 @@ impl Catalogue {
             flow,
         });
         if let Ok(mut known) = self.known.lock() {
-            // What is live is held elsewhere too, and so are the releases of runs that move.
+            // Live releases are held elsewhere too, and so are the releases of running runs.
             if known.len() >= self.live().by_flow.len() + OLD_RELEASES_MAX {
                 known.retain(|_, release| Arc::strong_count(release) > 1);
             }

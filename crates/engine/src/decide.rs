@@ -1,8 +1,8 @@
 //! Deciding: what comes next, from what is true now. Pure: no I/O and no clock of its own.
 //!
-//! [`decide`] goes through everything that needs no world (conditions, functions, intents, ends of
-//! waits) and stops at the first thing that does. What it went through comes back as events, with
-//! what they change of the tables; the turn writes them down and then acts.
+//! [`decide`] goes through everything that needs no I/O (conditions, functions, intents, ends of
+//! waits) and stops at the first thing that does. It returns what it went through as events, with
+//! their changes to the tables; the turn commits them and then acts.
 
 use jiff::Timestamp;
 use semel_flow::release::RenderError;
@@ -53,17 +53,17 @@ pub struct DecideContext<'a> {
     pub now: Timestamp,
     /// A fraction from 0 to 1, for jitter.
     pub jitter: f64,
-    /// Whether a person asked for the run's end.
+    /// Whether the run is to be cancelled.
     pub cancel: bool,
     /// Callbacks that came, by wait.
     pub answers: &'a [(WaitId, Value)],
-    /// Answers that lost workers handed in, by effect.
+    /// Late responses that workers recorded after they had lost their lease, by effect.
     pub evidence: &'a [(EffectId, Value)],
-    /// What came from outside for the step that the run stands at.
+    /// What came from outside for the run's current step.
     pub outside: &'a ExternalResult,
 }
 
-/// What the world is asked to do next.
+/// What the turn does next.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Perform the effect whose intent is among the events, once they are committed.
@@ -76,20 +76,20 @@ pub enum Act {
     Probe(Call),
     /// Sleep.
     Sleep {
-        /// Until then, or until somebody wakes the run.
+        /// Until then, or until something wakes the run.
         until: Option<Timestamp>,
         /// Whether it rests before another attempt, and does not wait for something.
         retrying: bool,
     },
-    /// See to the parts of the step that the run stands at.
+    /// Start and await the child runs of the run's current step.
     Fan,
-    /// Keep the run for a person.
+    /// Stop the run until an operator acts.
     Park(Reason, Fault),
     /// End the run by this event, which is not applied yet.
     End(Event),
 }
 
-/// What was decided without the world, and what it is asked next.
+/// What was decided without I/O, and what the turn does next.
 #[derive(Debug)]
 pub struct Decision {
     /// The events that led there, applied to the state.
@@ -100,8 +100,8 @@ pub struct Decision {
     pub act: Act,
 }
 
-/// Continues until the world is needed. The events that led there are applied to `state`; an end is
-/// left to the turn, because the run leaves its gates first.
+/// Continues until I/O is needed. The events that led there are applied to `state`; an end is left
+/// to the turn, because the run leaves its gates first.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decis
         changes.add(event::project(&before, &event, state, context.flow));
         let intended = matches!(event, Event::Intended { .. });
         events.push(event);
-        // A worker outside performs a task: the run sleeps until it answers.
+        // An outside worker performs a task: the run sleeps until it answers.
         if intended
             && let Some(pending) = state.effect()
             && !matches!(pending.call, Call::Task(_))
@@ -144,7 +144,7 @@ fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
     let Some(step) = state.step(context.flow) else {
         return Next::Event(finish(state, context));
     };
-    // A run that takes back what it did is on its way to its end already.
+    // A run that undoes what it did is already about to end.
     let cancel = context.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
     match &state.current {
         Current::Fresh

@@ -13,8 +13,8 @@ use crate::{services, spill};
 
 mod stop;
 
-/// Moves runs forward. Clones share one engine. What it can be asked to do is written over
-/// [`Runtime`], in `ingest` and `commands`.
+/// Moves runs forward. Clones share one engine. Its operations are methods of [`Runtime`], in
+/// `ingest` and `commands`.
 #[derive(Clone)]
 pub struct Engine {
     runtime: Arc<Runtime>,
@@ -26,7 +26,7 @@ impl Engine {
     pub async fn start(cell: Cell, options: Options) -> Result<Self, StartError> {
         let runtime = Arc::new(Runtime::start(cell, options).await?);
         if let Some(folder) = &runtime.options.state_dir {
-            // Before any run is taken, so that what happened is not done again.
+            // Before any run is taken, so that no effect that happened is performed again.
             spill::hand_in(&runtime.cell, folder, &runtime.options.masters).await?;
         }
         let services = services::start(&runtime);

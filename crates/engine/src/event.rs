@@ -9,7 +9,7 @@
 //! | `announce` | what it puts into the outbox |
 //! | [`describe`] | what a timeline says of it |
 //!
-//! Nothing here acts: the turn writes down what these return, in one commit with the event.
+//! Nothing here acts: the turn stores what these return, in one commit with the event.
 
 mod announcement;
 mod approval;
@@ -139,7 +139,7 @@ pub fn apply(
     applied.map_err(|Unfit| misfit(state, event.name(), flow))
 }
 
-/// [`apply`], where the first event of a run is given away: its payload moves into the state.
+/// [`apply`], which takes the first event of a run by value: its payload moves into the state.
 pub fn apply_owned(
     state: &mut RunState,
     event: Event,
@@ -196,7 +196,7 @@ pub fn project(before: &Before, event: &Event, after: &RunState, flow: &Flow) ->
             result,
             fault,
         } => lifecycle::project_ended(after, *state, result, fault.as_ref()),
-        // What is decided is in its table before the run knows it.
+        // The decision is in its table before the run reads it.
         Event::ApprovalDecided { .. }
         | Event::Accepted { .. }
         | Event::Undoing { .. }
@@ -270,15 +270,15 @@ pub(crate) fn announce(
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }
         | Event::FanEnded { .. }
-        // The request for the other run goes out with the act itself: `turn::outbox`.
+        // The request for the other run is sent with the act itself: `turn::outbox`.
         | Event::Started { .. }
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. } => Vec::new(),
     }
 }
 
-/// What a timeline says of an event: one sentence, in plain words. Text of others in it is as it
-/// came: escaping it is for whoever shows it.
+/// What a timeline says of an event: one sentence, in plain words. Text from outside is not
+/// escaped: the caller that shows it has to do that.
 pub fn describe(event: &Event) -> String {
     match event {
         Event::Accepted {

@@ -1,6 +1,6 @@
 //! What came from outside for the step that a run stands at: a worker's answer, a decision.
 //!
-//! Only a run that stands at a task or an approval costs the look.
+//! Only a run that stands at a task or an approval costs the read.
 
 use semel_model::approval::Decision;
 use semel_model::effect::Entry;
@@ -16,14 +16,14 @@ pub enum ExternalResult {
     /// Nothing.
     #[default]
     Nothing,
-    /// Something became of a task.
+    /// A task has an outcome.
     Task(Seen),
-    /// Somebody decided.
+    /// A person decided.
     Decision(Decision),
 }
 
 impl ExternalResult {
-    /// What became of this attempt at a task.
+    /// The outcome of this attempt at a task.
     pub(crate) fn task(&self, attempt: u32) -> Option<&Seen> {
         match self {
             Self::Task(seen) => (u32::try_from(seen.attempt) == Ok(attempt)).then_some(seen),
@@ -40,7 +40,7 @@ impl ExternalResult {
     }
 }
 
-/// Whom a run listens to.
+/// What may wake a run.
 pub(crate) fn wake_source(state: &RunState) -> WakeSource {
     match &state.current {
         Current::Effect(pending) => match (&pending.entry, &pending.call) {

@@ -1,8 +1,8 @@
-//! Finishing what was begun, even where whoever awaits it goes away.
+//! Finishing what was begun, even where the caller stops awaiting it.
 //!
-//! A server drops what it does for a client that hangs up. A delivery that is being accepted must
-//! not end like that: its run may be committed in this process's hands, with the intent of its first
-//! effect, and an intent that nobody follows would be a doubt.
+//! A server drops the future of a client that hangs up. Accepting a delivery must not end like
+//! that: its run may be committed under this process's lease, with the intent of its first effect,
+//! and an intent that no worker follows would become a doubt.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::runtime::Runtime;
 
-/// A future that goes on as a task of its own when it is dropped before its end.
+/// A future that continues as a task of its own when it is dropped before its end.
 struct Finish<T: Send + 'static> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     tasks: TaskTracker,
-    /// Has a stop wait for it from its beginning.
+    /// Makes a stop wait for it from its beginning.
     _token: TaskTrackerToken,
 }
 
@@ -34,8 +34,8 @@ impl<T: Send + 'static> Finish<T> {
 }
 
 impl Runtime {
-    /// Work that goes on as a task of its own where nobody awaits it any more, and that a stop waits
-    /// for.
+    /// Work that continues as a task of its own when its caller stops awaiting it. A stop waits for
+    /// it.
     pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -51,7 +51,7 @@ impl<T: Send + 'static> Future for Finish<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         // One that panics is gone.
         let Some(mut future) = self.future.take() else {
-            unreachable!("nobody polls a future that has ended")
+            unreachable!("a future that has ended is not polled")
         };
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_begun_ends_although_nobody_waits() {
+    async fn work_finishes_after_its_caller_stops_waiting() {
         let tasks = TaskTracker::new();
         let (begin, begun) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel::<()>();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_value_is_given_to_whoever_waits() {
+    async fn the_value_goes_to_the_caller_that_waits() {
         let tasks = TaskTracker::new();
         assert_eq!(Finish::new(tasks.clone(), async { 7 }).await, 7);
         assert!(tasks.is_empty());

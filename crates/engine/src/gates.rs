@@ -1,17 +1,17 @@
-//! Gates: which ones a run passes, and telling them that it has ended.
+//! Gates: which ones a run passes, and how it leaves them.
 //!
 //! A gate lives in a slot of its own, so nothing about it shares a commit with a run:
 //!
 //! ```text
-//! enter ══▶ the gate has a ticket of the run      the run goes on, or sleeps until it is told
-//! end   ══▶ the run has ended, and departs
-//! leave ══▶ its ticket is gone, the next is called
-//! tell  ══▶ the next is due
-//! clear ══▶ the departure is forgotten
+//! enter ══▶ the gate has an entry of the run      the run continues, or sleeps until it is woken
+//! end   ══▶ the run has ended, with an exit row
+//! leave ══▶ its entry is removed, the next run is granted its place
+//! wake  ══▶ the next run is due
+//! clear ══▶ the exit row is removed
 //! ```
 //!
-//! `══▶` is a commit. Whoever dies between two of them leaves a departure or a summons behind that
-//! another process finds: each of the steps can be taken again.
+//! `══▶` is a commit. A process that crashes between two of them leaves an exit or a wake-up behind
+//! that another process finds: each of the steps can be repeated.
 
 use semel_flow::release::{Order, object_of};
 use semel_flow::{Flow, Scope};
@@ -49,7 +49,7 @@ pub(crate) fn order_gate(release: &Release, object: &str) -> GateId {
     GateId::derive(&release.namespace, &release.flow.name, Kind::Order, object)
 }
 
-/// The gates of a run, in the order in which it passes them. Why one cannot be told, in words.
+/// The gates of a run, in the order in which it passes them; or why one cannot be computed.
 pub(crate) fn list(
     release: &Release,
     trigger: &str,

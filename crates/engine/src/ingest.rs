@@ -1,8 +1,9 @@
 //! Intake: from an arrival to a claim and its run.
 //!
-//! The way of a delivery: judge whether its source is whom the hook trusts, read the payload, ask
-//! the trigger's `when`, tell the key, compare the payload with the flow's schema, take the fingerprint, and have it accepted. Accepting is one commit that others share; only after it is
-//! a sender answered. A run that this process has room for starts at once, in its hands.
+//! Life of a delivery: verify its signature, read the payload, evaluate the trigger's `when`,
+//! compute the key, check the payload against the flow's schema, take the fingerprint, and accept
+//! it. Accepting is one commit, which deliveries share; the sender is answered only after it. A run
+//! that this process has room for starts at once, under this process's lease.
 
 use std::sync::Arc;
 
@@ -52,12 +53,12 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub enum Intake {
     /// It has a run, its own or the first's.
     Accepted(Accepted),
-    /// The trigger's `when` let it pass by.
+    /// The trigger's `when` was false.
     Ignored,
-    /// Something newer of its object was accepted before: it is on record, and has no run.
+    /// Something newer of its object was accepted before: it is recorded, and has no run.
     Stale(Box<Stale>),
     /// It brought a known key with another payload, or a known signed body under another key, and
-    /// is kept for a person.
+    /// is held for an operator.
     Held(Accepted),
 }
 
@@ -128,8 +129,8 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Has a delivery accepted, and starts its run if it is new and there is room. What was begun
-    /// ends, even where the sender hangs up.
+    /// Accepts a delivery, and starts its run if it is new and there is room. Finishes even where
+    /// the sender hangs up.
     pub(crate) async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
         self.finish(Self::accept_boxed(self.clone(), inbound)).await
     }
@@ -208,7 +209,8 @@ impl Runtime {
         let met = match self.writers.accept.write(delivery).await {
             Ok(met) => met,
             Err(error) => {
-                // It may be committed in this process's hands, now or later: the queue is compared.
+                // It may be committed under this process's lease, now or later: the queue is
+                // compared.
                 drop(expected);
                 self.work.holdings.ask();
                 return Err(IntakeError::Unavailable(error.to_string()));
@@ -235,7 +237,7 @@ impl Runtime {
                             portion,
                         };
                         let turn = Turn::begin(self.clone(), release, session, permit, fresh);
-                        // In a box: what is spawned is moved about.
+                        // In a box: spawning moves the future.
                         self.work.turns.spawn(Box::pin(turn.drive()));
                     }
                     None => {
@@ -285,8 +287,8 @@ impl Runtime {
             .duplicates
             .add(stopped(self, inbound, subject, met.run, kind));
         if inbound.mismatch != Mismatch::Accept {
-            // It is promised to be on record, so it is on disk before the answer: a provider that
-            // is told that it came does not send it again.
+            // The answer promises that it is recorded, so it is on disk before the answer: a
+            // provider that gets this answer does not send it again.
             let kept = self.writers.duplicates.flush().await;
             kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
         }
@@ -298,7 +300,7 @@ impl Runtime {
     }
 }
 
-/// A delivery whose key cannot be told is refused, and the refusal is on record.
+/// A delivery whose key cannot be computed is refused, and the refusal is recorded.
 async fn refuse(runtime: &Runtime, release: &Release, reason: String) -> IntakeError {
     let error = IntakeError::KeyFailed(reason.clone());
     input::note_refusal(runtime, release, &error, &reason).await;

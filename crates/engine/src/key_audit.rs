@@ -1,9 +1,9 @@
-//! Auditing keys: what real traffic says about whether a flow's key holds.
+//! Auditing keys: what real traffic shows about whether a flow's key is right.
 //!
-//! Three signs. One key with different payloads: the key collapses different work, or the payload
-//! carries what changes with each delivery. One payload under different keys: the key changes
+//! Three signs. One key with different payloads: the key merges different work, or the payload
+//! has a field that changes with each delivery. One payload under different keys: the key changes
 //! between deliveries of the same work. A key that comes again long after its source stopped
-//! redelivering: the key is of something that comes back, such as a customer.
+//! redelivering: the key names something that comes back, such as a customer.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ mod diff;
 
 use diff::differing_paths;
 
-/// How many fields are told of.
+/// How many fields are reported.
 const FIELDS_MAX: usize = 20;
 
 /// How many different fields are counted; what comes beyond them is not.
@@ -26,7 +26,7 @@ const FIELDS_COUNTED_MAX: usize = 10_000;
 /// What an audit found.
 #[derive(Clone, Debug)]
 pub struct KeyAudit {
-    /// Deliveries on record, first ones and repeats.
+    /// Recorded deliveries, first ones and repeats.
     pub deliveries: i64,
     /// Different keys.
     pub keys: i64,
@@ -60,7 +60,7 @@ pub struct Field {
     pub example: Key,
 }
 
-/// Looks at everything that is on record of a flow. Nothing when there is no such flow.
+/// Reads everything that is recorded of a flow. Nothing when there is no such flow.
 pub async fn audit_keys(
     cell: &Cell,
     namespace_id: i32,

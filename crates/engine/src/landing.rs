@@ -3,12 +3,12 @@
 //! ```text
 //! intent ── lease ── timeout ── acts_within ─▶ landed
 //!           │        │          └ the destination works on after the exchange has ended
-//!           │        └ the exchange itself; the kernel gives up sending with it
+//!           │        └ the exchange itself; the kernel stops sending with it
 //!           └ a worker that was paused may still begin to send
 //! ```
 //!
 //! Before that time, neither a probe that finds nothing nor an operator may say that an effect did
-//! not happen. What a destination still does later is beyond what anybody here can know.
+//! not happen. Semel cannot know what a destination does later than that.
 
 use jiff::Timestamp;
 use semel_model::request::Call;
@@ -36,9 +36,9 @@ impl Landing {
         self.after(&pending.call, connection, (pending.intended_at, now))
     }
 
-    /// From when on nothing of a call can land whose intent was written at the first of these times.
-    /// A task leaves when a worker claims it, which may be long after its intent: it counts from
-    /// the second, by which it has left.
+    /// From when on nothing of a call can land whose intent was written at the first of these
+    /// times. A task leaves when a worker claims it, which may be long after its intent: it counts
+    /// from the second, by which it has left.
     pub fn after(
         &self,
         call: &Call,

@@ -11,10 +11,10 @@
 //! - [`decide`] says what comes next. Pure: no I/O, no clock.
 //! - [`runtime`] is what everything below shares. Data only.
 //! - [`turn`] moves one run forward: decide, write, perform, and again.
-//! - [`ingest`] judges where a delivery comes from, reads it, computes its key and has it accepted:
+//! - [`ingest`] verifies a delivery's signature, reads it, computes its key and accepts it:
 //!   one commit, one run.
-//! - [`commands`] is what operators and clients can ask for, one file per verb.
-//! - [`services`] is what a process does by itself, one file per duty.
+//! - [`commands`] are the operations of operators and clients, one file per verb.
+//! - [`services`] are the background tasks of a process, one file each.
 //! - [`engine`] starts and stops all of it.
 
 mod address;

@@ -1,15 +1,15 @@
 //! Questions to language models: the same question is asked once within its scope.
 //!
 //! ```text
-//! on record? ─▶ the answer
+//! recorded? ─▶ the answer
 //!    no ─▶ asked here already? ─▶ wait for that answer
-//!             no ─▶ ask ─▶ record ─▶ the answer, for everybody who waits
+//!             no ─▶ ask ─▶ record ─▶ the answer, for every caller that waits
 //! ```
 //!
-//! Of many that ask at once in one process, one asks and the others wait for what it gets; where it
-//! is gone without a word, the next asks. Of two processes that ask at once both may reach the
-//! model; the answer that was recorded first holds for both, so that a run that is carried on
-//! elsewhere decides by what was decided by before.
+//! Of many callers that ask at once in one process, one asks the model and the others wait for its
+//! answer; where it ends without one, the next asks. Of two processes that ask at once both may
+//! reach the model; the answer that was recorded first holds for both, so that a run that continues
+//! on another server decides by the same answer as before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ const KEEP_BEYOND: Span = Span::from_const_secs(30 * 86_400);
 pub struct Question<'a> {
     /// What is asked.
     pub request: &'a LlmRequest,
-    /// Whom.
+    /// The model's connection.
     pub to: &'a Destination,
     /// The run that asks.
     pub run: RunId,
@@ -44,10 +44,10 @@ pub struct Asking(Arc<Mutex<HashMap<Asked, Heard>>>);
 /// Namespace and digest of a question.
 type Asked = (i32, [u8; 32]);
 
-/// Where its answer will be told; closed without one where the asker is gone.
+/// Where its answer will arrive; closed without one where the caller that asks ends first.
 type Heard = watch::Receiver<Option<Outcome>>;
 
-/// The right to ask. Whoever drops it lets the next one ask.
+/// The right to ask. Dropping it lets the next caller ask.
 struct Turn {
     asking: Asking,
     asked: Asked,
@@ -65,7 +65,7 @@ impl Asking {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The right to ask, or where the answer of the one who asks will be told.
+    /// The right to ask, or where the answer of the caller that asks will arrive.
     fn join(&self, asked: Asked) -> Result<Turn, Heard> {
         let mut under_way = self.lock();
         if let Some(heard) = under_way.get(&asked) {
@@ -81,8 +81,8 @@ impl Asking {
     }
 }
 
-/// The answer on record, or else the one that `asking` gets. `asking` is not begun where there is
-/// an answer, or somebody here asks already.
+/// The recorded answer, or else the one that `asking` gets. `asking` is not begun where there is an
+/// answer, or another caller of this process asks already.
 pub async fn ask(
     cell: &Cell,
     under_way: &Asking,
@@ -107,7 +107,7 @@ pub async fn ask(
         }
     };
     let outcome = ask_first(cell, question, asked, asking).await;
-    // Nobody may be waiting.
+    // There may be no caller that waits.
     let _ = turn.tell.send(Some(outcome.clone()));
     outcome
 }
@@ -122,7 +122,7 @@ async fn ask_first(
         Ok(Some(answer)) => return Outcome::Done(Receipt::new(answer, None)),
         Ok(None) => {}
         Err(error) => {
-            let message = format!("nobody was asked: {error}");
+            let message = format!("the model was not asked: {error}");
             return Outcome::Failed(Fault::passing("database-unavailable", message));
         }
     }
@@ -139,9 +139,9 @@ async fn ask_first(
             response,
             ..receipt
         }),
-        // The answer is good, and goes into the journal; only others will have to ask again.
+        // The answer is valid, and goes into the journal; only other runs will have to ask again.
         Err(error) => {
-            tracing::warn!(%error, run.id = %question.run, "an answer was not recorded for others");
+            tracing::warn!(%error, run.id = %question.run, "failed to record a model's answer for other runs");
             Outcome::Done(receipt)
         }
     }

@@ -35,8 +35,8 @@ impl Runtime {
         Ok(self.catalogue.find_flow(namespace_id, flow))
     }
 
-    /// Looks for connections of a release that are not known here, so that no step is refused over
-    /// one that another server has just kept.
+    /// Loads connections of a release that are not known here, so that no step is refused because
+    /// another server has just stored one.
     pub(crate) async fn know_connections(&self, release: &Release) {
         if !release.connected {
             return;
@@ -47,11 +47,11 @@ impl Runtime {
             return;
         }
         if let Err(error) = self.local.vault_lookups.look(|| self.vault.refresh()).await {
-            tracing::debug!(%error, "connections could not be looked for");
+            tracing::debug!(%error, "failed to look up connections");
         }
     }
 
-    /// The destination of a namespace that is called so.
+    /// The destination of that name in a namespace.
     pub(crate) async fn find_destination(
         &self,
         namespace_id: i32,
@@ -62,13 +62,13 @@ impl Runtime {
         }
         let looked = self.local.vault_lookups.look(|| self.vault.refresh()).await;
         if let Err(error) = looked {
-            tracing::debug!(%error, connection = name, "a connection could not be looked for");
+            tracing::debug!(%error, connection = name, "failed to look up a connection");
         }
         self.vault.destinations(namespace_id).find(name).cloned()
     }
 
-    /// A miss is an answer only where the database agrees. Where it does not answer, senders come
-    /// again; told that there is nothing, they might not.
+    /// A miss is an answer only where the database confirms it. Where the database does not answer,
+    /// senders retry; if the answer were that there is nothing, they might not.
     async fn look_for_releases(&self) -> Result<(), LookError> {
         self.local
             .release_lookups

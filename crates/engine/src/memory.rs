@@ -1,8 +1,8 @@
-//! Memory: how much there is, and who may use how much of it.
+//! Memory: how much there is, and how much each part of the process may use.
 //!
-//! What comes from outside is bounded by bytes as well as by number. A [`Budget`] is a share of the
-//! memory that the process may use; whoever reads, parses or holds something takes as much from it as
-//! that costs, and gives it back with it.
+//! Input is bounded by bytes as well as by number. A [`Budget`] is a share of the memory that the
+//! process may use; code that reads, parses or holds something takes as much from it as that costs,
+//! and returns it when it drops the data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,14 @@ pub struct Budget {
     most: u32,
 }
 
-/// A part of a budget that somebody uses. Dropping it gives it back.
+/// A part of a budget that is in use. Dropping it returns it.
 #[derive(Debug)]
 pub struct Portion {
     permit: OwnedSemaphorePermit,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     pub fn of_bytes(bytes: usize) -> Self {
         let most = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         Self {
@@ -50,21 +50,22 @@ impl Budget {
         Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
     }
 
-    /// Takes so many bytes out, once they are there. What is more than all of it takes all of it.
+    /// Takes this many bytes, once they are free. A request for more than the budget takes all of
+    /// it.
     pub async fn take(&self, bytes: usize) -> Option<Portion> {
         let units = self.units.clone().acquire_many_owned(self.units(bytes));
         units.await.ok().map(|permit| Portion { permit })
     }
 
-    /// Takes so many bytes out, if they are there now.
+    /// Takes this many bytes, if they are free now.
     pub fn try_take(&self, bytes: usize) -> Option<Portion> {
         let units = self.units.clone();
         let permit = units.try_acquire_many_owned(self.units(bytes)).ok()?;
         Some(Portion { permit })
     }
 
-    /// Takes so many bytes out once they are there, or goes on without after `patience`: for what
-    /// holds memory already, and would hold up whoever is to give some back.
+    /// Takes this many bytes once they are free, or continues without after `patience`: for callers
+    /// that hold memory already, and would block the ones that have to return some.
     pub async fn take_within(&self, bytes: usize, patience: Duration) -> Option<Portion> {
         // Mostly there is room: no timer then.
         match self.try_take(bytes) {

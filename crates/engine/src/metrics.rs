@@ -50,9 +50,9 @@ pub struct Metrics {
     pub mismatches: Counter,
     /// Signed bodies that came again under another key.
     pub replays: Counter,
-    /// Deliveries refused because their key could not be told or their input does not fit.
+    /// Deliveries refused because their key could not be computed or their input does not fit.
     pub refused: Counter,
-    /// Deliveries that the trigger's `when` let pass by.
+    /// Deliveries for which the trigger's `when` was false.
     pub ignored: Counter,
     /// Deliveries that were older than what was accepted of their object.
     pub stale: Counter,
@@ -62,7 +62,7 @@ pub struct Metrics {
     pub callback_repeats: Counter,
     /// Runs that were taken from the queue.
     pub taken: Counter,
-    /// Runs returned from dead sessions, or held here and carried by nobody.
+    /// Runs returned from dead sessions, or held by this session without a turn.
     pub recovered: Counter,
     /// Writes that a lost lease refused.
     pub fenced: Counter,
@@ -90,17 +90,17 @@ pub struct Metrics {
     pub effects_failed: Counter,
     /// Attempts that ended in doubt.
     pub effects_doubted: Counter,
-    /// Keys that were forgotten.
+    /// Keys that expired.
     pub keys_forgotten: Counter,
     /// Instants of schedules that have their run.
     pub ticks_fired: Counter,
     /// Instants of schedules that started nothing.
     pub ticks_skipped: Counter,
-    /// Events that everybody has who takes them.
+    /// Events that were dispatched to all their receivers.
     pub events_dispatched: Counter,
     /// Deliveries of events that a webhook took.
     pub deliveries_made: Counter,
-    /// Deliveries of events that are not tried again.
+    /// Deliveries of events that Semel stopped retrying.
     pub deliveries_failed: Counter,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,

@@ -17,7 +17,7 @@ use crate::vault::MasterKeys;
 pub struct Options {
     /// Host and process number, for people.
     pub process: String,
-    /// How long runs stay with a process that is not heard of.
+    /// How long runs stay with a process that does not renew its session.
     pub lease: Span,
     /// How many runs the process holds at once.
     pub capacity: usize,
@@ -27,9 +27,9 @@ pub struct Options {
     pub public_url: String,
     /// What callback addresses are derived from.
     pub secret: Secret,
-    /// What secrets are sealed with in the end.
+    /// The outermost keys that secrets are encrypted with.
     pub masters: MasterKeys,
-    /// Special addresses that flows may reach all the same, such as a private network.
+    /// Private or special addresses that flows may reach all the same.
     pub allow_private: Vec<IpNet>,
     /// Where this installation itself listens: no flow may reach it, whatever is opened.
     pub own: Vec<SocketAddr>,

@@ -1,6 +1,6 @@
-//! Resources: large outputs leave the journal, and leave the store when their time is over.
+//! Resources: large outputs are stored outside the journal, and deleted when they expire.
 //!
-//! Bytes come before their row, and a row goes before its bytes are gone:
+//! Bytes are stored before their row, and a row is removed before its bytes are:
 //!
 //! ```text
 //! keep     bytes kept ──▶ row inserted
@@ -8,9 +8,9 @@
 //! settle   a day later: a row that came meanwhile ──▶ bytes restored; none ──▶ bytes discarded
 //! ```
 //!
-//! Bytes that are set aside can be opened all the same. Between the keeping of bytes that were
-//! there already and the insertion of their row, another server may set them aside: the row is found a
-//! day later and they are taken back. So no live row ever lacks its bytes, without a lock.
+//! Bytes that are set aside can still be opened. Between storing bytes that were there already and
+//! inserting their row, another server may set them aside: the row is found a day later and they
+//! are restored. So no live row ever lacks its bytes, without a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,8 @@ const ASIDE_FOR: Duration = Duration::from_secs(86_400);
 /// How old an upload must be to have been left behind. Longer than any step takes.
 const UPLOAD_MAX: Duration = Duration::from_secs(86_400);
 
-/// How old bytes without a row must be to be strays: whoever kept them died before recording them.
+/// How old bytes without a row must be to be strays: the server that stored them crashed before it
+/// recorded them.
 const STRAY_AFTER: Duration = Duration::from_secs(86_400);
 
 /// How many are looked up in one go.
@@ -51,7 +52,7 @@ pub struct Resources {
     store: Arc<dyn ResourceStore>,
 }
 
-/// Why expired resources are still there. Nothing is lost: the next round goes on.
+/// Why expired resources are still there. Nothing is lost: the next round continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpireError {
     /// The database did not answer.
@@ -77,7 +78,7 @@ impl Resources {
         self.store.open(namespace_id, resource).await
     }
 
-    /// Puts resources on record whose bytes an executor has kept.
+    /// Records resources whose bytes an executor has stored.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl Resources {
         Ok(resource)
     }
 
-    /// Removes the rows of resources whose time is over and sets their bytes aside; says how many.
+    /// Removes the rows of expired resources and sets their bytes aside; returns how many.
     ///
     /// # Errors
     ///
@@ -204,8 +205,8 @@ impl Resources {
         Ok(removed)
     }
 
-    /// Settles what was set aside a day before: whatever somebody needs is taken back, the rest is
-    /// discarded. Removes uploads that were left behind. Says how many objects are gone.
+    /// Settles what was set aside a day before: bytes that a row needs are restored, the rest is
+    /// discarded. Removes uploads that were left behind. Returns how many objects were removed.
     ///
     /// # Errors
     ///
@@ -232,7 +233,7 @@ impl Resources {
 }
 
 impl Resources {
-    /// Sets bytes aside that nobody recorded within a day; says how many. Goes through the whole
+    /// Sets bytes aside that were not recorded within a day; returns how many. Lists the whole
     /// store.
     ///
     /// # Errors
@@ -256,8 +257,8 @@ impl Resources {
         Ok(found)
     }
 
-    /// Goes through the store: settles what was set aside, removes what uploads left, and sets
-    /// strays aside.
+    /// Lists the store: settles what was set aside, removes abandoned uploads, and sets strays
+    /// aside.
     ///
     /// # Errors
     ///
@@ -266,7 +267,7 @@ impl Resources {
         let gone = self.settle_aside(now).await?;
         let strays = self.set_strays_aside(now).await?;
         if gone + strays > 0 {
-            tracing::info!(gone, strays, "looked through the resource store");
+            tracing::info!(gone, strays, "swept the resource store");
         }
         Ok(())
     }

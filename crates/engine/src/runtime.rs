@@ -1,5 +1,5 @@
-//! What commands and services share: the database and its writers, the clock, the configuration that
-//! is cached, the secrets, the executors' reach, and what this process remembers.
+//! What commands and services share: the database and its writers, the clock, the configuration
+//! that is cached, the secrets, the executors' reach, and what this process remembers.
 //!
 //! Data only: nothing here takes a run or moves one. Everything above is written as functions over
 //! it, and nothing below knows it.
@@ -101,12 +101,12 @@ pub(crate) struct Writers {
     pub(crate) duplicates: Tally,
 }
 
-/// What one part of the process tells another.
+/// Signals from one part of the process to another.
 #[derive(Default)]
 pub(crate) struct Signals {
     /// A run may be due.
     pub(crate) wake: Notify,
-    /// An event has many waits to answer.
+    /// An event has many waits to complete.
     pub(crate) broadcast: Notify,
     /// A run of this process has emitted an event.
     pub(crate) emitted: Notify,
@@ -116,22 +116,22 @@ pub(crate) struct Signals {
     pub(crate) task_opened: Notify,
 }
 
-/// How the process is told to stop.
+/// How the process stops.
 #[derive(Default)]
 pub(crate) struct Shutdown {
-    /// Nothing more is taken.
+    /// No more runs are taken.
     pub(crate) requested: CancellationToken,
-    /// What outlasts the database's absence ends: the process can wait no longer.
+    /// Writes that outlast the database's absence end: the process can wait no longer.
     pub(crate) giving_up: CancellationToken,
 }
 
-/// The runs in this process's hands.
+/// The runs that this process holds.
 pub(crate) struct Work {
     pub(crate) room: Arc<Semaphore>,
     pub(crate) turns: TaskTracker,
-    /// What the session holds by this process's doing.
+    /// The runs that this process carries for its session.
     pub(crate) holdings: Arc<Holdings>,
-    /// Runs that cannot be loaded, and the one in hand that may end the process.
+    /// Runs that cannot be loaded, and the held run that may crash the process.
     pub(crate) stalled: StalledRuns,
     /// Takes single runs for operators' commands, which wait in line here.
     pub(crate) single: tokio::sync::Mutex<Taker>,
@@ -140,7 +140,7 @@ pub(crate) struct Work {
     pub(crate) manual_schedule: tokio::sync::Mutex<()>,
 }
 
-/// What this process remembers, and may forget.
+/// Caches of this process.
 #[derive(Default)]
 pub(crate) struct Local {
     pub(crate) completions: Arc<Completions>,
@@ -240,8 +240,9 @@ impl Runtime {
         }
     }
 
-    /// Returns a run that this process holds but does not move. It is tried until the database
-    /// answers; whether the run was still held is all the same, since the lease is named.
+    /// Returns a run to the queue that this process holds but does not move. Retried until the
+    /// database answers; safe even where the run is no longer held, since the statement names the
+    /// lease.
     pub(crate) fn return_to_queue(
         self: &Arc<Self>,
         (run, epoch): (RunId, i64),
@@ -255,7 +256,7 @@ impl Runtime {
                 match queue::return_runs(&runtime.cell, session, &[(run, epoch)], cause).await {
                     Ok(_) => return runtime.signals.wake.notify_one(),
                     Err(error) => {
-                        tracing::debug!(%error, run.id = %run, "could not return the run yet")
+                        tracing::debug!(%error, run.id = %run, "failed to return the run to the queue; retrying")
                     }
                 }
                 tokio::time::sleep(pause).await;

@@ -1,4 +1,4 @@
-//! Services: what a process does by itself for as long as it lives, one file each.
+//! Services: the background tasks of a process, one file each.
 
 use std::sync::Arc;
 

@@ -1,21 +1,21 @@
 //! Settling: what an attempt's outcome means under the effect's guard. Pure.
 //!
-//! Done stays done, and failed stays failed, except what an operator gave up while it was in doubt
-//! ([`doubted_again`]). Doubt is what the guard is for:
+//! Done stays done, and failed stays failed, except an effect that an operator failed while it was
+//! in doubt ([`doubted_again`]). The guard says how a doubt is settled:
 //!
 //! | guard | a doubt is settled by |
 //! |---|---|
 //! | `transaction` here | the journal itself: no outcome there means that nothing was committed |
-//! | `transaction` elsewhere | performing it again, which meets the destination's marker |
+//! | `transaction` elsewhere | performing it again, which finds the destination's marker |
 //! | `key` | the same key and the same bytes again, while the destination remembers the key |
 //! | `natural`, `repeat` | performing it again |
 //! | `probe` | asking the destination |
-//! | `review` | a person |
+//! | `review` | an operator |
 //!
 //! A refusal of a repeat settles an earlier attempt as failed only where the destination refused
 //! *after it looked*: at its marker ([`Looked::AtMarker`]), or at the key, by one of the statuses
-//! that its connection lists. Sign-in, gateways and limits stand in front of both and know nothing:
-//! what they refuse leaves the doubt as it is.
+//! that its connection lists. Authentication, gateways and rate limits come before both and know
+//! nothing of earlier attempts: their refusals leave the doubt as it is.
 
 use jiff::Timestamp;
 use semel_flow::release::{Ask, Method, StepGuard};
@@ -27,7 +27,7 @@ use semel_model::{
 };
 
 /// How long before the end of a destination's key window the last repeat may be sent: a request
-/// may be under way for as long as the longest timeout.
+/// may be in flight for as long as the longest timeout.
 const KEY_WINDOW_MARGIN: Span = Span::from_const_secs(600);
 
 /// How long to rest where a destination has no room and does not say for how long.
@@ -87,15 +87,15 @@ pub fn found_pending(context: SettleContext<'_>, effect: &Effect<Pending>) -> Ev
     doubted(context.step, doubt, context.plan_unknown(effect))
 }
 
-/// What an effect is when its run is resumed after an operator gave its doubt up: a doubt again.
-/// Nobody has said that it did not happen.
+/// What an effect is when its run is resumed after an operator failed it in doubt: a doubt again.
+/// The operator did not say that it did not happen.
 pub fn doubted_again(
     context: SettleContext<'_>,
     effect: &Effect<Retrying>,
     settled_by: SettledBy,
 ) -> Event {
     let fault = &effect.state().fault;
-    let message = format!("it was given up while in doubt: {}", fault.message);
+    let message = format!("an operator failed it while in doubt: {}", fault.message);
     let doubt = Doubt {
         settled_by,
         ..Doubt::new("given-up", message)
@@ -113,17 +113,17 @@ fn settle_failed(
     fault: &Fault,
 ) -> Option<Event> {
     if effect.doubted() {
-        // An earlier attempt may have happened. Whoever refuses this one speaks for that one only
-        // where it looked.
+        // An earlier attempt may have happened. A refusal of this one says something about that one
+        // only where the destination looked.
         match (effect.guard(), fault.kind) {
             (Guard::Natural, FaultKind::Http(404 | 410)) if context.deletes() => return None,
-            // The first request with this key is still being worked on.
+            // The destination still works on the first request with this key.
             (Guard::Key, FaultKind::Http(409)) => {
                 return Some(settle_doubt(context, effect, fault.to_doubt()));
             }
             // The marker was looked for first and was absent: no earlier attempt had committed.
             (Guard::Transaction, _) if fault.looked == Looked::AtMarker => {}
-            // A destination that looked the key up would have given its first answer.
+            // A destination that looked the key up would have returned its first answer.
             (Guard::Key, _) if context.is_final(fault) => {}
             _ if !fault.retryable => {
                 let message = format!("{}, after an attempt in doubt", fault.message);
@@ -241,7 +241,7 @@ impl<'a> SettleContext<'a> {
     }
 
     /// How long to rest before the destination is asked for room again: what it said, and up to as
-    /// much again, so that not all come back together. Only time puts an end to that.
+    /// much again as jitter. Only the time limit ends this, not the attempts.
     pub fn wait_for_room(&self, asked: Option<Span>) -> Option<Span> {
         let least = asked.unwrap_or(ROOM_PAUSE).as_millis().max(1);
         let spread = (least as f64 * self.jitter.clamp(0.0, 1.0)) as u64;
@@ -289,7 +289,7 @@ impl<'a> SettleContext<'a> {
         };
         let at = self.now + probe.after.to_duration();
         // The marker of a command lets it begin once, however often it is sent. Only after the last
-        // attempt must it be known that none is still under way.
+        // attempt must Semel know that none is still in flight.
         let meets_marker = probe.ask == Ask::Marker && effect.attempt() < self.step.retry.attempts;
         let absent_from = match probe.because.is_some() || meets_marker {
             true => at,

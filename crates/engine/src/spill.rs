@@ -1,15 +1,15 @@
-//! Answers on disk: what a process knows that is stopped while the database is away.
+//! Responses on disk: what a process knows that must stop while the database is unavailable.
 //!
-//! The answer to an effect is known to one process alone until it is recorded. One that must stop
-//! before the database is back leaves it in its state folder, a file each, and whoever starts there
-//! next hands it in as evidence before it takes any run:
+//! Until it is recorded, only one process knows the response to an effect. A process that must stop
+//! before the database is back leaves it in its state folder, a file each. The next process that
+//! starts there records it as a late response before it takes any run:
 //!
 //! ```text
-//! unrecorded ─▶ sealed file (0600, synced, renamed into place) ─▶ evidence ─▶ removed
+//! unrecorded ─▶ encrypted file (0600, synced, renamed into place) ─▶ late response ─▶ removed
 //! ```
 //!
-//! Answers hold what destinations say, so they are sealed as secrets are. A file that cannot be
-//! opened stays where it is: the effect stays in doubt.
+//! Responses may hold confidential data, so they are encrypted as secrets are. A file that cannot
+//! be decrypted stays where it is: the effect stays in doubt.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -27,7 +27,7 @@ use crate::vault::MasterKeys;
 /// What the names of such files end with.
 const ENDING: &str = ".outcome";
 
-/// An answer that is not on record.
+/// A response that is not recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unrecorded {
     run: RunId,
@@ -61,7 +61,7 @@ impl Unrecorded {
     }
 }
 
-/// Leaves an answer in the state folder. When this returns, it is on disk.
+/// Writes a response to the state folder. When this returns, it is on disk.
 pub(crate) fn leave(folder: &Path, masters: &MasterKeys, answer: &Unrecorded) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -83,7 +83,7 @@ pub(crate) fn leave(folder: &Path, masters: &MasterKeys, answer: &Unrecorded) ->
     File::open(folder)?.sync_all()
 }
 
-/// Hands in every answer that an earlier process left in the state folder.
+/// Records every response that an earlier process left in the state folder.
 ///
 /// # Errors
 ///
@@ -97,26 +97,26 @@ pub(crate) async fn hand_in(
     for path in list(folder) {
         let Some(answer) = read(&path, masters) else {
             tracing::error!(file = %path.display(),
-                "an answer that an earlier process left cannot be opened: its effect stays in doubt");
+                "cannot decrypt a response that an earlier process left on disk: its effect stays in doubt");
             continue;
         };
         match late_responses::hand_in(cell, answer.run, answer.epoch, &answer.late()).await {
             Ok(()) => {}
             Err(error) if error.refusal().is_some() => {
                 tracing::error!(file = %path.display(), run.id = %answer.run, %error,
-                    "the database refuses an answer that an earlier process left: its effect stays in doubt");
+                    "the database refuses a response that an earlier process left on disk: its effect stays in doubt");
                 if let Err(error) = fs::rename(&path, path.with_extension("refused")) {
-                    tracing::warn!(file = %path.display(), %error, "the file stays as it is");
+                    tracing::warn!(file = %path.display(), %error, "cannot rename the file; it stays as it is");
                 }
                 continue;
             }
             Err(error) => return Err(error),
         }
         tracing::info!(run.id = %answer.run, effect.id = %answer.effect,
-            "an answer that an earlier process left is on record");
+            "recorded a response that an earlier process left on disk");
         if let Err(error) = fs::remove_file(&path) {
-            // Handing it in again changes nothing.
-            tracing::warn!(file = %path.display(), %error, "a file that is done with stays");
+            // Recording it again changes nothing.
+            tracing::warn!(file = %path.display(), %error, "cannot remove a file whose response is recorded");
         }
         handed += 1;
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_back_by_whoever_has_the_key() {
+    fn a_response_is_read_back_with_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("state");
         let ours = masters();

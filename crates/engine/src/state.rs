@@ -1,7 +1,7 @@
 //! Folding: from a run's journal to what is true of it now.
 //!
-//! Everything that deciding needs is in [`RunState`], and everything in it comes from events: what
-//! each of them changes is said in [`crate::event`]. The same journal gives the same state on any
+//! Everything that deciding needs is in [`RunState`], and everything in it comes from events:
+//! [`crate::event`] says what each of them changes. The same journal gives the same state on any
 //! worker, at any time. An event that does not fit the state before it is an error.
 
 mod approving;
@@ -39,33 +39,33 @@ pub struct RunState {
     pub trigger: Value,
     /// What expressions see as `steps`: `{result, external_id, status}` by step.
     pub steps: Value,
-    /// The steps that gave something in this run, in order; a part knows more of them.
+    /// The steps that have a result in this run, in order; a child run knows more of them.
     pub gave: Vec<String>,
-    /// What it is a part of, where it is one.
+    /// Its place in its parent run, where it is a child run.
     pub part: Option<Part>,
     /// The run that waits for its end.
     pub caller: Option<Caller>,
-    /// The place of the step that the run stands at; nothing where none is left.
+    /// The place of the current step; nothing where none is left.
     pub cursor: Option<usize>,
-    /// Where that step stands.
+    /// The state of that step.
     pub current: Current,
     /// Whether the run continues after it had ended.
     pub reopened: bool,
     /// How many times each step has asked people.
     pub rounds: BTreeMap<String, u32>,
-    /// Whether a person's rejection is what the run stands at.
+    /// Whether the run stands at a rejected approval.
     pub rejected: bool,
     /// Whether the operator who resumed the run last wants people to be asked again.
     pub asks_again: bool,
     /// The operator who resumed it last, where it was one and not a repeated delivery.
     pub resumed_by: Option<String>,
-    /// The gates that let the run in.
+    /// The gates that admitted the run.
     pub admitted: Vec<gate::Kind>,
     /// What the journal last said of a gate that the run waits at.
     pub held: Option<Event>,
-    /// The places of done steps that can be taken back, in order.
+    /// The places of done steps that can be undone, in order.
     pub done: Vec<usize>,
-    /// Why the run takes back what it did, where it does.
+    /// Why the run undoes its effects, where it does.
     pub undoing: Option<Fault>,
     /// Who started the run, where that is known.
     pub started_by: Option<String>,
@@ -75,7 +75,7 @@ pub struct RunState {
     pub ended: bool,
 }
 
-/// Where the current step stands.
+/// The state of the current step.
 #[derive(Clone, Debug)]
 pub enum Current {
     /// Not begun.
@@ -91,7 +91,7 @@ pub enum Current {
         /// Until then, at the latest.
         until: Option<Timestamp>,
     },
-    /// Its parts are running.
+    /// Its child runs are running.
     Fan(Fan),
     /// People are asked.
     Approving(Box<Approving>),
@@ -170,12 +170,12 @@ impl RunState {
         matches!(self.current, Current::Waiting { .. })
     }
 
-    /// The step that the run stands at.
+    /// The current step.
     pub fn step<'f>(&self, flow: &'f Flow) -> Option<&'f Step> {
         flow.steps.get(self.cursor?)
     }
 
-    /// The effect that the run stands at, where it does.
+    /// The effect of the current step, where it has one.
     pub fn effect(&self) -> Option<&PendingEffect> {
         match &self.current {
             Current::Effect(pending) => Some(pending),
@@ -200,13 +200,13 @@ impl RunState {
         fits(here.is_some_and(|here| here.id.as_str() == step))
     }
 
-    /// The run stands at this step, and nothing came of it yet: a read may be made again.
+    /// The run stands at this step, which has no outcome yet: a read may be made again.
     pub(crate) fn must_be_new_at(&self, flow: &Flow, step: &str) -> Result<(), Unfit> {
         self.must_be_at(flow, step)?;
         fits(matches!(self.current, Current::Fresh | Current::Reading(_)))
     }
 
-    /// On to what comes next; backwards, where the run takes back what it did.
+    /// Moves to the next step; backwards, where the run undoes its effects.
     pub(crate) fn next_step(&mut self, flow: &Flow) {
         self.cursor = match self.undoing {
             None => self.cursor.and_then(|place| flow.after(place)),
@@ -216,7 +216,7 @@ impl RunState {
         self.stopped = false;
     }
 
-    /// The last of what was done that can be taken back.
+    /// The last done step that can be undone.
     fn next_undo(&mut self, flow: &Flow) -> Option<usize> {
         loop {
             let forward = SeededBug::UndoneInForwardOrder.is_seeded();
@@ -225,7 +225,7 @@ impl RunState {
                 false => self.done.pop()?,
             };
             let undo = flow.steps.get(place).and_then(|step| step.undo);
-            // Parts take back what they did themselves.
+            // Child runs undo their own effects.
             let inside = Some(place).filter(|place| flow.undoes_inside(*place));
             if let Some(next) = undo.or(inside) {
                 return Some(next);
@@ -249,7 +249,7 @@ impl RunState {
         self.next_step(flow);
     }
 
-    /// Where the run stands, in words that follow "a run that".
+    /// The state of the run, in words that follow "a run that".
     pub(crate) fn in_words(&self, flow: &Flow) -> String {
         let what = match &self.current {
             _ if !self.begun => return "has not begun".to_owned(),

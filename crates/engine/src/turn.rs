@@ -63,13 +63,13 @@ pub(crate) use load::{Begun, Fresh};
 use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
-/// What becomes of the lease of a run that only an operator wakes.
+/// What happens to the lease of a run that only an operator wakes.
 const STOPPED: Lease = Lease::Return {
     due_at: None,
     stage: Stage::Stopped,
 };
 
-/// One run in this process's hands.
+/// One run that this process holds.
 pub struct Turn {
     runtime: Arc<Runtime>,
     release: Arc<Release>,
@@ -78,20 +78,20 @@ pub struct Turn {
     /// The memory that it takes.
     _portion: Option<Portion>,
     carried: Carried,
-    /// Keeps the run from being returned as one that nobody carries.
+    /// Keeps the run from being returned to the queue as one that no turn carries.
     _holding: Holding,
     run: RunId,
     key: Key,
     partition_date: Date,
     accepted_at: Timestamp,
-    /// The gates of the run, once somebody asked for them.
+    /// The gates of the run, once they were computed.
     gates: Option<Vec<Gate>>,
     epoch: i64,
     seq: i32,
     takes: i16,
     state: RunState,
     views: Views,
-    /// The call whose intent went down when the run was accepted.
+    /// The call whose intent was committed when the run was accepted.
     opening: Option<Call>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
@@ -99,7 +99,7 @@ pub struct Turn {
     cancel: bool,
     /// What happened since the last write.
     pending: PendingWrite,
-    /// The answer of an effect that happened and is not on record yet.
+    /// The response to an effect that happened and is not recorded yet.
     unrecorded: Option<Late>,
     /// The attempt that was made since the last write.
     sent: Option<Sent>,
@@ -109,13 +109,13 @@ pub struct Turn {
     charged: bool,
     /// Held while the run is one that was taken before without progress.
     suspect: Option<OwnedSemaphorePermit>,
-    /// Whether the lease was given back or lost, so that nothing is left to hand back.
+    /// Whether the lease was returned or lost, so that nothing is left to return.
     settled: bool,
     /// Whether something else changed the run before its last write.
     overtaken: bool,
 }
 
-/// Why a turn ended without giving its lease back.
+/// Why a turn ended without returning its lease.
 #[derive(Debug)]
 pub enum Stop {
     /// Another worker has the run.
@@ -148,7 +148,7 @@ impl Turn {
     }
 
     async fn go(&mut self) -> Result<(), Stop> {
-        // Even when the process is stopping: an intent that nobody follows would be a doubt.
+        // Even when the process is stopping: an intent that no worker follows would become a doubt.
         if let Some(call) = self.opening.take() {
             self.perform(call).await?;
         }
@@ -204,7 +204,7 @@ impl Turn {
         }
     }
 
-    /// Keeps what was decided for the next write; says what comes next.
+    /// Keeps what was decided for the next write; returns what comes next.
     fn take_in(&mut self, decision: Decision) -> Act {
         let Decision {
             events,
@@ -219,7 +219,7 @@ impl Turn {
         act
     }
 
-    /// Takes an event in, and keeps it for the next write with what it changes and announces.
+    /// Applies an event, and keeps it for the next write with what it changes and announces.
     pub(crate) fn record(&mut self, event: Event) -> Result<(), Stop> {
         let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
         let before = Before::of(&self.state, flow);
@@ -231,7 +231,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Takes in an event that an operator made. It commits together with the record of that act.
+    /// Applies an event that an operator made. It commits together with its audit record.
     pub(crate) fn record_act(&mut self, event: Event, act: audit::Act) -> Result<(), Stop> {
         self.record(event)?;
         self.pending.act(act);
@@ -249,7 +249,7 @@ impl Turn {
         self
     }
 
-    /// Takes that came to nothing do not count any more: a person lets the run go on.
+    /// Takes without progress no longer count: an operator resumed the run.
     pub(crate) fn forgive(&mut self) {
         self.takes = 0;
     }
@@ -258,7 +258,7 @@ impl Turn {
     pub(crate) async fn park(&mut self, reason: Reason, fault: Fault) -> Result<(), Stop> {
         if !self.state.stopped {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
-                "a run is stopped until an operator acts: {}", fault.message);
+                "run stopped until an operator acts: {}", fault.message);
             self.runtime.metrics.runs_stopped.add_one();
             self.record(Event::Stopped { reason, fault })?;
         }
@@ -270,7 +270,7 @@ impl Turn {
         self.runtime.destinations(&self.release)
     }
 
-    /// Where the run stands.
+    /// The state of the run.
     pub(crate) fn state(&self) -> &RunState {
         &self.state
     }
@@ -316,8 +316,8 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// A turn that ends in any other way than by giving its lease back leaves a run that this
-    /// process holds and nobody moves.
+    /// A turn that ends in any other way than by returning its lease leaves a run that this process
+    /// holds and does not move.
     fn drop(&mut self) {
         if !self.settled {
             let cause = match (
@@ -326,7 +326,7 @@ impl Drop for Turn {
             ) {
                 (true, _) => Cause::Overtaken,
                 (false, true) if self.charged => Cause::Stopping,
-                // Its take was not counted, so that there is nothing to take back.
+                // Its take was not counted, so that there is nothing to undo.
                 (false, true) => Cause::Overtaken,
                 (false, false) => Cause::Trouble,
             };

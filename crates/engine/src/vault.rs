@@ -1,9 +1,9 @@
 //! The vault: secrets, and the connections that name them.
 //!
-//! A secret is sealed with its namespace's data key, which is itself sealed with an outer key that
-//! is kept outside the database: whoever has a dump has nothing. Secrets can be set and used; no
-//! way leads back to a person. Each process keeps the secrets in use opened in memory, and looks
-//! again when control data changes.
+//! A secret is encrypted with its namespace's data key, which is itself encrypted with a master key
+//! that is kept outside the database: a dump of the database reveals no secret. Secrets can be set
+//! and used, and never be read back by a person. Each process keeps the secrets in use decrypted in
+//! memory, and loads them again when control data changes.
 
 mod destinations;
 mod keys;
@@ -27,18 +27,18 @@ use crate::secret::{Secret, SecretError};
 pub use destinations::Destinations;
 use seal::SealingKey;
 
-/// How long a secret that was followed by another still verifies deliveries.
+/// How long a secret still verifies deliveries after a newer version was set.
 pub const OVERLAP: Span = Span::from_const_secs(24 * 3_600);
 
 /// The most bytes of a secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
 
-/// The outer keys. The first seals, all open: that is how they are changed.
+/// The master keys. The first key encrypts; any of them decrypts. That is how they are rotated.
 #[derive(Clone)]
 pub struct MasterKeys(Vec<SealingKey>);
 
 impl MasterKeys {
-    /// Reads keys of 64 hex digits, divided by commas or lines, the current one first.
+    /// Reads keys of 64 hex digits, separated by commas or lines, the current one first.
     ///
     /// # Errors
     ///
@@ -83,8 +83,8 @@ pub enum VaultError {
     /// There is nothing in it, or too much.
     #[error("a secret has 1 to {SECRET_BYTES_MAX} bytes")]
     Length,
-    /// The namespace's data key is sealed with an outer key that this process does not have.
-    #[error("the data key is sealed with the master key {name}, which this server was not given")]
+    /// The namespace's data key is encrypted with a master key that this process does not have.
+    #[error("the data key is encrypted with the master key {name}, which this server lacks")]
     Locked {
         /// What tells that key from others.
         name: String,
@@ -115,7 +115,7 @@ struct Opened {
     retires_at: Option<Timestamp>,
 }
 
-/// What a secret is called and since when, as people may see it.
+/// A secret's name and version, which people may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretView {
     /// What connections and triggers call it.
@@ -158,7 +158,7 @@ impl Vault {
             let Some(text) = text else {
                 tracing::error!(
                     secret = row.name,
-                    "a secret cannot be opened: its master key is not here"
+                    "cannot decrypt a secret: its master key is missing"
                 );
                 continue;
             };
@@ -181,7 +181,7 @@ impl Vault {
         let destinations = destinations.into_iter();
         held.destinations = destinations.map(|(id, it)| (id, Arc::new(it))).collect();
         let mut slot = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        // Of two that look at once, the one that saw less may be through last.
+        // Of two refreshes at the same time, the one that read older data may finish last.
         if slot.version == known || slot.version < held.version {
             *slot = Arc::new(held);
         }
@@ -244,7 +244,7 @@ impl Vault {
         Ok(deleted)
     }
 
-    /// The secrets of a namespace, without what is in them.
+    /// The secrets of a namespace, without their values.
     pub(crate) async fn list(&self, namespace_id: i32) -> Result<Vec<SecretView>, ReadError> {
         let mut views: Vec<SecretView> = Vec::new();
         for row in secrets::list(&self.cell, Some(namespace_id)).await? {
@@ -261,9 +261,9 @@ impl Vault {
         Ok(views)
     }
 
-    /// Makes a new data key for a namespace, seals every secret in use with it, and all data keys
-    /// with the current outer key. May be repeated, and may be broken off. The act is recorded
-    /// with the new key, before anything is sealed with it.
+    /// Makes a new data key for a namespace, encrypts every secret in use with it, and all data
+    /// keys with the current master key. May be repeated, and may be interrupted. The audit record
+    /// commits with the new key, before anything is encrypted with it.
     pub(crate) async fn rotate(&self, namespace_id: i32, act: &Act) -> Result<usize, VaultError> {
         let keys = self.open_keys(Some(namespace_id)).await?;
         let mut rewrapped = Vec::new();
@@ -275,7 +275,7 @@ impl Vault {
                 })?;
             rewrapped.push(self.wrapped(namespace_id, row.number, key));
         }
-        // Nothing is changed before all of it can be.
+        // Nothing is changed before all keys are known to decrypt.
         let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
         let fresh = self.wrapped(namespace_id, number, &SealingKey::generate());
         secrets::make_key_by(&self.cell, &fresh, act).await?;
@@ -295,7 +295,7 @@ impl Vault {
         Ok(rows.len())
     }
 
-    /// The key that seals new secrets of a namespace; made where there is none.
+    /// The key that encrypts new secrets of a namespace; made where there is none.
     async fn sealing_key(&self, namespace_id: i32) -> Result<(i32, SealingKey), VaultError> {
         if secrets::list_keys(&self.cell, Some(namespace_id))
             .await?

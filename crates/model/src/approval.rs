@@ -1,8 +1,8 @@
 //! Approvals: a person says yes or no, to exactly what was shown.
 //!
 //! ```text
-//!          ┌──▶ Decided      by a person, or by whoever has the link
-//! Open ────┼──▶ Elapsed      nobody decided in time
+//!          ┌──▶ Decided      by a person, with a token or with the link
+//! Open ────┼──▶ Elapsed      no decision came in time
 //!          └──▶ Withdrawn    the run ended first
 //! ```
 //!
@@ -19,15 +19,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::span::Span;
 
-/// What the record says of an approval.
+/// The stored state of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody decided yet.
+    /// No decision yet.
     Open,
-    /// Somebody decided.
+    /// A person decided.
     Decided,
-    /// Nobody decided in time.
+    /// No decision came in time.
     Elapsed,
     /// Its run ended first.
     Withdrawn,
@@ -71,16 +71,16 @@ impl FromStr for State {
     }
 }
 
-/// What holds where nobody decided in time.
+/// What holds where no decision came in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// As if somebody had rejected it.
+    /// As if a person had rejected it.
     #[default]
     Reject,
     /// The run fails.
     Fail,
-    /// The run goes on without a decision.
+    /// The run continues without a decision.
     Continue,
 }
 
@@ -91,19 +91,19 @@ pub enum OnReject {
     /// The run fails.
     #[default]
     Fail,
-    /// The run goes on, and later steps see that it was rejected.
+    /// The run continues, and later steps see that it was rejected.
     Continue,
 }
 
 impl OnReject {
-    /// Whether it is what holds where nothing is said.
+    /// Whether it is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::Fail
     }
 }
 
-/// What people are asked, pinned when they are asked.
+/// What people are asked, fixed when they are asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Who may decide: people or groups.
@@ -124,13 +124,13 @@ pub struct Asked {
     /// Who may not decide, because they started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_by: Option<String>,
-    /// How often people are told again.
+    /// How often the people asked are reminded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind: Option<Span>,
-    /// When they are told again first.
+    /// When they are reminded first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind_at: Option<Timestamp>,
-    /// What holds where nobody decided in time.
+    /// What holds where no decision came in time.
     #[serde(default)]
     pub on_timeout: OnTimeout,
     /// What a rejection means for the run.
@@ -151,8 +151,8 @@ fn is_zero(round: &u32) -> bool {
 pub struct Decision {
     /// Yes or no.
     pub approved: bool,
-    /// Who decided: the name of a token; or, by link, the name that was claimed and that nobody
-    /// verified.
+    /// Who decided: the name of a token; or, by link, the name that was claimed, which Semel does
+    /// not verify.
     pub by: String,
     /// What they said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,19 +161,19 @@ pub struct Decision {
     pub at: Timestamp,
 }
 
-/// What people are told besides being asked.
+/// What Semel sends to people besides the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
 pub enum Told {
-    /// Again, because nobody decided yet.
+    /// A reminder, because there is no decision yet.
     Reminded {
         /// How many times so far, this one included.
         number: u32,
-        /// When they are told again; no more, when absent.
+        /// When the next reminder is due; none follows, when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         next_at: Option<Timestamp>,
     },
-    /// Others too, because half of the time is over.
+    /// A request to others too, because half of the time is over.
     Escalated,
 }
 

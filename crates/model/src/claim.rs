@@ -1,4 +1,4 @@
-//! Claims: our durable hold on a key.
+//! Claims: Semel's durable hold on a key.
 //!
 //! ```text
 //! Held ──▶ Forgotten        past `keep`, and only when the run has ended
@@ -7,8 +7,8 @@
 //!
 //! Both ends free the key: the next delivery makes a new run, under the next incarnation.
 //!
-//! Keys that Semel makes itself, for an instant of a schedule, a call or an event, live in spaces of
-//! their own: no sender can bring a key that meets one of them.
+//! Keys that Semel makes itself, for an instant of a schedule, a call or an event, live in spaces
+//! of their own: no sender can bring a key that equals one of them.
 //!
 //! ```compile_fail
 //! # use semel_model::claim::*;
@@ -70,11 +70,11 @@ pub struct Forgotten;
 /// An operator freed the key.
 #[derive(Debug)]
 pub struct Dropped {
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 
-/// What a delivery met at the gate.
+/// What a delivery found at its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The first of its key: a run was made.
@@ -104,8 +104,8 @@ impl Claim<Held> {
         }
     }
 
-    /// The key's time is over. Only a run that has ended can show an [`Ended`], so a live key is
-    /// never forgotten.
+    /// The key expired. Only a run that has ended can show an [`Ended`], so the key of a live run
+    /// never expires.
     pub fn forgotten(self, _: Ended) -> Claim<Forgotten> {
         Claim {
             id: self.id,

@@ -1,7 +1,7 @@
-//! Connections: where a destination is, how Semel signs in there, and what it may be asked.
+//! Connections: where a destination is, how Semel authenticates there, and its limits.
 //!
-//! A connection names its secrets and never holds one. It is kept apart from the flows that use
-//! it, so that a flow can be shown, copied and checked without opening a door.
+//! A connection names its secrets and never holds one. It is stored apart from the flows that use
+//! it, so that a flow can be shown, copied and checked without any credential.
 
 pub mod fill;
 mod idempotency_keys;
@@ -29,11 +29,11 @@ pub struct Connection {
     /// [`KEY_REFUSALS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_refusals: Option<Vec<u16>>,
-    /// How long the destination may still work on a request after the exchange has ended. Absent: as
-    /// the server is configured.
+    /// How long the destination may still work on a request after the exchange has ended. Absent:
+    /// as the server is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_within: Option<Span>,
-    /// How much the destination may be asked.
+    /// The limits of requests to the destination.
     #[serde(default)]
     pub limits: Limits,
     /// The longest that one exchange may take; a step may ask for less.
@@ -67,7 +67,7 @@ pub enum Target {
 pub struct HttpTarget {
     /// What the paths of steps are appended to.
     pub base_url: String,
-    /// How Semel shows who it is.
+    /// How Semel authenticates.
     #[serde(default)]
     pub auth: HttpAuth,
     /// Headers that every call carries.
@@ -81,7 +81,7 @@ pub struct HttpTarget {
     pub redirects: u8,
 }
 
-/// How Semel shows who it is. Secrets are named, never held.
+/// How Semel authenticates. Secrets are named, never held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum HttpAuth {
@@ -115,11 +115,11 @@ pub enum HttpAuth {
     Oauth2 {
         /// Where tokens are fetched.
         token_url: String,
-        /// Who asks.
+        /// The client id.
         client_id: String,
         /// The name of the client's secret.
         secret: String,
-        /// What is asked for.
+        /// The scope.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<String>,
     },
@@ -143,7 +143,7 @@ pub struct PostgresTarget {
     pub port: u16,
     /// The database.
     pub database: String,
-    /// The role that Semel signs in as: one with few rights.
+    /// The role that Semel logs in as: one with few rights.
     pub user: String,
     /// The name of the password's secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +168,7 @@ pub struct SmtpTarget {
     /// Whether the exchange is encrypted.
     #[serde(default)]
     pub tls: Tls,
-    /// Who signs in, where somebody must.
+    /// The user to log in as, where the server requires a login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The name of the password's secret.
@@ -187,7 +187,7 @@ pub struct SshTarget {
     /// The port.
     #[serde(default = "ssh_port")]
     pub port: u16,
-    /// Who signs in.
+    /// The user to log in as.
     pub user: String,
     /// The name of the secret that holds the private key, in OpenSSH's form.
     pub secret: String,
@@ -223,7 +223,7 @@ pub struct WebhookTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlmTarget {
-    /// Whose language its API speaks.
+    /// Which API it has.
     pub shape: LlmShape,
     /// Where the API is.
     pub base_url: String,
@@ -237,7 +237,7 @@ pub struct LlmTarget {
     pub price: Option<LlmPrice>,
 }
 
-/// Whose language a model's API speaks.
+/// The API of a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LlmShape {
@@ -270,7 +270,7 @@ pub enum Tls {
     Off,
 }
 
-/// How much a destination may be asked. Each process counts for itself.
+/// The limits of requests to a destination. Each process counts for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -279,7 +279,7 @@ pub struct Limits {
     /// The most exchanges per second; without a bound where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u32>,
-    /// The circuit breaker opens after so many failures in a row: nothing is sent.
+    /// The circuit breaker opens after this many failures in a row: nothing is sent.
     pub open_after: u32,
     /// How long the circuit breaker stays open.
     pub open_for: Span,

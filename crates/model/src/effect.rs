@@ -12,7 +12,7 @@
 //!
 //! `Pending` is committed before the first byte leaves. An entry found `Pending` by another worker
 //! than the one that wrote it is in doubt. Nothing repeats a doubt without a [`Licence`], and only
-//! a guard or a person can make one.
+//! a guard or an operator can make one.
 //!
 //! ```compile_fail
 //! # use semel_model::effect::*;
@@ -36,7 +36,7 @@ use crate::outcome::{Doubt, Fault};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The intent is durable; the attempt may be under way.
+    /// The intent is durable; the attempt may have begun.
     Pending,
     /// Known not to have happened; another attempt follows.
     Retrying,
@@ -44,7 +44,7 @@ pub enum State {
     Done,
     /// It did not happen, and will not.
     Failed,
-    /// Nobody can say.
+    /// Whether it happened is unknown.
     InDoubt,
 }
 
@@ -117,7 +117,7 @@ pub struct Retrying {
 /// It happened.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// Who or what says so.
+    /// What confirms it.
     pub by: ConfirmedBy,
 }
 
@@ -128,14 +128,14 @@ pub struct Failed {
     pub fault: Fault,
 }
 
-/// Nobody can say.
+/// Whether it happened is unknown.
 #[derive(Clone, Debug)]
 pub struct InDoubt {
     /// What was seen.
     pub doubt: Doubt,
 }
 
-/// Who or what says that an effect happened.
+/// What confirms that an effect happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmedBy {
@@ -145,9 +145,9 @@ pub enum ConfirmedBy {
     Commit,
     /// A read that found it.
     Probe,
-    /// A late answer that a lost worker had in its hands.
+    /// A late response, recorded by a worker that had lost its lease.
     Evidence,
-    /// A person.
+    /// An operator.
     Person,
 }
 
@@ -159,15 +159,15 @@ pub enum Licence {
     Key,
     /// Repeating is harmless by nature.
     Natural,
-    /// The author signed for repeats.
+    /// The author accepted repeats.
     Repeat,
     /// A probe looked and found nothing.
     Absent,
     /// The effect commits with its outcome, and there is no outcome.
     Uncommitted,
-    /// The destination keeps a marker that commits with the effect: a repeat meets it.
+    /// The destination keeps a marker that commits with the effect: a repeat finds it.
     Marker,
-    /// A person says that it did not happen, and nothing of the last attempt can still arrive.
+    /// An operator says that it did not happen, and nothing of the last attempt can still arrive.
     Person,
 }
 
@@ -198,7 +198,7 @@ impl Effect<Pending> {
         self.into_state(Failed { fault })
     }
 
-    /// Nobody can say.
+    /// Whether it happened is unknown.
     pub fn in_doubt(self, doubt: Doubt) -> Effect<InDoubt> {
         self.into_state(InDoubt { doubt })
     }
@@ -224,7 +224,7 @@ impl Effect<Retrying> {
 }
 
 impl Effect<Failed> {
-    /// Its run is resumed. It did not happen, unless an operator had given it up in doubt: then it is
+    /// Its run is resumed. It did not happen, unless an operator had failed it in doubt: then it is
     /// in doubt again.
     pub fn reopened(self) -> Effect<Retrying> {
         let fault = self.state.fault.clone();
@@ -238,7 +238,7 @@ impl Effect<InDoubt> {
         self.into_state(Done { by })
     }
 
-    /// Evidence shows that it did not, or an operator gives it up: it is not performed.
+    /// Evidence shows that it did not, or an operator fails it: it is not performed.
     pub fn refuted(self, fault: Fault) -> Effect<Failed> {
         self.into_state(Failed { fault })
     }
@@ -246,7 +246,7 @@ impl Effect<InDoubt> {
     /// The next attempt, by a licence.
     pub fn repeated(mut self, licence: Licence) -> Effect<Pending> {
         self.attempt += 1;
-        // A probe, a missing commit or a person vouch that nothing happened before; the other
+        // A probe, a missing commit or an operator vouch that nothing happened before; the other
         // licences only say that a second time does no harm.
         self.doubted = match licence {
             Licence::Absent | Licence::Uncommitted | Licence::Person => false,

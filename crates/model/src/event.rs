@@ -1,6 +1,6 @@
 //! Events: what a run's journal says happened, in order.
 //!
-//! The journal is enough to go on from: folding a run's events gives everything that the next
+//! The journal is enough to continue a run: folding its events gives everything that the next
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
 mod name;
@@ -34,7 +34,7 @@ pub use self::seen::Seen;
 pub enum Event {
     /// The delivery that made the run.
     Accepted {
-        /// The way it came in.
+        /// The trigger that it came by.
         trigger: TriggerKind,
         /// Its payload.
         input: Value,
@@ -54,9 +54,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         nominal: Option<Timestamp>,
     },
-    /// A part of another run: an item of a `foreach`, or a branch of a `parallel`.
+    /// A child run: an item of a `foreach`, or a branch of a `parallel`.
     Begun {
-        /// The run that it is a part of.
+        /// Its parent run.
         parent: RunId,
         /// The partition of that run's journal.
         partition_date: Date,
@@ -64,13 +64,13 @@ pub enum Event {
         seq: i32,
         /// The step of that run that it belongs to.
         step: String,
-        /// Its place among the parts of that step.
+        /// Its place among the child runs of that step.
         index: u32,
         /// The item, where it is one.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         item: Value,
     },
-    /// The run goes one of several ways.
+    /// The run takes one of several cases.
     Switched {
         /// The step's path.
         step: String,
@@ -78,12 +78,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         case: Option<u32>,
     },
-    /// Parts of the run are to be made: items or branches.
+    /// Child runs are to be created: items or branches.
     FanOpened {
         /// The step's path.
         step: String,
     },
-    /// All parts are on record, and none has to be looked for again.
+    /// All child runs are stored, and the step need not look for more.
     FanLoaded {
         /// The step's path.
         step: String,
@@ -93,23 +93,23 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_zero")]
         repeats: u32,
     },
-    /// No further part begins.
+    /// No further child run begins.
     FanStopped {
         /// The step's path.
         step: String,
-        /// Whether parts that are under way are asked to end.
+        /// Whether child runs that have not ended are asked to end.
         cancels: bool,
-        /// Why; absent where one part was enough.
+        /// Why; absent where one child run was enough.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
     },
-    /// All parts that began have ended.
+    /// All child runs that began have ended.
     FanEnded {
         /// The step's path.
         step: String,
-        /// What came of them.
+        /// Their outcome.
         result: Value,
-        /// What the steps of branches gave, by step.
+        /// The results of the branches' steps, by step.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         joined: Value,
         /// What was wrong, where the step failed.
@@ -122,11 +122,11 @@ pub enum Event {
         step: String,
         /// That run.
         run: RunId,
-        /// The wait that its end answers; absent where nobody waits for it.
+        /// The wait that its end completes; absent where the run does not wait for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait: Option<WaitId>,
     },
-    /// The run failed, and begins to take back what it did.
+    /// The run failed, and begins to undo what it did.
     Undoing {
         /// Why it failed.
         fault: Fault,
@@ -137,24 +137,24 @@ pub enum Event {
         gate: gate::Kind,
         /// The gate itself.
         id: GateId,
-        /// A run that was under way then, where the gate was full.
+        /// A run that held the gate then, where the gate was full.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         behind: Option<RunId>,
-        /// Until then at least, where only time is waited for.
+        /// Until then at least, where it waits only for a time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// The run was let in by a gate.
+    /// A gate admitted the run.
     Admitted {
         /// Which of the flow's gates.
         gate: gate::Kind,
     },
-    /// The run does none of its steps, and ends as another does that was under way.
+    /// The run does none of its steps, and ends as another run does that held the gate.
     Joined {
         /// The other.
         run: RunId,
     },
-    /// A step that changes nothing gave a value.
+    /// A step that changes nothing has a result.
     Computed {
         /// The step's path.
         step: String,
@@ -198,7 +198,7 @@ pub enum Event {
         effect: EffectId,
         /// The attempt's number, from 1.
         attempt: u32,
-        /// What goes out; kept with the first attempt, and the same for all.
+        /// What is sent; recorded with the first attempt, and the same for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<Box<Call>>,
         /// What allows a doubtful effect to be performed again.
@@ -215,7 +215,7 @@ pub enum Event {
     Done {
         /// The step's path.
         step: String,
-        /// Who or what says so.
+        /// What confirms it.
         by: ConfirmedBy,
         /// The destination's identity for what was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,7 +236,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
     },
-    /// Nobody can say whether the effect happened.
+    /// Whether the effect happened is unknown.
     Doubted {
         /// The step's path.
         step: String,
@@ -252,11 +252,11 @@ pub enum Event {
         /// What it saw.
         seen: Seen,
     },
-    /// A person says that the effect did not happen and shall be performed.
+    /// An operator says that the effect did not happen and must be performed.
     Licensed {
         /// The step's path.
         step: String,
-        /// Why, in the person's words.
+        /// Why, in the operator's words.
         reason: String,
     },
     /// A wait began.
@@ -268,7 +268,7 @@ pub enum Event {
         /// When it ends by itself; never, when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
-        /// What stands in the event that it is for, where one part of it tells.
+        /// The value that the awaited event must have at the topic's path, where the wait has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<Value>,
     },
@@ -291,7 +291,7 @@ pub enum Event {
         /// What they were asked.
         asked: Box<Asked>,
     },
-    /// They were told again, or others too.
+    /// They were reminded, or others were asked too.
     ApprovalTold {
         /// The step's path.
         step: String,
@@ -305,7 +305,7 @@ pub enum Event {
         /// What.
         decision: Decision,
     },
-    /// Nobody decided in time.
+    /// No decision came in time.
     ApprovalElapsed {
         /// The step's path.
         step: String,
@@ -323,16 +323,16 @@ pub enum Event {
     },
     /// A stopped or failed run continues.
     Resumed {
-        /// Why, in the person's words.
+        /// Why, in the operator's words.
         reason: String,
-        /// Who, where a person did.
+        /// Who, where an operator did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
         /// Whether people who rejected are asked again; otherwise their rejection stands.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_again: bool,
     },
-    /// A person corrects what a person said that a settled effect gave.
+    /// An operator corrects the result that an operator gave a settled effect.
     Amended {
         /// The step's path.
         step: String,
@@ -381,14 +381,14 @@ pub enum Plan {
         /// What allows it.
         licence: Licence,
     },
-    /// A read will tell, at this time.
+    /// A probe reads whether it happened, at this time.
     Probe {
         /// When.
         at: Timestamp,
-        /// From when on *absent* is believed: until then a request under way may still land.
+        /// From when on *absent* is believed: until then a request in flight may still arrive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         absent_from: Option<Timestamp>,
     },
-    /// A person settles it.
+    /// An operator settles it.
     Review,
 }

@@ -1,18 +1,16 @@
-//! Gates: what the runs of one object pass one at a time, or so many at a time.
+//! Gates: limit how many runs of one object are active at a time, and order them.
 //!
 //! ```text
-//!                    ┌─────────────▶ Inside ──▶ gone
-//!                    │                 ▲
-//! arrives ──▶ Resting ──▶ Waiting ──▶ Called
-//!    │            │          │          │
-//!    │            └──────────┴──────────┴──▶ Dropped ──▶ gone
-//!    └──▶ Joining ──▶ gone
+//! arrives ──▶ Debouncing ──▶ Waiting ──▶ Granted ──▶ Running ──▶ left
+//!    │             │            │           │
+//!    │             └────────────┴───────────┴──▶ Dropped ──▶ left
+//!    └──▶ Joining ──▶ left
 //! ```
 //!
-//! A ticket is a run's place at a gate. *Called* is let in and not yet told; it counts as inside.
-//! *Resting* waits for its object to be quiet, *joining* for the end of the run that it joined.
-//! *Dropped* gave way to a newer run, and is to end. What a gate decides is decided by its
-//! [`AdmissionState`], which is pure; whoever writes it down holds the gate meanwhile.
+//! An entry is a run's place at a gate. A *granted* run is admitted but not woken yet; it counts as
+//! running. A *debouncing* run waits until its object is quiet, a *joining* run for the end of the
+//! run that it joined. A *dropped* run gave way to a newer run and has to end. [`AdmissionState`]
+//! makes the decisions and is pure; the worker that stores them holds a lock on the gate meanwhile.
 
 mod admission;
 
@@ -35,7 +33,7 @@ pub enum Kind {
     Order,
     /// One run of an object at a time.
     Overlap,
-    /// So many runs, so fast.
+    /// A maximum number of active runs, and a maximum rate of starts.
     Limit,
 }
 
@@ -56,7 +54,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What becomes of a run that comes while another one is inside.
+/// What happens to a run that comes while another one is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -79,16 +77,16 @@ pub struct Rate {
     pub per: Span,
 }
 
-/// What a gate goes by.
+/// The rules of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What becomes of a run that comes while another one is inside.
+    /// What happens to a run that comes while another one is running.
     pub policy: Policy,
-    /// The most runs inside.
+    /// The most runs at a time.
     pub concurrency: Option<u32>,
-    /// How often runs may be let in.
+    /// How often runs may be admitted.
     pub rate: Option<Rate>,
-    /// How long an object must be quiet before its newest run is let in.
+    /// How long an object must be quiet before its newest run is admitted.
     pub debounce: Option<Span>,
 }
 
@@ -111,9 +109,9 @@ pub enum Place {
     Waiting,
     /// Until its object has been quiet for long enough.
     Debouncing,
-    /// Let in, and not yet told.
+    /// Admitted, and not woken yet.
     Granted,
-    /// Let in.
+    /// Admitted and woken.
     Running,
     /// Until the run that it joined has ended.
     Joining,
@@ -175,15 +173,15 @@ pub struct GateEntry {
     pub run: RunId,
     /// Where it stands.
     pub place: Place,
-    /// When its delivery was accepted: who was first is first.
+    /// When its delivery was accepted, which decides its place in line.
     pub accepted_at: Timestamp,
     /// The row of its journal after which it came.
     pub since: i32,
-    /// Whom it joined, whom it gave way to, or who wants its place.
+    /// The run that it joined, that it gave way to, or that wants its place.
     pub behind: Option<RunId>,
-    /// When it may come, where that is later.
+    /// When it may start, where that is later.
     pub ready_at: Option<Timestamp>,
-    /// Whether it has to be told something.
+    /// Whether it has to be woken.
     pub summoned: bool,
 }
 
@@ -193,19 +191,19 @@ impl GateEntry {
     }
 }
 
-/// What a gate says to a run.
+/// A gate's decision about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is let in.
+    /// It is admitted.
     In,
     /// It waits.
     Wait {
-        /// A run that is inside, where the gate is full.
+        /// A run that is running, where the gate is full.
         behind: Option<RunId>,
-        /// Until then, where time is waited for; otherwise until it is called.
+        /// Until then, where it waits for a time; otherwise until it is granted its place.
         until: Option<Timestamp>,
     },
-    /// Another one is inside, and this one shall end.
+    /// Another one is running, and this one has to end.
     Skip {
         /// The other.
         by: RunId,
@@ -224,7 +222,7 @@ pub enum Verdict {
     },
 }
 
-/// Somebody who has to be told to look at the gate.
+/// A run to wake, so that it looks at the gate again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeUp {
     /// The run.

@@ -1,4 +1,4 @@
-//! Guards: what makes an effect safe to meet twice.
+//! Guards: what makes an effect safe to repeat.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 pub enum Guard {
     /// Effect and marker commit together; afterwards the marker tells.
     Transaction,
-    /// The destination honours our key: same key, same bytes, within its window.
+    /// The destination honours Semel's key: same key, same bytes, within its window.
     Key,
     /// Repeating is harmless by nature: a `PUT` to an id, a `DELETE`, a conditional write.
     Natural,
     /// A read tells whether it happened.
     Probe,
-    /// None of these: in doubt, and a person settles it.
+    /// None of these: in doubt, and an operator settles it.
     Review,
-    /// Deliberately additive: the author signed for repeats, with a reason.
+    /// Deliberately additive: the author accepts repeats, with a reason.
     Repeat,
 }
 

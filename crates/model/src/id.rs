@@ -1,7 +1,7 @@
 //! Identities. Each reads as a prefix and 32 hex digits, and is parsed once, at the edge.
 //!
 //! Claims, runs, effects and waits are *derived*: the same namespace, flow, key and path give the
-//! same identity on any machine, at any time. That is what makes a repeat meet the first.
+//! same identity on any machine, at any time. That is how a repeat finds the first.
 //!
 //! ```text
 //! claim   = SHA-256(namespace, flow, key)                          16 bytes, slot in front
@@ -90,7 +90,7 @@ macro_rules! identity {
 }
 
 identity!(
-    /// Our durable hold on a key: the digest of namespace, flow and key.
+    /// Semel's durable hold on a key: the digest of namespace, flow and key.
     ClaimId, "claim_"
 );
 identity!(
@@ -114,11 +114,11 @@ identity!(
     GateId, "gate_"
 );
 identity!(
-    /// One process's stretch of life as a worker, for as long as its lease is renewed.
+    /// One server's life as a worker, for as long as its lease is renewed.
     SessionId, "session_"
 );
 identity!(
-    /// One arrival at a trigger, made anew each time: it tells our own write from another's.
+    /// One arrival at a trigger, made anew each time: it tells this process's write from another's.
     DeliveryId, "delivery_"
 );
 
@@ -183,8 +183,8 @@ impl RunId {
         Self(Self(claim.0).in_slot(bytes))
     }
 
-    /// Derives a part of a run: an item or a branch of one of its steps. It lives in the slot of
-    /// the run that it is a part of.
+    /// Derives a child run: an item or a branch of one of the run's steps. It lives in the slot of
+    /// its parent.
     pub fn part(&self, step: &str, item: &str) -> Self {
         let parts = [
             self.0.as_bytes().as_slice(),
@@ -225,7 +225,7 @@ impl RunId {
 
 impl EffectId {
     /// Derives an effect of a run. No attempt, no worker and no release enter into it, so every
-    /// try at the same change carries the same key. `generation` is 0 unless a person redoes it.
+    /// try at the same change carries the same key. `generation` is 0 unless an operator redoes it.
     pub fn derive(run: RunId, path: &str, item: &str, generation: u32) -> Self {
         let parts: [&[u8]; 4] = [
             run.0.as_bytes(),

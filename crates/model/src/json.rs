@@ -12,9 +12,9 @@ use serde_json::{Map, Number, Value};
 /// How deep a payload may nest.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// How deep a result may nest: what a destination, a model or a list of parts gave. JSON readers
-/// stop at 128 levels, and a result stands some levels deeper in the journal, from where it must be
-/// read back.
+/// How deep a result may nest: of a destination, a model or a list of child runs. JSON readers stop
+/// at 128 levels, and a result is some levels deeper in the journal, from where it must be read
+/// back.
 pub const RESULT_DEPTH_MAX: usize = 100;
 
 /// How much of a value that nests too deep is kept as text.
@@ -56,7 +56,7 @@ pub fn is_too_deep(value: &Value) -> bool {
 }
 
 /// The value itself, or `{too_deep, text}` with its JSON text where it nests too deep to be read
-/// back. What happened has a result that can be read, whatever the destination answered.
+/// back. An effect that happened has a readable result, whatever the destination answered.
 pub fn readable(value: Value) -> Value {
     if !is_too_deep(&value) {
         return value;
@@ -64,8 +64,8 @@ pub fn readable(value: Value) -> Value {
     unreadable(&value.to_string())
 }
 
-/// Reads a value that was stored as JSON. What cannot be read because it nests too deep is told as
-/// its text, so that one value never stops whoever reads many.
+/// Reads a value that was stored as JSON. A value that nests too deep to be read is returned as its
+/// text, so that one value never stops a reader of many.
 pub fn read_back(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,

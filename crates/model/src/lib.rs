@@ -3,7 +3,7 @@
 //! Everything here is pure. Nothing reads a clock, a socket or a table, so a law that holds here
 //! holds wherever the noun is used. Read in this order: a [`key`] names one intent, its digest is
 //! a [`claim`], the claim makes a [`run`], the run makes [`effect`]s and [`wait`]s, and what
-//! happened is told in [`event`]s. Runs of one object pass a [`gate`] one at a time.
+//! happened is recorded in [`event`]s. Runs of one object pass a [`gate`] one at a time.
 
 pub mod approval;
 pub mod claim;

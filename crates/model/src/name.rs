@@ -88,7 +88,7 @@ name!(
 );
 
 impl StepId {
-    /// The name of the step that takes this one back. No author can write it.
+    /// The name of the step that undoes this one. No author can write it.
     #[must_use]
     pub fn undo(&self) -> Self {
         Self(format!("{}.undo", self.0).into())

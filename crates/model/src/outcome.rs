@@ -1,4 +1,4 @@
-//! Outcomes: the world answers *done*, *failed* or *in doubt*, and nothing else.
+//! Outcomes: an attempt is *done*, *failed* or *in doubt*, and nothing else.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use crate::resource::Resource;
 use crate::span::Span;
 
-/// What one attempt came to.
+/// The outcome of one attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It happened, and the destination said so.
     Done(Receipt),
     /// It is known not to have happened.
     Failed(Fault),
-    /// Bytes may have left and no final answer came back: nobody can say.
+    /// Bytes may have left and no final answer came back: whether it happened is unknown.
     InDoubt(Doubt),
 }
 
@@ -39,8 +39,8 @@ impl Receipt {
     }
 }
 
-/// What decisions may go by. A code is for people and may hold a destination's or a worker's own
-/// word, so no decision reads it.
+/// What decisions may depend on. A code is for people and may hold a destination's or a worker's
+/// own word, so no decision reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -49,7 +49,7 @@ pub enum FaultKind {
     Other,
     /// The limits of the connection held the attempt back: nothing was tried.
     HeldBack,
-    /// This side's doing: it says nothing about the destination.
+    /// A fault on Semel's side: it says nothing about the destination.
     Ours,
     /// The destination answered with this HTTP status.
     Http(u16),
@@ -65,7 +65,7 @@ pub enum FaultKind {
     Unstorable,
     /// People rejected an approval, or did not decide in time, which counts as a rejection.
     Rejected,
-    /// An operator gave the effect up while it was in doubt: it may have happened.
+    /// An operator failed the effect while it was in doubt: it may have happened.
     GivenUp,
 }
 
@@ -81,14 +81,14 @@ impl FaultKind {
 pub struct Fault {
     /// A stable word for the kind of failure, e.g. `refused` or `http-404`.
     pub code: String,
-    /// What decisions go by.
+    /// What decisions depend on.
     #[serde(default, skip_serializing_if = "FaultKind::is_other")]
     pub kind: FaultKind,
     /// What happened, for people.
     pub message: String,
     /// Whether trying again may help.
     pub retryable: bool,
-    /// How long the destination asked us to stay away.
+    /// How long the destination asked Semel to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
     /// What the destination had looked at when it refused.
@@ -96,12 +96,12 @@ pub struct Fault {
     pub looked: Looked,
 }
 
-/// What a destination had looked at when it refused: only whoever looked at the marker can speak
+/// What a destination had looked at when it refused: only one that looked at the marker can speak
 /// for an earlier attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Looked {
-    /// Nothing, or nobody knows: the refusal is about this attempt alone.
+    /// Nothing, or Semel cannot know: the refusal is about this attempt alone.
     #[default]
     AtNothing,
     /// The effect's marker, which was absent: no earlier attempt was committed.
@@ -114,17 +114,17 @@ impl Looked {
     }
 }
 
-/// Why nobody can say whether something happened.
+/// Why it is unknown whether something happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// A stable word for the kind of doubt, e.g. `no-answer` or `http-503`.
     pub code: String,
-    /// What decisions go by.
+    /// What decisions depend on.
     #[serde(default, skip_serializing_if = "FaultKind::is_other")]
     pub kind: FaultKind,
     /// What was seen, for people.
     pub message: String,
-    /// How long the destination asked us to stay away.
+    /// How long the destination asked Semel to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
     /// Who settles it.
@@ -150,7 +150,7 @@ impl SettledBy {
 }
 
 impl Fault {
-    /// A failure that trying again will not mend.
+    /// A failure that a retry will not fix.
     pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
@@ -176,7 +176,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// The same fault, of a kind that decisions go by.
+    /// The same fault, of a kind that decisions depend on.
     #[must_use]
     pub fn of(self, kind: FaultKind) -> Self {
         Self { kind, ..self }
@@ -259,7 +259,7 @@ impl Doubt {
         }
     }
 
-    /// The same doubt, of a kind that decisions go by.
+    /// The same doubt, of a kind that decisions depend on.
     #[must_use]
     pub fn of(self, kind: FaultKind) -> Self {
         Self { kind, ..self }

@@ -1,8 +1,8 @@
-//! Calls: what an attempt sends, pinned when the intent is written.
+//! Calls: what an attempt sends, fixed when the intent is written.
 //!
 //! A retry sends the very bytes of the first try. They are kept with the intent, so no later
 //! change of a flow, a connection, a worker or a library can alter what goes out under the same
-//! key. What signs a call in is no part of it: that is read from the connection when it is sent.
+//! key. Credentials are no part of a call: they are read from the connection when it is sent.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub enum Call {
     Emit(Emission),
     /// A run of another flow.
     Start(RunStart),
-    /// Work for a program outside.
+    /// Work for an outside program.
     Task(TaskRequest),
 }
 
@@ -56,7 +56,7 @@ impl Call {
         }
     }
 
-    /// The connection that it goes over, where it goes over one.
+    /// The connection that it uses, where it uses one.
     #[must_use]
     pub fn connection(&self) -> Option<&str> {
         match self {
@@ -69,7 +69,7 @@ impl Call {
         }
     }
 
-    /// How long an attempt at it may be under way.
+    /// How long an attempt at it may take.
     #[must_use]
     pub fn timeout(&self) -> Span {
         match self {
@@ -78,14 +78,14 @@ impl Call {
             Self::Ssh(request) => request.timeout,
             Self::Notify(message) => message.timeout,
             Self::Llm(request) => request.timeout,
-            // A worker that is silent for longer is taken to be lost.
+            // A worker that is silent for longer counts as lost.
             Self::Task(request) => request.lease,
             Self::Kv(_) | Self::Persist(_) | Self::Emit(_) | Self::Start(_) => Span::default(),
         }
     }
 }
 
-/// Work for a program outside, rendered.
+/// Work for an outside program, rendered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// The queue that workers take it from.
@@ -94,7 +94,7 @@ pub struct TaskRequest {
     pub input: Value,
     /// How long a worker may be silent.
     pub lease: Span,
-    /// When its time is over in all.
+    /// When it times out as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -102,7 +102,7 @@ pub struct TaskRequest {
 /// One HTTP request, rendered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
-    /// The connection that signs it in and limits it.
+    /// The connection that authenticates and limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The method, in capitals.
@@ -204,17 +204,17 @@ pub struct SshRequest {
     /// Variables that it sees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<(String, String)>,
-    /// Whether a marker on the other machine tells what became of it.
+    /// Whether a marker on the other machine tells its outcome.
     #[serde(default)]
     pub marker: bool,
-    /// Whether it goes on by itself once it was started, and calls this address when it ends.
+    /// Whether it continues by itself once started, and calls this address when it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detach: Option<Detach>,
     /// How long it may take.
     pub timeout: Span,
 }
 
-/// A command that goes on by itself.
+/// A command that continues by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detach {
     /// The address that it calls when it ends.
@@ -248,7 +248,7 @@ pub struct LlmRequest {
     /// The model; otherwise the connection's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the model is told first.
+    /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// The question.

@@ -32,7 +32,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// How long to rest after attempt number `attempt` (from 1), or nothing when the policy is
     /// exhausted. `jitter` is a fraction from 0 to 1 and makes the jitter: the delay is spread
-    /// over the whole range, so that a thousand runs that failed together do not return together.
+    /// over the whole range, so that a thousand runs that failed together do not retry together.
     /// `asked` is the destination's `Retry-After`, which is honoured up to the total time.
     pub fn delay(
         &self,

@@ -1,14 +1,14 @@
 //! Runs: one execution of one release for one key.
 //!
 //! ```text
-//!            ┌──────────────── settled by a person ───────────────┐
+//!            ┌──────────────── settled by an operator ────────────┐
 //!            ▼                                                    │
 //! Active ──┬──▶ Stopped (in doubt, needs review, quarantined) ─────┤
 //!          ├──▶ Ended (succeeded, failed, cancelled, superseded)  ◀───────────┘
 //! ```
 //!
-//! *Queued*, *running* and *waiting* are one state to the record, `Active`: which of them it is
-//! follows from the queue, where it changes often, and is never kept twice.
+//! *Queued*, *running* and *waiting* are stored as one state, `Active`: which of them it is follows
+//! from the queue, where it changes often, and is never stored twice.
 //!
 //! ```compile_fail
 //! # use semel_model::run::*;
@@ -22,17 +22,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::RunId;
 
-/// What the record says of a run.
+/// The stored state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Queued, running or waiting.
     Active,
-    /// An effect that nobody can say happened or not; a person settles it.
+    /// An effect may or may not have happened; an operator settles it.
     InDoubt,
-    /// Gave up for now; a person decides.
+    /// Retries are used up and nothing happened; an operator decides.
     NeedsReview,
-    /// Taken five times without getting anywhere; kept away from the workers.
+    /// Taken five times without progress; kept away from the workers.
     Quarantined,
     /// Ended, with a result.
     Succeeded,
@@ -113,7 +113,7 @@ pub struct Run<S> {
 #[derive(Debug)]
 pub struct Active;
 
-/// Kept for a person.
+/// Stopped until an operator acts.
 #[derive(Debug)]
 pub struct Stopped {
     /// What for.
@@ -159,7 +159,7 @@ impl Run<Active> {
         Self { id, state: Active }
     }
 
-    /// Keeps the run for a person.
+    /// Stops the run until an operator acts.
     pub fn stopped(self, reason: Reason) -> Run<Stopped> {
         Run {
             id: self.id,
@@ -177,7 +177,7 @@ impl Run<Active> {
 }
 
 impl Run<Stopped> {
-    /// A person settled what it was stopped for.
+    /// An operator settled what it was stopped for.
     pub fn resumed(self) -> Run<Active> {
         Run {
             id: self.id,
@@ -185,7 +185,7 @@ impl Run<Stopped> {
         }
     }
 
-    /// A person ends the run instead.
+    /// An operator ends the run instead.
     pub fn ended(self, state: EndState) -> Run<Ended> {
         Run {
             id: self.id,
@@ -195,7 +195,7 @@ impl Run<Stopped> {
 }
 
 impl Run<Ended> {
-    /// Proof that the run has ended, for whoever must not act on a live one.
+    /// Proof that the run has ended, for callers that must not act on a live one.
     pub fn proof(&self) -> Ended {
         self.state
     }
@@ -207,13 +207,13 @@ impl<S: AsState> Run<S> {
         self.id
     }
 
-    /// The state as the record keeps it.
+    /// The state as it is stored.
     pub fn state(&self) -> State {
         self.state.as_state()
     }
 }
 
-/// A state type that the record has a word for.
+/// A state type that has a stored word.
 pub trait AsState {
     /// That word.
     fn as_state(&self) -> State;

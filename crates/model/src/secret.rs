@@ -25,7 +25,7 @@ impl SecretText {
         Self(Zeroizing::new(text))
     }
 
-    /// The text, for whoever puts it on the wire.
+    /// The text, for the code that sends it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

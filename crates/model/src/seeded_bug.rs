@@ -1,4 +1,4 @@
-//! Seeded bugs: wrong ways to build Semel, each of which a named test must notice.
+//! Seeded bugs: deliberate defects of Semel, each of which a named test must detect.
 //!
 //! Every bug is one wrong line in the product, behind a switch. `docs/seeded-bugs.md` lists them,
 //! with the test that each turns red. Without the `faults` feature none can be switched on, and
@@ -10,7 +10,7 @@ const VARIABLE: &str = "SEMEL_SEEDED_BUG";
 
 macro_rules! seeded_bugs {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// A wrong way to build Semel.
+        /// A deliberate defect of Semel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum SeededBug {
             $($(#[$doc])* $variant,)*
@@ -35,7 +35,7 @@ seeded_bugs! {
     AcknowledgedBeforeCommit = "acknowledged-before-commit",
     /// A known key with another payload passes for a repeat.
     FingerprintNotCompared = "fingerprint-not-compared",
-    /// A key is forgotten while its run is active.
+    /// A key expires while its run is active.
     KeyForgottenWhileActive = "key-forgotten-while-active",
     /// A stopped repeat is not recorded.
     DuplicateNotRecorded = "duplicate-not-recorded",
@@ -43,13 +43,13 @@ seeded_bugs! {
     RepeatDoesNotResume = "repeat-does-not-resume",
     /// A signed body is accepted under any number of ids.
     ReplayedBodyAccepted = "replayed-body-accepted",
-    /// Any signature is good.
+    /// Any signature is accepted.
     SignatureNotCompared = "signature-not-compared",
     /// An older version of an object is accepted after a newer one.
     StaleVersionAdmitted = "stale-version-admitted",
     /// A schedule's run is keyed by the time at which it is fired.
     TickKeyedByNow = "tick-keyed-by-now",
-    /// An event that is spread again has another key.
+    /// An event that is dispatched again has another key.
     EventUnderNewId = "event-under-new-id",
 
     // The ledger.
@@ -59,13 +59,13 @@ seeded_bugs! {
     OutcomeBeforeSend = "outcome-before-send",
     /// Every attempt sends a key of its own.
     NewKeyOnRetry = "new-key-on-retry",
-    /// An effect that nothing guards is sent again after a lost answer.
+    /// An effect without a guard is sent again after a lost response.
     RetryWithoutGuard = "retry-without-guard",
-    /// A lost answer is recorded as a failure.
+    /// A lost response is recorded as a failure.
     DoubtTakenForFailure = "doubt-taken-for-failure",
     /// What a probe found counts as absent.
     ProbeFindingIgnored = "probe-finding-ignored",
-    /// A person may say at once that an effect did not happen.
+    /// An operator may say at once that an effect did not happen.
     SettledTooSoon = "settled-too-soon",
     /// The destination's marker is written over, so that a repeat acts again.
     MarkerOverwritten = "marker-overwritten",
@@ -79,9 +79,9 @@ seeded_bugs! {
     // Retries, leases and the queue.
     /// The ceiling of the delay does not grow.
     BackoffConstant = "backoff-constant",
-    /// All that failed together come back together.
+    /// Runs that failed together retry together.
     BackoffNotSpread = "backoff-not-spread",
-    /// The destination's `Retry-After` is not waited for.
+    /// The destination's `Retry-After` is ignored.
     RetryAfterIgnored = "retry-after-ignored",
     /// A take does not count, so that no run is ever quarantined.
     TakesNotCounted = "takes-not-counted",
@@ -91,11 +91,11 @@ seeded_bugs! {
     SendGateIgnored = "send-gate-ignored",
     /// A run that is woken while a worker holds it falls asleep.
     WakeDropped = "wake-dropped",
-    /// A run goes on with the live release.
+    /// A run continues with the live release.
     ReleaseNotPinned = "release-not-pinned",
     /// A run is not cancelled.
     CancelIgnored = "cancel-ignored",
-    /// A gate lets one too many in.
+    /// A gate admits one run too many.
     GateOneTooMany = "gate-one-too-many",
     /// A lock is given to a second run while the first holds it.
     LockGivenTwice = "lock-given-twice",
@@ -115,21 +115,21 @@ seeded_bugs! {
     TaskTokenIgnored = "task-token-ignored",
 
     // People.
-    /// Nobody is told of a run that needs a person.
+    /// Semel does not announce a run that needs an operator.
     StopUnannounced = "stop-unannounced",
-    /// What people do is not recorded.
+    /// Operators' actions are not recorded.
     AuditOmitted = "audit-omitted",
     /// A run is shown to any namespace.
     NamespaceNotCompared = "namespace-not-compared",
     /// A token's name is enough.
     TokenSecretNotCompared = "token-secret-not-compared",
 
-    // The way out.
-    /// Any address may be spoken to.
+    // Egress.
+    /// Any address may be connected to.
     EgressUnchecked = "egress-unchecked",
     /// A secret that a destination echoes is kept.
     SecretsNotRedacted = "secrets-not-redacted",
-    /// Any host key is good.
+    /// Any host key is accepted.
     HostKeyNotCompared = "host-key-not-compared",
 }
 

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-/// The most bytes of a name that a step works out, and of a text that is looked up by an index.
+/// The most bytes of a name that a step computes, and of a text that is looked up by an index.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// How many hexadecimal digits of a digest tell long texts apart that begin alike.
+/// How many hexadecimal digits of a digest distinguish long texts that begin alike.
 const DIGEST_CHARS: usize = 32;
 
 /// A text that cannot be a name.
@@ -47,8 +47,8 @@ pub fn without_zero(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text as an index keeps it: a long one is cut, and a digest of the whole stands behind it, so
-/// that it is found by the whole text and by no other.
+/// The text as an index keeps it: a long one is cut and followed by a digest of the whole, so that
+/// it is found by the whole text and by no other.
 pub fn indexed(text: &str) -> Cow<'_, str> {
     if check_name(text).is_ok() {
         return Cow::Borrowed(text);

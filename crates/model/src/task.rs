@@ -1,4 +1,4 @@
-//! Tasks: work that a program outside takes from a queue.
+//! Tasks: work that an outside program claims from a queue.
 //!
 //! ```text
 //! Open ──claimed──▶ Held ──┬──▶ Done
@@ -15,11 +15,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the record says of a task.
+/// The stored state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody has it.
+    /// No worker has it.
     Open,
     /// A worker has it.
     Held,
@@ -27,9 +27,9 @@ pub enum State {
     Done,
     /// A worker says that it did not happen.
     Failed,
-    /// Nobody can say: its worker was lost, or cannot tell.
+    /// Whether it happened is unknown: its worker was lost, or cannot tell.
     Lost,
-    /// The run wants it no longer; nobody had it.
+    /// The run no longer wants it; no worker had it.
     Withdrawn,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The way that a delivery came in.
+/// The kind of trigger that a delivery came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerKind {
@@ -52,6 +52,6 @@ pub enum Mismatch {
     Reject,
     /// Answered as a repeat of the first, and recorded.
     Accept,
-    /// Kept with its payload for a person, and answered 202.
+    /// Held with its payload for an operator, and answered 202.
     Hold,
 }

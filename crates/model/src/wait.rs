@@ -6,7 +6,7 @@
 //!            └──▶ Cancelled    the run ended first
 //! ```
 //!
-//! Exactly one of the ends is reached. Whoever comes later is told which it was.
+//! Exactly one of the ends is reached. A later request learns which it was.
 //!
 //! ```compile_fail
 //! # use semel_model::wait::*;

@@ -1,4 +1,4 @@
-//! Answers that are yes.
+//! Successful responses.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::error::ApiError;
 use crate::links::without_links;
 
-/// Marks the answer to a request that had been answered before.
+/// Marks the response to a repeated request.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What a handler comes to.
+/// What a handler returns.
 pub(crate) type Answered = Result<Response, ApiError>;
 
 /// Answers 200.
@@ -21,14 +21,14 @@ pub(crate) fn ok<T: Serialize>(body: &T) -> Answered {
     json(StatusCode::OK, body)
 }
 
-/// Answers 200 to a worker, which gets what its task says as it is: handing a link on may be its
+/// Answers 200 to a worker, which gets its task's input unredacted: passing a link on may be its
 /// work.
 pub(crate) fn ok_to_worker<T: Serialize>(body: &T) -> Answered {
     write(StatusCode::OK, body, |text| text)
 }
 
-/// Answers with a status and a body. Links that decide an approval are for whoever they were sent
-/// to, so none is shown here, wherever it stands.
+/// Answers with a status and a body. A link that decides an approval is only for the person it was
+/// sent to, so every such link is redacted here.
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Answered {
     write(status, body, without_links)
 }
@@ -40,7 +40,7 @@ fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> S
     }
 }
 
-/// Marks an answer as one that was given before.
+/// Marks a response as one that was given before.
 pub(crate) fn mark_replayed(response: &mut Response) {
     let yes = HeaderValue::from_static("true");
     response.headers_mut().insert(REPLAYED, yes);

@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     /// Tokens that were verified a moment ago.
     pub(crate) verified: Verified,
-    /// How much is let in.
+    /// How much is admitted.
     pub(crate) edge: RateLimits,
     /// What is measured here.
     pub(crate) meters: Meters,
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) pulse: Pulse,
     /// The database as requests read from it.
     pub(crate) people: Cell,
-    /// Tells whoever waits for long that the server goes down.
+    /// Ends long waits when the server shuts down.
     pub(crate) shutdown: CancellationToken,
 }
 

@@ -1,8 +1,8 @@
-//! Approvals: the page that a link leads to, and the API's own way to decide.
+//! Approvals: the page that a link leads to, and the API's routes to decide.
 //!
 //! `GET` shows and changes nothing: mail scanners and link previews fetch every address they see.
 //! The decision is a `POST` to the same address, with the digest of what was shown. An address
-//! that is unknown and one whose time is over look the same.
+//! that is unknown and one that has expired look the same.
 
 mod page;
 
@@ -77,7 +77,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// Why a decision by link does not stand.
+/// Why a decision by link is not accepted.
 enum No {
     Refused(ApiError),
     Contrary(Box<ApprovalView>, Decision),
@@ -92,7 +92,7 @@ impl No {
     }
 }
 
-/// What a link leads to. Whoever only guesses is told to stay away after a while.
+/// What a link leads to. A client that guesses links is rate-limited after a while.
 async fn find(app: &App, peer: Peer, token: &Named) -> Result<ApprovalView, ApiError> {
     match app.engine.find_approval(token.as_str()).await? {
         Some(view) => Ok(view),
@@ -100,7 +100,7 @@ async fn find(app: &App, peer: Peer, token: &Named) -> Result<ApprovalView, ApiE
     }
 }
 
-/// The decision is a task of its own: whoever hangs up does not stop it half way.
+/// The decision is a task of its own: a client that hangs up does not stop it half way.
 async fn carry_out(
     app: &App,
     view: &ApprovalView,
@@ -122,11 +122,11 @@ async fn carry_out(
             Err(No::Contrary(Box::new(view.clone()), decision))
         }
         Ok(Err(error)) => Err(No::Refused(error.into())),
-        Err(_) => Err(No::Refused(ApiError::internal("a decision broke off"))),
+        Err(_) => Err(No::Refused(ApiError::internal("a decision panicked"))),
     }
 }
 
-/// Whoever has the link, under the name that they give.
+/// A person who has the link, under the name that they give.
 fn claimed(name: Option<&str>) -> Result<Approver, ApiError> {
     let invalid = |detail: String| ApiError::new(Code::BodyInvalid, detail);
     let name = name.ok_or_else(|| invalid("`name` is needed: who decides".to_owned()))?;
@@ -245,7 +245,7 @@ async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<Approv
     found.ok_or_else(|| ApiError::plain(Code::ApprovalNotFound))
 }
 
-/// An approval as it goes over the wire.
+/// An approval in its wire form.
 fn view(approval: &ApprovalView) -> Approval {
     let asked = approval.clone();
     Approval {

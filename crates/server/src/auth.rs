@@ -1,7 +1,7 @@
-//! Access: who asks.
+//! Authentication: which token a request comes from.
 //!
-//! Every way of not being let in has the same answer. A verified token is remembered for a few
-//! seconds, so that a busy caller costs no read per request and a revoked one is out soon.
+//! Every failed authentication has the same answer. A verified token is cached for a few seconds,
+//! so that a busy caller costs no read per request and a revoked token stops working soon.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -25,13 +25,13 @@ pub mod token;
 
 use token::Presented;
 
-/// How long a verified token is believed without another look.
+/// How long a verified token is accepted without another read.
 const VERIFIED_FOR: Duration = Duration::from_secs(4);
 
 /// How many verified tokens are remembered.
 const VERIFIED_MAX: usize = 4096;
 
-/// Who asks: a token, and through it a namespace.
+/// The authenticated caller: a token, and through it a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The namespace, short.
@@ -47,7 +47,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Who it was, for the record.
+    /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> String {
         format!("token:{}", self.token)
     }
@@ -83,9 +83,9 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Somebody with a token that opens some namespace, who asks for what belongs to none. While the
-/// database cannot be asked, a token that was verified before is still believed: whoever watches
-/// has to see that the database is away.
+/// A caller with a token of any namespace, who asks for what belongs to none. While the database
+/// is unavailable, a token that was verified before is still accepted: a monitoring system has to
+/// see that the database is unavailable.
 pub(crate) struct Watcher;
 
 impl FromRequestParts<App> for Watcher {
@@ -155,7 +155,7 @@ impl Verified {
     }
 }
 
-/// `GET /v1/whoami`: whom the token speaks for.
+/// `GET /v1/whoami`: the token's owner and namespace.
 pub(crate) async fn whoami(caller: Caller) -> Answered {
     answer::ok(&Whoami {
         namespace: caller.namespace,

@@ -1,8 +1,8 @@
-//! Bodies: read within a size, a time and a share of the memory, then as JSON of a shape.
+//! Bodies: read within a size, a time and a share of the memory, then parsed as JSON.
 //!
-//! Memory is taken as bytes arrive, not as they are announced: whoever announces a megabyte and sends
-//! a byte holds little. When there is none left, a request waits for a moment and is then told to
-//! come again.
+//! Memory is taken as bytes arrive, not as they are announced: a sender that announces a megabyte
+//! and sends a byte holds little. When there is none left, a request waits for a moment and is then
+//! refused with a time to retry.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ const STEP_BYTES_MAX: usize = 16 * 1024;
 /// How long a request waits for memory.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
 
-/// After how many seconds a request that found no memory may come again.
+/// After how many seconds a request that found no memory may be retried.
 const OVERLOADED_REST_SECS: u64 = 2;
 
 /// How much of the memory bodies may take.
@@ -47,7 +47,7 @@ const OVERLOADED_REST_SECS: u64 = 2;
 pub struct BodyBudget {
     /// For bodies while they arrive and are answered.
     arriving: Budget,
-    /// For what they become when they are parsed.
+    /// For parsed bodies.
     parsed: Budget,
 }
 
@@ -58,7 +58,7 @@ impl BodyBudget {
         Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
     }
 
-    /// So many bytes, half of them for bodies as they come and half for what they become.
+    /// A budget of this many bytes, half of them for raw bodies and half for parsed ones.
     pub fn of_bytes(bytes: usize) -> Self {
         Self {
             arriving: Budget::of_bytes(bytes / 2),
@@ -110,7 +110,7 @@ impl Payload {
         Self(Bytes::from_static(bytes), Vec::new())
     }
 
-    /// Its bytes, and the memory that is to be given back with them.
+    /// Its bytes, and the memory that is returned with them.
     pub(crate) fn into_parts(self) -> (Bytes, Vec<Portion>) {
         (self.0, self.1)
     }
@@ -149,14 +149,14 @@ async fn arrive(
     Ok((whole.into_bytes(), portions))
 }
 
-/// As much again as is held, so that whoever sends a byte now and then holds little.
+/// As much again as is held, so that a sender of a byte now and then holds little.
 fn step(held: usize) -> usize {
     held.clamp(STEP_BYTES_MIN, STEP_BYTES_MAX)
 }
 
-/// What has come of a body. A piece of its own costs far more than the byte that it may hold, so
-/// there is one at most: a body in one piece stays the piece that it is, so that whoever wipes it
-/// wipes all of it, and a second piece is copied behind the first.
+/// What has arrived of a body. A separate piece costs far more than the byte that it may hold, so
+/// there is one at most: a body in one piece stays that piece, so that wiping it wipes all of it,
+/// and a second piece is copied behind the first.
 #[derive(Default)]
 struct Gathered {
     first: Bytes,
@@ -188,8 +188,8 @@ fn overloaded() -> ApiError {
 }
 
 impl Payload {
-    /// Reads the body as what a command takes; an empty body is an empty object. The value is
-    /// what tells the same command from another one.
+    /// Parses the body of a command; an empty body is an empty object. The value tells a repeat of
+    /// a command from another command.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<(T, Value), ApiError> {
         let text: &[u8] = if self.0.is_empty() { b"{}" } else { &self.0 };
         let value = parse_strict(text)
@@ -215,7 +215,7 @@ const FREE: [&str; 6] = [
     "reason",
 ];
 
-/// The member of a command that holds the character zero where a name or a sentence belongs.
+/// The member of a command that holds the character zero in a name or a text.
 fn find_zero(value: &Value) -> Option<&str> {
     let members = value.as_object()?.iter();
     let mut found =
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_nobody_knows_is_refused() {
+    fn an_unknown_member_is_refused() {
         let payload = Payload::of(b"{\"reason\":\"r\",\"raeson\":1}");
 
         let refusal = payload.read::<Cancel>().unwrap_err();
@@ -303,7 +303,7 @@ mod tests {
         assert!(value.read::<CompleteWait>().is_ok());
         assert!(
             reason.read::<Cancel>().is_ok(),
-            "whoever records it judges it"
+            "the code that records it checks it"
         );
     }
 

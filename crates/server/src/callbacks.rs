@@ -1,4 +1,4 @@
-//! `/callbacks/{token}`: what a stopped run waits for. The token is the only key to it.
+//! `/callbacks/{token}`: completes a run's wait. The token is the only credential.
 //!
 //! Only `POST` does anything. Mail scanners and link previews fetch every address they see, so
 //! `GET` shows a page that says what to do and changes nothing.
@@ -18,7 +18,7 @@ use crate::query::Named;
 use crate::rate_limit::Peer;
 use crate::waits::{refuse, view_called};
 
-/// An address that opens something must not travel on by itself.
+/// A secret address must not leak by a referrer or a cache.
 const DISCREET: [(HeaderName, HeaderValue); 2] = [
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -29,7 +29,7 @@ const PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <p>Nothing has happened. To resume what waits here, send a <code>POST</code> request to this \
     address, with JSON or without a body. Sending it twice does no harm.</p>\n</html>\n";
 
-/// Resumes what waits. The answer to a repeat is the answer to the first.
+/// Completes the wait. A repeat gets the response to the first.
 pub(crate) async fn receive(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
@@ -42,7 +42,7 @@ pub(crate) async fn receive(
 async fn call_back(app: &App, peer: Peer, token: &Named, payload: &Payload) -> Answered {
     let called = app.engine.call_back(token.as_str(), &payload.0).await;
     let called = called.map_err(|error| match error {
-        // Whoever only guesses is told to stay away after a while.
+        // A client that guesses tokens is rate-limited after a while.
         CallbackError::Unknown => app.edge.refuse_unknown(peer, Code::CallbackNotFound),
         error @ (CallbackError::NotJson(_) | CallbackError::Unavailable(_)) => {
             refuse(error, Code::CallbackNotFound)
@@ -55,7 +55,7 @@ async fn call_back(app: &App, peer: Peer, token: &Named, payload: &Payload) -> A
     Ok(response)
 }
 
-/// Says what the address is for. The same for every address, so it tells nothing.
+/// Says what the address is for. The same for every address, so it reveals nothing.
 pub(crate) async fn explain() -> Response {
     let policy = HeaderValue::from_static("default-src 'none'");
     (DISCREET, [(CONTENT_SECURITY_POLICY, policy)], Html(PAGE)).into_response()

@@ -1,4 +1,4 @@
-//! Items and branches of runs.
+//! Child runs: items and branches.
 
 use axum::extract::State;
 use semel_api::Code;
@@ -54,7 +54,7 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
-/// How far the parts of a run are, by step.
+/// The progress of a run's child runs, by step.
 pub(crate) async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
     let steps = child_runs::steps(cell, run).await?;
     let progress = steps.into_iter().map(|(step, counts)| Progress {

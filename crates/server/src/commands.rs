@@ -1,12 +1,12 @@
-//! Commands: what makes one that is asked for twice happen once.
+//! Commands: a command that is sent twice under one key happens once.
 //!
 //! ```text
 //! begin ══▶ carry out ══▶ keep the answer
-//!      └─▶ the first is under way (409), was another one (422), or was answered (that answer)
+//!      └─▶ the first is in progress (409), was another one (422), or was answered (that answer)
 //! ```
 //!
-//! `══▶` is a commit. Only what was carried out is kept. A refusal changed nothing, and what it
-//! rested on may change: kept, it would stand in the way of the same command when its time comes.
+//! `══▶` is a commit. Only the answer to a command that was carried out is kept. A refusal changed
+//! nothing, and its cause may change: if it were kept, it would block the same command later.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -29,15 +29,15 @@ use crate::query::read_key;
 /// The header that names a command.
 pub(crate) const KEY_HEADER: &str = "idempotency-key";
 
-/// How long a command may be under way before its process counts as dead, in seconds.
+/// How long a command may be in progress before its process counts as dead, in seconds.
 const HOLD_SECS: u64 = 30;
 
-/// How soon to ask again for a command that is under way, in seconds.
+/// How soon to retry a command that is in progress, in seconds.
 const UNDER_WAY_SECS: u64 = 1;
 
-/// One command, as it was asked for.
+/// One command, as the client sent it.
 pub(crate) struct Command<'a> {
-    /// What is asked for: `cancel`, `settle`, …
+    /// The verb: `cancel`, `settle`, …
     pub(crate) verb: &'static str,
     /// Of what.
     pub(crate) subject: &'a str,
@@ -47,7 +47,7 @@ pub(crate) struct Command<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// What carrying a command out came to.
+/// The result of a command.
 pub(crate) struct Reply {
     status: StatusCode,
     body: Value,
@@ -86,7 +86,7 @@ impl Reply {
 
 /// Carries a command out once per key. Without a key it is simply carried out.
 ///
-/// The work is a task of its own: a caller who hangs up does not stop it half way.
+/// The work is a task of its own: a caller that hangs up does not stop it half way.
 pub(crate) async fn once<F>(app: App, caller: &Caller, command: Command<'_>, act: F) -> Answered
 where
     F: Future<Output = Result<Reply, ApiError>> + Send + 'static,
@@ -104,7 +104,7 @@ where
 fn finish(done: Result<Result<Reply, ApiError>, tokio::task::JoinError>) -> Answered {
     match done {
         Ok(reply) => Ok(reply?.into_response()),
-        Err(_) => Err(ApiError::internal("a command broke off")),
+        Err(_) => Err(ApiError::internal("a command panicked")),
     }
 }
 
@@ -132,9 +132,9 @@ where
         Err(_) => commands::abandon(cell, id).await,
     };
     if let Err(error) = kept {
-        // The command stands; a repeat is held off for a while and then carried out again, which
-        // does no harm.
-        tracing::warn!(error = %chain(&error), "the answer to a command could not be kept");
+        // The command was carried out; a repeat is held off for a while and then carried out again,
+        // which does no harm.
+        tracing::warn!(error = %chain(&error), "failed to store the answer to a command");
     }
     done
 }

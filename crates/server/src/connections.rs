@@ -1,4 +1,4 @@
-//! Connections: list, show, keep, remove, try.
+//! Connections: list, show, create, replace, delete, test.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ pub(crate) async fn put(
             true => engine.replace_connection(by, name.as_str(), wanted).await?,
             false => engine.keep_connection(by, name.as_str(), wanted).await?,
         };
-        tracing::info!(connection = %name, version, actor, "a connection was kept");
+        tracing::info!(connection = %name, version, actor, "connection stored");
         let set = list_set(&shared, asking.namespace_id).await?;
         let (status, change) = match kept {
             Kept::Created => (StatusCode::CREATED, Change::Created),
@@ -107,7 +107,7 @@ pub(crate) async fn delete(
         engine
             .delete_connection(by(&asking, &actor), name.as_str())
             .await?;
-        tracing::info!(connection = %name, actor, "a connection was removed");
+        tracing::info!(connection = %name, actor, "connection deleted");
         let name = name.to_string();
         Reply::new(StatusCode::OK, &DeletedConnection { name })
     })
@@ -131,7 +131,7 @@ pub(crate) async fn prepare(State(app): State<App>, caller: Caller, name: Named)
     answer::ok(&tell(&name, tried))
 }
 
-/// Who asks, as the engine writes it down.
+/// The caller, for the engine's audit log.
 pub(crate) fn by<'a>(caller: &Caller, actor: &'a str) -> By<'a> {
     By {
         namespace_id: caller.namespace_id,
@@ -152,7 +152,7 @@ fn tell(name: &Label, tried: Result<String, Fault>) -> Tried {
     }
 }
 
-/// The names of the secrets that somebody has set.
+/// The names of the secrets that are set.
 async fn list_set(app: &Shared, namespace_id: i32) -> Result<BTreeSet<String>, ReadError> {
     let secrets = app.engine.list_secrets(namespace_id).await?;
     Ok(secrets.into_iter().map(|secret| secret.name).collect())
@@ -181,11 +181,11 @@ impl From<ConnectionError> for ApiError {
         match error {
             ConnectionError::Invalid(detail) => Self::new(Code::ConnectionInvalid, detail),
             ConnectionError::InUse { flow } => {
-                let detail = format!("the flow `{flow}` goes over it");
+                let detail = format!("the flow `{flow}` uses it");
                 Self::new(Code::ConnectionInUse, detail)
             }
             ConnectionError::Subscribed { subscription } => {
-                let detail = format!("the subscription `{subscription}` goes over it");
+                let detail = format!("the subscription `{subscription}` uses it");
                 Self::new(Code::ConnectionInUse, detail)
             }
             ConnectionError::Unknown => Self::plain(Code::ConnectionNotFound),

@@ -1,8 +1,8 @@
-//! The crowd: how many connections each address holds.
+//! Limits how many connections each address holds.
 //!
-//! One address must not hold all places. This machine itself is not counted: a proxy that stands here
-//! brings everybody's requests. A proxy elsewhere brings them as well, which is why the limit is high
-//! and a setting.
+//! One address must not hold all places. This machine itself is not counted: a local proxy brings
+//! the requests of all clients. So does a proxy elsewhere, which is why the limit is high and a
+//! setting.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ pub(crate) struct Member {
 }
 
 impl Crowd {
-    /// A crowd with so many connections of one address at most; zero is no limit.
+    /// Allows at most this many connections of one address; zero is no limit.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -33,7 +33,7 @@ impl Crowd {
         }
     }
 
-    /// Lets a connection in; nothing where its address has too many.
+    /// Admits a connection; nothing where its address has too many.
     pub(crate) fn join(&self, peer: SocketAddr) -> Option<Member> {
         let ip = peer.ip().to_canonical();
         let crowd = self.clone();

@@ -1,4 +1,4 @@
-//! Cursors: where a page ended, in a form that callers hand back without reading it.
+//! Cursors: where a page ended, as an opaque text for callers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -131,7 +131,7 @@ pub(crate) async fn settle(
         let subject = (id, looked_at);
         let settled = engine.settle_attempt(namespace_id, subject, settlement, &actor);
         settled.await?;
-        tracing::info!(effect.id = %id, verdict = verdict.as_str(), actor, "a doubt was settled");
+        tracing::info!(effect.id = %id, verdict = verdict.as_str(), actor, "doubt settled");
         let done = Settled {
             effect: id,
             verdict,
@@ -166,13 +166,13 @@ pub(crate) async fn amend(
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         let run = engine.amend(by(&asking, &actor), id, &amendment).await?;
-        tracing::info!(effect.id = %id, run.id = %run, actor, "a settled effect was amended");
+        tracing::info!(effect.id = %id, run.id = %run, actor, "settled effect amended");
         Reply::new(StatusCode::OK, &Amended { effect: id, run })
     })
     .await
 }
 
-/// What a person says, where it makes sense together.
+/// An operator's settlement, where its members fit together.
 fn read_settlement(settle: Settle) -> Result<Settlement, ApiError> {
     let brought = settle.external_id.is_some() || settle.result.is_some();
     let reason = settle.reason;
@@ -211,7 +211,7 @@ impl From<SettleError> for ApiError {
     }
 }
 
-/// An effect as it goes over the wire.
+/// An effect in its wire form.
 pub(crate) fn view(effect: &EffectView) -> Effect {
     Effect {
         id: effect.id,
@@ -234,7 +234,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
     }
 }
 
-/// An act as it goes over the wire.
+/// An audit record in its wire form.
 pub(crate) fn view_act(act: ActView) -> Act {
     Act {
         at: act.at,
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_on_a_doubt_needs_a_reason_and_null_is_a_result() {
+    fn every_settlement_needs_a_reason_and_null_is_a_result() {
         let bare = serde_json::from_str::<Settle>(r#"{"verdict":"happened"}"#);
         let null = r#"{"verdict":"happened","result":null,"reason":"seen"}"#;
         let null: Settle = serde_json::from_str(null).unwrap();

@@ -1,7 +1,7 @@
-//! Refusals: every answer that is no, as a problem (RFC 9457).
+//! API errors, as problems (RFC 9457).
 //!
-//! What the sender did wrong is the sender's to know and is not logged. What is wrong with us is
-//! logged here, once.
+//! A client's mistake is reported to the client and not logged. A defect of Semel is logged here,
+//! once.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -14,23 +14,23 @@ use semel_store::audit::ReasonError;
 
 use crate::links::without_links;
 
-/// How long a sender stays away from a database that does not answer, in milliseconds.
+/// After how many milliseconds a client may retry while the database does not answer.
 const DATABASE_REST_MS: u64 = 1_000;
 
-/// How soon to ask again for a run that a worker holds, in seconds.
+/// How soon to retry for a run that a worker holds, in seconds.
 const BUSY_REST_SECS: u64 = 1;
 
-/// An answer that is no.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError(Box<Problem>);
 
 impl ApiError {
-    /// A refusal of a kind, with what is wrong this time.
+    /// An error of this code, with what is wrong this time.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self(Box::new(Problem::new(code, detail)))
     }
 
-    /// A refusal that its title says all about.
+    /// An error whose title says everything.
     pub(crate) fn plain(code: Code) -> Self {
         Self::new(code, code.title())
     }
@@ -42,7 +42,7 @@ impl ApiError {
 
     /// The database did not carry a command out, or did not say so.
     pub(crate) fn database(cause: &str) -> Self {
-        tracing::warn!(cause, "a command could not be carried out");
+        tracing::warn!(cause, "the database failed a command");
         Self::unavailable()
     }
 
@@ -51,9 +51,9 @@ impl ApiError {
         Self::plain(Code::RunBusy).retry_in(Span::from_secs(BUSY_REST_SECS))
     }
 
-    /// Something that cannot be was seen.
+    /// A defect: a state that cannot occur.
     pub(crate) fn internal(what: &'static str) -> Self {
-        tracing::error!(what, "a request met a defect");
+        tracing::error!(what, "internal error");
         Self::plain(Code::Internal)
     }
 
@@ -62,7 +62,7 @@ impl ApiError {
         Self(Box::new(self.0.about(run)))
     }
 
-    /// Says when it is worth asking again.
+    /// Says when to retry.
     pub(crate) fn retry_in(self, span: Span) -> Self {
         Self(Box::new(self.0.retry_in(span)))
     }
@@ -85,12 +85,12 @@ impl ApiError {
         self
     }
 
-    /// What is said, for an answer that is no problem in JSON.
+    /// The problem, for a response that is not JSON.
     pub(crate) fn into_problem(self) -> Problem {
         *self.0
     }
 
-    /// What is said.
+    /// The problem.
     pub(crate) fn problem(&self) -> &Problem {
         &self.0
     }
@@ -99,7 +99,7 @@ impl ApiError {
 /// A read did not succeed.
 impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
-        tracing::warn!(error = %chain(&error), "a request could not read from the database");
+        tracing::warn!(error = %chain(&error), "failed to read from the database");
         Self::unavailable()
     }
 }
@@ -115,7 +115,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // A detail may quote what was sent or stored, and with it a link that decides an approval.
+        // A detail may quote what was sent or stored, including a link that decides an approval.
         let body = without_links(serde_json::to_string(&self.0).unwrap_or_default());
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_is_away_is_a_503_with_a_time_to_come_back() {
+    fn an_unavailable_database_is_a_503_with_a_retry_time() {
         let response = ApiError::unavailable().into_response();
 
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_come_back_is_rounded_up() {
+    fn a_retry_time_is_rounded_up() {
         let refusal = ApiError::plain(Code::SettleTooSoon).retry_in(Span::from_millis(1_001));
 
         let response = refusal.into_response();

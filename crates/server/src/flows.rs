@@ -89,7 +89,7 @@ fn read_source(headers: &HeaderMap, payload: &Payload) -> Result<String, ApiErro
     }
 }
 
-/// Checks a text away from the threads that serve: it is the author's, and may take a while.
+/// Checks a text off the threads that serve requests: it is the author's, and may take a while.
 async fn check(
     name: &FlowName,
     source: String,
@@ -102,7 +102,7 @@ async fn check(
     });
     checking
         .await
-        .map_err(|_| ApiError::internal("a check broke off"))
+        .map_err(|_| ApiError::internal("a check panicked"))
 }
 
 /// `POST /v1/flows/{flow}/publish`.
@@ -125,7 +125,7 @@ pub(crate) async fn publish(
     let (namespace_id, flow) = (caller.namespace_id, name.clone());
     commands::once(app, &caller, command, async move {
         let published = engine.publish_flow(namespace_id, &flow, &actor).await?;
-        tracing::info!(%flow, release = published.number, actor, "a release was published");
+        tracing::info!(%flow, release = published.number, actor, "release published");
         let status = match published.first {
             true => StatusCode::CREATED,
             false => StatusCode::OK,
@@ -163,7 +163,7 @@ pub(crate) async fn promote(
         engine
             .promote_flow(namespace_id, &flow, release, &actor)
             .await?;
-        tracing::info!(%flow, release, actor, "a release was promoted");
+        tracing::info!(%flow, release, actor, "release promoted");
         Reply::new(StatusCode::OK, &Promoted { flow, release })
     })
     .await
@@ -232,7 +232,7 @@ mod tests {
     use semel_api::Code;
 
     #[test]
-    fn no_word_means_a_mistake_in_a_text_and_an_error_of_the_api() {
+    fn diagnostics_and_api_errors_share_no_code() {
         for code in Code::ALL {
             let taken = semel_flow::Code::ALL
                 .iter()

@@ -24,7 +24,7 @@ pub(crate) async fn alive() -> Answered {
     answer::ok(&Alive { alive: true })
 }
 
-/// The database answered when it was looked at last, and the worker session lives.
+/// The database answered the last check, and the worker session is alive.
 pub(crate) async fn ready(State(app): State<App>) -> Answered {
     let database = app.pulse.database_answers();
     let session = app.engine.has_live_session();

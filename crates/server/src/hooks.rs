@@ -16,8 +16,8 @@ use crate::error::ApiError;
 use crate::intake;
 use crate::rate_limit::Peer;
 
-/// Headers that are about the connection, or that open doors: a flow never sees them. What a token
-/// may stand in is withheld by the engine, once it was looked at.
+/// Headers that are about the connection, or that carry credentials: a flow never sees them. The
+/// engine withholds a header that holds the hook's token, after it has verified the token.
 const WITHHELD: [HeaderName; 8] = [
     header::COOKIE,
     header::PROXY_AUTHORIZATION,
@@ -29,8 +29,7 @@ const WITHHELD: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Takes a delivery in, if it proves where it comes from. The answer to a repeat is the answer to
-/// the first.
+/// Accepts a delivery whose signature or token verifies. A repeat gets the response to the first.
 pub(crate) async fn receive(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
@@ -39,7 +38,7 @@ pub(crate) async fn receive(
     headers: HeaderMap,
     request: Request,
 ) -> Answered {
-    // Nothing is read for a hook that is not there, or that takes nothing at the moment.
+    // No body is read for a hook that does not exist, or that is at its rate limit.
     app.engine.has_hook(&namespace, &path).await?;
     let hook = format!("{namespace}/{path}");
     app.edge.admits_some(&hook)?;
@@ -65,11 +64,11 @@ pub(crate) async fn receive(
     };
     app.edge.admit(&hook)?;
     let engine = app.engine.clone();
-    // Whoever sends a key of its own is a program that reads the answer, and not a provider that
-    // only counts what did not succeed.
+    // A sender with a key of its own is a program that reads the response, and not a provider that
+    // only counts failures.
     let reads_answers = headers.contains_key(KEY_HEADER);
     let work = async move {
-        // Given back with the delivery, which may outlive the patience of its sender.
+        // Returned with the delivery, which may outlive its sender's timeout.
         let _memory = memory;
         match engine.deliver(delivery).await {
             Err(IntakeError::Mismatch { run }) if !reads_answers => Ok(Err(run)),
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_never_sees_what_opens_other_doors() {
+    fn the_engine_never_sees_other_credentials() {
         let headers = HeaderMap::from_iter([
             (header::PROXY_AUTHORIZATION, "Bearer hush".parse().unwrap()),
             (header::COOKIE, "a=b".parse().unwrap()),

@@ -1,4 +1,4 @@
-//! What the engine's intake says, as an answer. The same on every way in.
+//! The engine's answer to a delivery, as a response. The same for every trigger.
 
 use std::panic::AssertUnwindSafe;
 
@@ -38,11 +38,11 @@ fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S
     raw.serialize(serializer)
 }
 
-/// Has a delivery taken in, within the patience of its sender.
+/// Accepts a delivery, within its sender's timeout.
 ///
-/// A sender who hangs up, or is told to come again, must not stop the work half way: its run may be
-/// committed and in this process's hands, with nobody to move it. So it goes on as a task of its own
-/// then, and keeps the memory that it takes.
+/// A sender that hangs up, or is asked to retry, must not stop the work half way: its run may be
+/// committed under this process's lease, with no turn to move it. So the work continues as a task
+/// of its own then, and keeps the memory that it takes.
 pub(crate) async fn take_in<T, F>(app: &App, work: F) -> Result<T, ApiError>
 where
     T: Send + 'static,
@@ -51,17 +51,17 @@ where
     let work = app.engine.finish(AssertUnwindSafe(work).catch_unwind());
     match tokio::time::timeout(app.options.accept_patience, work).await {
         Ok(Ok(taken)) => Ok(taken?),
-        Ok(Err(_)) => Err(ApiError::internal("a delivery broke off")),
+        Ok(Err(_)) => Err(ApiError::internal("accepting a delivery panicked")),
         Err(_) => Err(ApiError::unavailable()),
     }
 }
 
-/// Answers with the run that a delivery made or met.
+/// Answers with the run of a delivery, new or from the first delivery of its key.
 pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, held: bool) -> Answered {
     receipt_standing(status, accepted, accepted.state.into(), held)
 }
 
-/// The same where more is known of how the run stands.
+/// The same where the run's exact state is known.
 pub(crate) fn receipt_standing(
     status: StatusCode,
     accepted: &Accepted,
@@ -85,7 +85,7 @@ pub(crate) fn receipt_standing(
     Ok(response)
 }
 
-/// Answers to a delivery that the trigger's `when` lets pass by.
+/// Answers to a delivery for which the trigger's `when` is false.
 pub(crate) fn ignored() -> Answered {
     #[derive(Serialize)]
     struct Ignored {
@@ -94,9 +94,9 @@ pub(crate) fn ignored() -> Answered {
     answer::ok(&Ignored { ignored: true })
 }
 
-/// Answers a provider whose delivery brought a known key with another payload. It is on record and
-/// nothing was started; but a provider that hears of an error sends the same again for days, and
-/// switches the hook off in the end.
+/// Answers a provider whose delivery brought a known key with another payload. It is recorded and
+/// nothing was started; but a provider that gets an error sends the same again for days, and
+/// disables the hook in the end.
 pub(crate) fn mismatched(run: RunId) -> Answered {
     #[derive(Serialize)]
     struct Mismatched {
@@ -137,7 +137,7 @@ pub(crate) fn stale(stale: &Stale) -> Answered {
     })
 }
 
-/// Why a delivery was not taken in.
+/// Why a delivery was not accepted.
 impl From<IntakeError> for ApiError {
     fn from(error: IntakeError) -> Self {
         match error {
@@ -156,8 +156,8 @@ impl From<IntakeError> for ApiError {
             IntakeError::Mismatch { run } => mismatch(run),
             IntakeError::TooLarge => Self::plain(Code::BodyTooLarge),
             IntakeError::Unavailable(cause) => {
-                // The store's writer logs that the database is away; a storm of deliveries must
-                // not repeat it line by line.
+                // The store's writer logs that the database is unavailable; a storm of deliveries
+                // must not repeat it line by line.
                 tracing::debug!(cause, "a delivery was not acknowledged");
                 Self::unavailable()
             }

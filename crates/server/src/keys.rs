@@ -1,5 +1,4 @@
-//! Keys: what is known of one, and how it is freed. The key stands in the query, since it may be
-//! any text.
+//! Keys: show, audit and drop. The key is a query parameter, since it may be any text.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -55,7 +54,7 @@ pub(crate) struct Window {
     window: Span,
 }
 
-/// As long as the more patient sources redeliver.
+/// As long as the sources that retry longest redeliver.
 fn three_days() -> Span {
     Span::from_secs(3 * 86_400)
 }
@@ -134,7 +133,7 @@ pub(crate) async fn drop_key(
         let run = engine
             .drop_key(id, namespace, &flow, &key, &reason, &actor)
             .await?;
-        tracing::info!(run.id = %run, key = %key, actor, "a key was dropped");
+        tracing::info!(run.id = %run, key = %key, actor, "key dropped");
         let done = Dropped {
             flow,
             key: key.text(),

@@ -4,11 +4,12 @@
 //! answered 2xx only after what it asked for is committed. In reading order:
 //!
 //! - `serve` accepts connections and `routes` sends each request to its module.
-//! - `hooks`, `starts` and `callbacks` are where the outside comes in; `edge` says how much.
-//! - `auth` tells who asks, by [`auth::token`]; `commands` makes a command asked twice happen once.
+//! - `hooks`, `starts` and `callbacks` take requests from outside; `rate_limit` says how many.
+//! - `auth` authenticates callers by [`auth::token`]; `commands` makes a repeated command happen
+//!   once.
 //! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets` and `subscriptions` are the API's nouns.
-//! - `refusal` is every answer that is no.
+//! - `error` is every error response.
 
 mod answer;
 mod app;

@@ -1,23 +1,23 @@
-//! Links that decide an approval: taken out of everything that the API shows.
+//! Links that decide an approval: redacted from everything that the API shows.
 //!
-//! Whoever follows such a link may see what is asked and, with `login: false`, decide. It is meant
-//! for whoever it was sent to; a token that reads runs must not hold it by the way.
+//! A person who follows such a link may see what is asked and, with `login: false`, decide. It is
+//! meant for the person it was sent to; a token that reads runs must not get it as a side effect.
 
-/// What stands before the token in the path of such a link, between separators.
+/// What comes before the token in the path of such a link, between separators.
 const WORD: &[u8] = b"approvals";
 
-/// The fewest characters of what counts as a token. A whole one has 86, and whoever cut a text may
-/// have left most of one; the identity of an approval, which opens nothing, has 37.
+/// The fewest characters of what counts as a token. A whole one has 86, and a text that was cut may
+/// hold most of one; the identity of an approval, which opens nothing, has 37.
 const TOKEN_CHARS_MIN: usize = 40;
 
-/// What stands in its place.
+/// What replaces it.
 const HIDDEN: &str = "[redacted]";
 
 /// A text with every such link cut off behind its path, also where it is a part of a form or of
 /// another address and its separators are percent-encoded.
 pub(crate) fn without_links(text: String) -> String {
     let mut clean = String::new();
-    // What is copied so far, and where to look on.
+    // What is copied so far, and where to search from.
     let (mut copied, mut at) = (0, 0);
     while let Some(found) = find_word(&text.as_bytes()[at..]) {
         let word = at + found;

@@ -1,8 +1,8 @@
 //! `/metrics`: what the server, the engine and the queue count, for Prometheus.
 //!
-//! On the public listener it needs a token, because it tells how busy an installation is and what
-//! its flows are called; on the admin listener it needs none. Either way it asks the database
-//! nothing.
+//! On the public listener it needs a token, because it reveals how busy an installation is and the
+//! names of its flows; on the admin listener it needs none. Either way it does not query the
+//! database.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -39,7 +39,7 @@ impl Meters {
     }
 }
 
-/// `GET /metrics` on the public listener, for whoever has a token.
+/// `GET /metrics` on the public listener, for callers with a token.
 pub(crate) async fn show(_watcher: Watcher, State(app): State<App>) -> Result<Response, ApiError> {
     tell(&app)
 }
@@ -72,18 +72,18 @@ fn tell(app: &App) -> Result<Response, ApiError> {
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Deliveries that did not prove where they come from, by the flow that they were for.
+/// Deliveries whose signature or token did not verify, by the flow that they were for.
 fn register_auth_failures(registry: &mut Registry, counts: Vec<(String, String, u64)>) {
     let family = Family::<Vec<(&str, String)>, ClassicCounter>::default();
     for (namespace, flow, count) in counts {
         let labels = vec![("namespace", namespace), ("flow", flow)];
         family.get_or_create(&labels).inc_by(count);
     }
-    let help = "Deliveries that did not prove where they come from";
+    let help = "Deliveries whose signature or token did not verify";
     registry.register("auth_failures", help, family);
 }
 
-/// A database that does not answer leaves its numbers out: none is better than a wrong one.
+/// While the database does not answer, its numbers are left out: none is better than a wrong one.
 fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Counted>) {
     let mut gauge = |name: &str, help: &str, value: i64| {
         registry.register(name, help, ConstGauge::new(value));
@@ -108,7 +108,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
         );
         registry.register(
             "runs_due_oldest_seconds",
-            "For how long the first of the runs that wait has been due",
+            "For how long the first waiting run has been due",
             ConstGauge::new(depth.oldest_secs),
         );
     }
@@ -134,12 +134,12 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "refused",
-            "Deliveries refused because their key could not be told or their input does not fit",
+            "Deliveries refused because their key could not be computed or their input does not fit",
             &metrics.refused,
         ),
         (
             "ignored",
-            "Deliveries that a trigger let pass by",
+            "Deliveries that a trigger's `when` ignored",
             &metrics.ignored,
         ),
         (
@@ -160,7 +160,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ("runs_taken", "Runs taken from the queue", &metrics.taken),
         (
             "runs_recovered",
-            "Runs returned from dead sessions, or held here and carried by nobody",
+            "Runs returned to the queue from dead sessions, or held by a session without a turn",
             &metrics.recovered,
         ),
         (
@@ -222,7 +222,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "keys_forgotten",
-            "Keys that were forgotten",
+            "Keys that expired",
             &metrics.keys_forgotten,
         ),
         (
@@ -237,7 +237,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "events_dispatched",
-            "Events that their takers have",
+            "Events dispatched to all their receivers",
             &metrics.events_dispatched,
         ),
         (
@@ -247,7 +247,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "deliveries_failed",
-            "Deliveries of events that are not tried again",
+            "Deliveries of events that Semel stopped retrying",
             &metrics.deliveries_failed,
         ),
     ];
@@ -257,7 +257,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
     let missing = i64::try_from(metrics.partitions_missing.get()).unwrap_or(i64::MAX);
     registry.register(
         "partitions_missing",
-        "Partitions of this month and the next that could not be made yet",
+        "Partitions of this month and the next that could not be created yet",
         ConstGauge::new(missing),
     );
 }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_is_away_leaves_no_numbers_of_its_own() {
+    fn an_unavailable_database_leaves_its_metrics_out() {
         let mut registry = Registry::with_prefix("semel");
         register_engine(&mut registry, &Metrics::default());
         register_counted(&mut registry, false, None);

@@ -1,8 +1,8 @@
-//! The pulse: what the server knows of its database without asking for each request.
+//! The pulse: cached checks of the database, so that requests need not query it.
 //!
-//! One task looks every second whether the database answers, and every few seconds counts what only
-//! the database can count. Health and metrics are answered from what it found, so that a storm of
-//! such requests costs the database nothing.
+//! One task checks every second whether the database answers, and every few seconds counts what
+//! only the database can count. Health and metrics are answered from its last results, so that a
+//! storm of such requests costs the database nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +13,13 @@ use semel_store::{Cell, ReadError, effects, flows, queue};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How often the database is looked at.
+/// How often the database is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Every how many looks there is a count.
+/// Every how many checks there is a count.
 const COUNT_EVERY: u32 = 5;
 
-/// How long the database may take to show that it is there.
+/// How long the database may take to answer a check.
 const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the database may take to count.
@@ -34,7 +34,7 @@ pub(crate) struct Counted {
     pub(crate) doubts: i64,
 }
 
-/// What was found last.
+/// The last results.
 #[derive(Default)]
 pub(crate) struct Pulse {
     database: AtomicBool,
@@ -42,7 +42,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Whether the database answered when it was looked at last.
+    /// Whether the database answered the last check.
     pub(crate) fn database_answers(&self) -> bool {
         self.database.load(Ordering::Acquire)
     }
@@ -53,7 +53,7 @@ impl Pulse {
         counted.filter(|_| self.database_answers())
     }
 
-    /// Looks at the database, and counts.
+    /// Checks the database, and counts.
     pub(crate) async fn look(&self, cell: &Cell, counts: bool) {
         let there = timeout(LOOK_PATIENCE, flows::version(cell)).await;
         let there = matches!(there, Ok(Ok(_)));
@@ -66,7 +66,7 @@ impl Pulse {
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    /// Looks again and again until the server goes down.
+    /// Checks at intervals until the server shuts down.
     pub(crate) async fn keep_looking(&self, cell: &Cell, shutdown: &CancellationToken) {
         let mut looks: u32 = 0;
         loop {

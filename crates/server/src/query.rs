@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::app::App;
 use crate::error::ApiError;
 
-/// How many items a page has unless its reader says.
+/// How many items a page has by default.
 const PAGE_DEFAULT: u16 = 50;
 
 /// How many items a page has at most.
@@ -57,7 +57,7 @@ pub(crate) fn has_zero(text: &str) -> bool {
 }
 
 impl Named {
-    /// Reads it as an identity or a name. What cannot be one names nothing, so it is not found.
+    /// Parses it as an identity or a name. A text that is neither is not found.
     pub(crate) fn read<T: FromStr>(&self, missing: Code) -> Result<T, ApiError> {
         self.0.parse().map_err(|_| ApiError::plain(missing))
     }

@@ -1,9 +1,9 @@
-//! The edge: how much of what comes from outside is let in.
+//! Rate limits of requests from outside.
 //!
-//! Two things are counted. Genuine deliveries, by hook, so that one source cannot take what all of
-//! them share. And deliveries that prove nothing, by hook and by the address they come from, so
-//! that guessing makes no noise. Both are judged after the signature: a genuine delivery is never
-//! turned away for what strangers send. A hook that took all that it may is said to be full before
+//! Two things are counted. Verified deliveries, by hook, so that one source cannot use up the
+//! capacity that all share. And deliveries that fail verification, by hook and by source address,
+//! so that guessing does not flood the logs. Both are counted after the signature check: a verified
+//! delivery is never refused because of unverified ones. A hook at its limit is refused before
 //! another body is read.
 
 use std::collections::HashMap;
@@ -25,17 +25,17 @@ const AUTH_FAILURES_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
 /// How many deliveries without a valid signature of one address are answered as such within a minute.
 const AUTH_FAILURES_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
-/// How many addresses are told apart. Beyond it, new ones are counted by hook alone.
+/// How many addresses are counted separately. Beyond it, new ones are counted by hook alone.
 const SOURCES_MAX: usize = 10_000;
 
-/// Who is at the other end of the connection.
+/// The address of the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// What was let in lately.
+/// Recent requests, by hook and by address.
 pub(crate) struct RateLimits {
     hooks: Option<DefaultKeyedRateLimiter<String>>,
-    /// Until when hooks take nothing, because they took all that they may.
+    /// Until when hooks take nothing, because they are at their limit.
     exhausted: Mutex<HashMap<String, Instant>>,
     auth_failures_by_hook: DefaultKeyedRateLimiter<String>,
     auth_failures_by_source: DefaultKeyedRateLimiter<IpAddr>,
@@ -43,8 +43,8 @@ pub(crate) struct RateLimits {
 }
 
 impl RateLimits {
-    /// An edge that lets so many deliveries a second in at each hook, and twice as many at once;
-    /// nothing is no limit.
+    /// Limits each hook to this many deliveries a second, and twice as many in a burst; nothing is
+    /// no limit.
     pub(crate) fn new(hook_rate: Option<NonZeroU32>) -> Self {
         let quota = |rate: NonZeroU32| {
             let burst = rate.saturating_add(rate.get());
@@ -59,8 +59,8 @@ impl RateLimits {
         }
     }
 
-    /// Lets a genuine delivery in, or says when it may come again. The hook must exist: what is
-    /// kept of it is kept for ever.
+    /// Admits a verified delivery, or says when to retry. The hook must exist: its counter is never
+    /// removed.
     pub(crate) fn admit(&self, hook: &str) -> Result<(), ApiError> {
         let Some(hooks) = &self.hooks else {
             return Ok(());
@@ -76,8 +76,8 @@ impl RateLimits {
         }
     }
 
-    /// Whether a hook takes anything now, asked before a body is read. It uses up nothing: only a
-    /// delivery that proves where it comes from does.
+    /// Whether a hook takes anything now, checked before a body is read. It uses up nothing: only a
+    /// verified delivery does.
     pub(crate) fn admits_some(&self, hook: &str) -> Result<(), ApiError> {
         let mut exhausted = self.exhausted();
         let now = Instant::now();
@@ -97,7 +97,7 @@ impl RateLimits {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to a delivery that proves nothing. Past the limits it is told to stay away.
+    /// The answer to a delivery that fails verification. Past the limits it is a 429.
     pub(crate) fn refuse_auth_failure(&self, hook: &str, peer: Peer) -> ApiError {
         let now = || self.clock.now();
         let by_hook = self.auth_failures_by_hook.check_key(&hook.to_owned());
@@ -112,7 +112,7 @@ impl RateLimits {
         }
     }
 
-    /// The answer to an address that opens nothing. Whoever guesses is told to stay away.
+    /// The answer to an unknown address. A client that guesses addresses gets a 429.
     pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> ApiError {
         let checked = self
             .source(peer)
@@ -137,7 +137,7 @@ fn too_many(wait: Duration) -> ApiError {
     ApiError::plain(Code::TooManyRequests).retry_in(Span::from_millis(wait))
 }
 
-/// One sender's addresses as one: whoever has an IPv6 address has the 2^64 beside it.
+/// One sender's addresses as one: the owner of an IPv6 address usually has its whole /64.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_neighbourhood_are_one() {
+    fn addresses_of_one_network_count_as_one() {
         let (one, other) = (peer("2001:db8::1"), peer("2001:db8::ffff:2"));
 
         assert_eq!(neighbourhood(one.0.ip()), neighbourhood(other.0.ip()));

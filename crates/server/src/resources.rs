@@ -83,7 +83,7 @@ fn refuse(fault: &Fault) -> ApiError {
     tracing::warn!(
         code = fault.code,
         cause = fault.message,
-        "a resource could not be opened"
+        "failed to open a resource"
     );
     ApiError::new(Code::ResourcesUnavailable, fault.message.clone())
 }
@@ -105,7 +105,7 @@ fn file_headers(row: &ResourceRow) -> HeaderMap {
     ])
 }
 
-/// What people call it, in letters that no shell and no header trips over; or its digest.
+/// Its name, in characters that are safe in a shell and in a header; or its digest.
 fn file_name(row: &ResourceRow) -> String {
     let safe = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let name: String = row

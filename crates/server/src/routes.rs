@@ -124,7 +124,7 @@ fn subscribing() -> Router<App> {
         )
 }
 
-/// What programs and people outside do.
+/// The routes for programs and people outside.
 fn outside() -> Router<App> {
     Router::new()
         .route("/tasks", get(tasks::list))
@@ -138,7 +138,7 @@ fn outside() -> Router<App> {
         .route("/approvals/{approval}/decide", post(approvals::decide))
 }
 
-/// What the API tells is for whoever holds the token.
+/// Responses of the API are for the token's holder only.
 async fn keep_out_of_caches(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, no_store);
@@ -154,7 +154,7 @@ async fn wrong_method(method: Method) -> ApiError {
     ApiError::new(Code::MethodNotAllowed, detail)
 }
 
-/// A path as logs may show it: the address of a callback is what opens it.
+/// A path as logs may show it: the address of a callback is a credential.
 pub(crate) fn loggable(uri: &Uri) -> &str {
     match uri.path() {
         path if path.starts_with("/callbacks/") => "/callbacks/…",

@@ -27,10 +27,10 @@ use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
 use crate::{child_runs, cursor, effects as effect_routes, waits as wait_routes};
 
-/// How many runs of one key a search looks for, where the key was forgotten in between.
+/// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
 
-/// How many pages of the record one request reads through for a standing that is rare in them.
+/// How many pages of runs one request reads to find runs of a rare state.
 const READS_MAX: usize = 10;
 
 /// `GET /v1/runs`.
@@ -53,7 +53,7 @@ pub(crate) async fn list(
     }
 }
 
-/// Reads on until the page is full: *running* and the like are told apart only after the read.
+/// Reads on until the page is full: *running* and the like are known only after the read.
 async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
@@ -98,8 +98,8 @@ fn stands(run: &RunView, wanted: Option<Standing>) -> bool {
     }
 }
 
-/// The newest runs of a key, in one flow or in all, newest first. The key leads to its claims by
-/// itself, since identities are derived, and a claim knows how many runs it has made.
+/// The newest runs of a key, in one flow or in all, newest first. The ids of its claims are derived
+/// from the key, and a claim knows how many runs it has made.
 pub(crate) async fn find_by_key(
     app: &App,
     caller: &Caller,
@@ -142,7 +142,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     })
 }
 
-/// The gate that a run waits at, as it stands now. The journal says which one that is.
+/// The gate that a run waits at, in its state of now. The journal says which one that is.
 async fn find_gate(
     app: &App,
     run: &RunView,
@@ -192,7 +192,7 @@ pub(crate) struct Watch {
     span: Option<Span>,
 }
 
-/// `GET /v1/runs/{run}/wait`: the run at its end, or as it stands when patience does.
+/// `GET /v1/runs/{run}/wait`: the run at its end, or in its state when the time is over.
 pub(crate) async fn watch(
     State(app): State<App>,
     caller: Caller,
@@ -200,7 +200,7 @@ pub(crate) async fn watch(
     Params(Watch { span }): Params<Watch>,
 ) -> Answered {
     let id = run.read(Code::RunNotFound)?;
-    // Whose run it is comes first: a stranger must not learn when it ends.
+    // The namespace is checked first: another namespace must not learn when the run ends.
     let run = get(&app, &caller, id).await?;
     let patience = patience(span, app.options.wait_max);
     if run.state.is_ended() || patience.is_zero() {
@@ -210,7 +210,7 @@ pub(crate) async fn watch(
     answer::ok(&view(&get(&app, &caller, id).await?))
 }
 
-/// Waits for a run's end, but not beyond the server's.
+/// Waits for a run's end, but not beyond the server's shutdown.
 pub(crate) async fn await_end(
     app: &App,
     run: RunId,
@@ -314,7 +314,7 @@ pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunVie
         .ok_or_else(|| ApiError::plain(Code::RunNotFound))
 }
 
-/// A run as it goes over the wire.
+/// A run in its wire form.
 fn view(run: &RunView) -> Run {
     Run {
         id: run.id,
@@ -332,7 +332,7 @@ fn view(run: &RunView) -> Run {
     }
 }
 
-/// Where a run stands.
+/// The state of a run.
 pub(crate) fn standing(run: &RunView) -> Standing {
     run.standing()
         .parse()
@@ -352,7 +352,7 @@ fn view_line(line: &journal::Line) -> JournalLine {
     }
 }
 
-/// An event with its sentence. One that a newer server wrote is told by its name.
+/// An event with its sentence. One that a newer server wrote is shown by its name.
 fn view_event(event: Value) -> JournalEvent {
     let summary = match Event::deserialize(&event) {
         Ok(known) => describe(&known),

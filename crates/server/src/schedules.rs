@@ -24,7 +24,7 @@ use crate::connections::by;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, read_key};
 
-/// How many instants that were fired before their time are told apart.
+/// The most instants that were fired before their time.
 const FIRED_AHEAD_MAX: i64 = 500;
 
 /// `GET /v1/schedules`.
@@ -151,7 +151,7 @@ async fn set_paused(
             true => engine.pause_schedule(by, namespace, &flow, reason).await?,
             false => engine.resume_schedule(by, namespace, &flow, reason).await?,
         };
-        tracing::info!(%flow, actor, changed, paused, "a schedule was paused or resumed");
+        tracing::info!(%flow, actor, changed, paused, "schedule paused or resumed");
         let done = PausedSchedule {
             flow,
             paused,
@@ -190,7 +190,7 @@ pub(crate) async fn fire(
         let fired = engine
             .fire_schedule(by, &asking.namespace, &flow, &moment)
             .await?;
-        tracing::info!(%flow, actor, key = %fired.key, "a schedule was fired by hand");
+        tracing::info!(%flow, actor, key = %fired.key, "schedule fired by hand");
         let status = match fired.replayed {
             true => StatusCode::OK,
             false => StatusCode::CREATED,

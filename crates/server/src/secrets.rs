@@ -1,4 +1,4 @@
-//! Secrets: set, list, remove, seal anew. No route leads back to a secret's text.
+//! Secrets: set, list, delete, rotate. No route returns a secret's text.
 
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -38,8 +38,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     answer::ok(&Page { items, next: None })
 }
 
-/// A secret as it was sent. What was read is wiped; what is wrong with it is told without a word of
-/// what it says.
+/// A secret as it was sent. The body is wiped after it was read; an error quotes nothing of it.
 pub(crate) struct Sent(SetSecret);
 
 impl FromRequest<App> for Sent {
@@ -56,7 +55,7 @@ impl FromRequest<App> for Sent {
     }
 }
 
-/// Wipes a body, where nobody else holds a part of it.
+/// Wipes a body, where this is the only reference to it.
 fn wipe(body: Bytes) {
     if let Ok(mut body) = body.try_into_mut() {
         body.as_mut().zeroize();
@@ -77,7 +76,8 @@ pub(crate) async fn set(
         .map_err(|error| ApiError::new(Code::SecretInvalid, format!("{error}")))?;
     let engine = app.engine.clone();
     let namespace_id = caller.namespace_id;
-    // The record of commands keeps a digest of the body: one that nobody can guess a text from.
+    // The table of commands keeps a digest of the body: a keyed one, from which a text cannot be
+    // guessed.
     let body = json!({
         "value": engine.fingerprint_secret(namespace_id, name.as_str(), &set.value),
         "overlap": set.overlap,
@@ -95,7 +95,7 @@ pub(crate) async fn set(
         let (version, changed) = engine
             .keep_secret(by(&asking, &actor), name.as_str(), &set.value, overlap)
             .await?;
-        tracing::info!(secret = %name, version, changed, actor, "a secret was set");
+        tracing::info!(secret = %name, version, changed, actor, "secret set");
         let done = SecretSet {
             name: name.to_string(),
             version,
@@ -131,7 +131,7 @@ pub(crate) async fn delete(
         if !shared.engine.delete_secret(by, name.as_str()).await? {
             return Err(ApiError::plain(Code::SecretNotFound));
         }
-        tracing::info!(secret = %name, actor, "a secret was removed");
+        tracing::info!(secret = %name, actor, "secret deleted");
         let named = list_named(&shared, asking.namespace_id).await?;
         let done = DeletedSecret {
             connections: naming(&named, name.as_str()),
@@ -157,7 +157,7 @@ pub(crate) async fn rotate(State(app): State<App>, caller: Caller, headers: Head
         tracing::info!(
             secrets,
             actor,
-            "the secrets of a namespace were sealed anew"
+            "secrets of a namespace encrypted with a new key"
         );
         Reply::new(StatusCode::OK, &Rotated { secrets })
     })

@@ -1,8 +1,8 @@
 //! Serving: connections in, requests to their routes, and an orderly end.
 //!
-//! The accept loop is our own because every wait on a stranger has a limit: for a head, a body, a
-//! place among the connections. HTTP/1.1 alone is spoken here. Telling versions apart means to
-//! wait for a first byte without a limit, and whoever wants HTTP/2 has a proxy for TLS in front.
+//! The accept loop is our own because every wait for a client has a limit: for a head, a body, a
+//! place among the connections. Only HTTP/1.1 is supported. Detecting the version means to wait for
+//! a first byte without a limit, and an installation that wants HTTP/2 has a TLS proxy in front.
 
 use std::convert::Infallible;
 use std::io;
@@ -47,14 +47,14 @@ pub struct ServerOptions {
     pub header_bytes_max: usize,
     /// The most bytes of a request's body.
     pub body_bytes_max: usize,
-    /// How many genuine deliveries a second each hook takes, and twice as many at once; nothing is
-    /// no limit.
+    /// How many verified deliveries a second each hook takes, and twice as many in a burst; nothing
+    /// is no limit.
     pub hook_rate: Option<NonZeroU32>,
     /// How long a body may take to arrive.
     pub body_patience: Duration,
     /// How long the next head on a connection may take to arrive.
     pub header_patience: Duration,
-    /// How long a delivery may take to be committed before its sender is told to come again.
+    /// How long a delivery may take to be committed before its sender is asked to retry.
     /// Below the ten seconds that common senders wait.
     pub accept_patience: Duration,
     /// How long a request may wait for a run's end.
@@ -65,7 +65,7 @@ pub struct ServerOptions {
     pub connections_per_source: usize,
     /// How much memory bodies may take.
     pub body_budget: BodyBudget,
-    /// How long requests may take to finish once the server goes down.
+    /// How long requests may take to finish once the server shuts down.
     pub drain_patience: Duration,
 }
 
@@ -184,7 +184,7 @@ fn protocol(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// The next connection, once there is a place for it; nothing when the server goes down.
+/// The next connection, once there is a place for it; nothing when the server shuts down.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -254,7 +254,7 @@ impl Server {
             .await
             .is_err()
         {
-            tracing::warn!("requests were cut off that did not finish in time");
+            tracing::warn!("cut off requests that did not finish in time");
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Patience {
     wait: Option<Span>,
 }
 
-/// Starts a run, or meets the one that its key has.
+/// Starts a run, or finds the one that its key has.
 pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
@@ -78,7 +78,7 @@ pub(crate) async fn start(
             .to_vec(),
         key: None,
     };
-    // The input is a copy, for which the body makes room at once.
+    // The input is a copy, so the body is freed at once.
     let (_, memory) = payload.into_parts();
     let source = app
         .engine
@@ -101,7 +101,7 @@ async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake
     let engine = app.engine.clone();
     let (namespace_id, flow) = (start.namespace_id, start.flow.clone());
     let work = async move {
-        // Given back with the start, which may outlive the patience of its caller.
+        // Returned with the start, which may outlive its caller's timeout.
         let _memory = memory;
         engine.start_run(start).await
     };
@@ -111,7 +111,7 @@ async fn take_in(app: &App, start: Start, memory: Vec<Portion>) -> Result<Intake
     }
 }
 
-/// Where the run that a key belongs to came to nothing, the way on is to free the key.
+/// Where the run that a key belongs to did not succeed, advises to free the key.
 async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: ApiError) -> ApiError {
     let Some(run) = refusal.mismatched() else {
         return refusal;
@@ -147,7 +147,7 @@ async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
     }
 }
 
-/// Where the run stands: of a repeat, which may come at any time, as closely as `run show` tells it.
+/// The run's state: of a repeat, which may come at any time, as exact as in `run show`.
 async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, ApiError> {
     if !accepted.replayed || accepted.state.is_ended() {
         return Ok(accepted.state.into());
@@ -168,7 +168,7 @@ fn status(accepted: &Accepted) -> StatusCode {
     }
 }
 
-/// Waits for the run's end with whoever waits for it already, and brings the answer up to date.
+/// Waits for the run's end, together with other requests that wait for it, and updates the answer.
 async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Result<(), ApiError> {
     let patience = patience(wait, app.options.wait_max);
     if patience.is_zero() || accepted.state.is_ended() {
@@ -218,8 +218,8 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
     }
 }
 
-/// The key that the request names, in its header or its body. Two that differ are a mistake that
-/// must not be settled by precedence.
+/// The key that the request names, in its header or its body. Two that differ are a mistake, which
+/// precedence must not hide.
 fn agree_on_key(headers: &HeaderMap, field: Option<&str>) -> Result<Option<Key>, ApiError> {
     let header = headers.get(KEY_HEADER).map(|value| value.as_bytes());
     let field = field.map(str::as_bytes);

@@ -1,4 +1,4 @@
-//! Subscriptions: list, show, keep, remove; their deliveries, and trying one again.
+//! Subscriptions: list, show, create, replace, delete; their deliveries, and retrying one.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -66,7 +66,7 @@ pub(crate) async fn put(
             true => engine.replace_subscription(by, subject, event, to).await?,
             false => engine.keep_subscription(by, subject, event, to).await?,
         };
-        tracing::info!(subscription = %name, actor, "a subscription was kept");
+        tracing::info!(subscription = %name, actor, "subscription stored");
         let (status, change) = match kept {
             Kept::Created => (StatusCode::CREATED, Change::Created),
             Kept::Replaced => (StatusCode::OK, Change::Replaced),
@@ -97,7 +97,7 @@ pub(crate) async fn delete(
         let actor = asking.actor();
         let by = by(&asking, &actor);
         let failed = engine.delete_subscription(by, name.as_str()).await?;
-        tracing::info!(subscription = %name, actor, failed, "a subscription was removed");
+        tracing::info!(subscription = %name, actor, failed, "subscription deleted");
         let name = name.to_string();
         Reply::new(StatusCode::OK, &DeletedSubscription { name, failed })
     })
@@ -153,7 +153,7 @@ pub(crate) async fn retry(
         let actor = asking.actor();
         let by = by(&asking, &actor);
         engine.retry_delivery(by, name.as_str(), event).await?;
-        tracing::info!(subscription = %name, event.id = %event, actor, "a delivery is tried again");
+        tracing::info!(subscription = %name, event.id = %event, actor, "delivery due again");
         let done = RetriedDelivery {
             subscription: name.to_string(),
             id: event,

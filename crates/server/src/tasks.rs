@@ -1,4 +1,4 @@
-//! Tasks: claim, renew, answer, and look.
+//! Tasks: claim, renew, answer, list and show.
 //!
 //! The token of a claim is what makes a repeat safe here: the same answer under the same token is
 //! the same answer. A claim under an `Idempotency-Key` gets what the first one claimed, for as long
@@ -30,7 +30,7 @@ use crate::query::{Named, Params, page_size, patience, read_key};
 /// The longest that a worker may wait for work in one request.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// The shortest and the longest silence that a worker may ask for.
+/// The shortest and the longest lease that a worker may ask for, in seconds.
 const LEASE_SECS: std::ops::RangeInclusive<u64> = 1..=86_400;
 
 /// The longest name of a worker or a queue.
@@ -100,9 +100,9 @@ pub(crate) async fn complete(
         }
         Err(refusal) => refusal,
     };
-    // The worker says that it is done, with something that cannot be stored. Left alone it would
-    // count as lost, and the work would be given to another who ends the same way. A body that is
-    // mistaken otherwise says nothing of the result: the worker mends it and sends it again.
+    // The worker says that it is done, with a result that cannot be stored. Without this answer it
+    // would count as lost, and another worker would do the work and end the same way. A body that
+    // is invalid otherwise says nothing of the result: the worker corrects it and sends it again.
     let unread = refusal.problem().code() == Some(Code::BodyNotJson);
     if let Some(token) = token_of(&payload).filter(|_| unread) {
         let message = refusal.problem().detail.clone();
@@ -112,7 +112,7 @@ pub(crate) async fn complete(
     Err(refusal)
 }
 
-/// The token in a body that is right but for its result, of which nothing can be taken in.
+/// The token in a body that is valid except for its result, which cannot be stored.
 fn token_of(payload: &Payload) -> Option<i64> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -160,7 +160,7 @@ async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAns
             .await
     });
     let Ok(answered) = written.await else {
-        return Err(ApiError::internal("an answer broke off"));
+        return Err(ApiError::internal("an answer panicked"));
     };
     let answered = answered?;
     let mut response = answer::ok(&AnsweredTask {
@@ -262,14 +262,14 @@ impl From<TaskError> for ApiError {
             TaskError::Unknown => Self::plain(Code::TaskNotFound),
             TaskError::NotHeld { state, kept } => {
                 let kept = match kept {
-                    true => "; what was done is kept as evidence",
+                    true => "; the answer is recorded as a late response",
                     false => "",
                 };
                 let detail = format!("the task is {state}, and not held under this token{kept}");
                 Self::new(Code::TaskNotHeld, detail)
             }
             TaskError::Answered { recorded } => {
-                let detail = format!("on record is {recorded}");
+                let detail = format!("the recorded answer is {recorded}");
                 Self::new(Code::TaskAnswered, detail)
             }
             TaskError::Withdrawn => Self::plain(Code::TaskWithdrawn),

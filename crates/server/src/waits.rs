@@ -1,4 +1,4 @@
-//! Waits: list, and end one in the place of its callback.
+//! Waits: list, and complete one in place of its callback.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -80,7 +80,7 @@ pub(crate) async fn complete(
     .await
 }
 
-/// What a callback came to, as it goes over the wire.
+/// The outcome of a callback, in its wire form.
 pub(crate) fn view_called(called: &semel_engine::Called) -> Called {
     Called {
         run: called.run,
@@ -89,7 +89,7 @@ pub(crate) fn view_called(called: &semel_engine::Called) -> Called {
     }
 }
 
-/// Why a callback was not taken in; `missing` is what is not there.
+/// Why a callback was refused; `missing` is the code where there is no such wait.
 pub(crate) fn refuse(error: CallbackError, missing: Code) -> ApiError {
     match error {
         CallbackError::Unknown => ApiError::plain(missing),
@@ -98,7 +98,7 @@ pub(crate) fn refuse(error: CallbackError, missing: Code) -> ApiError {
     }
 }
 
-/// A wait as it goes over the wire.
+/// A wait in its wire form.
 pub(crate) fn view(wait: &WaitView) -> Wait {
     Wait {
         id: wait.id,

@@ -131,7 +131,9 @@ impl Batch for Deciding {
         );
         let decide =
             SeededBug::DecisionDigestIgnored.in_text(decide, "AND a.digest = t.digest", "");
-        let ready = connection.prepare(&[LOCK_RUNS, decide, HEAR, RECORDED]).await?;
+        let ready = connection
+            .prepare(&[LOCK_RUNS, decide, HEAR, RECORDED])
+            .await?;
         let firsts = firsts(items);
         let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
         chosen.sort_unstable_by_key(|item| item.run);

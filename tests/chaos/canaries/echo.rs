@@ -88,7 +88,7 @@ async fn read(socket: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     loop {
-        // Whoever speaks another language than HTTP is answered after a moment.
+        // A client that does not speak HTTP is answered after a moment.
         let read = tokio::time::timeout(Duration::from_millis(300), socket.read(&mut chunk)).await;
         match read {
             Ok(Ok(count)) if count > 0 => bytes.extend_from_slice(&chunk[..count]),

@@ -12,7 +12,7 @@ pub(super) struct Canary {
     pub(super) value: String,
     /// The connection that names it.
     pub(super) connection: Option<Value>,
-    /// The action of a flow that goes over the connection, or the trigger that it verifies.
+    /// The action of a flow that uses the connection, or the trigger that it verifies.
     pub(super) used: Used,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn all(echo: SocketAddr) -> Vec<Canary> {
             ),
             "llm: { connection: NAME, prompt: hello }",
         ),
-        // Nobody listens there, nobody has that name, and nobody speaks TLS.
+        // No server listens there, no host has that name, and the third does not speak TLS.
         step(
             "refused",
             json!({"to": {"http": {"base_url": "http://127.0.0.1:1", "auth": {"bearer": {"secret": "refused"}}}}}),

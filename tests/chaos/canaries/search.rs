@@ -3,17 +3,17 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Everything that was seen from outside: by whom it was said, and what.
+/// Everything that was seen from outside: where it comes from, and the text.
 #[derive(Default)]
 pub(super) struct Gathered(Vec<(String, String)>);
 
 impl Gathered {
-    /// Adds what somebody said.
+    /// Adds a text and where it comes from.
     pub(super) fn add(&mut self, who: impl Into<String>, said: impl Into<String>) {
         self.0.push((who.into(), said.into()));
     }
 
-    /// Who said a text in any form; each with what stands around it.
+    /// Where a text was found in any form; each with its context.
     pub(super) fn find(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();
         for form in forms(text) {

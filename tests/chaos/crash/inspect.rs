@@ -9,7 +9,7 @@ use super::lane::Lane;
 use super::oracle::{End, expect};
 use super::round::Placed;
 
-/// What became of a cell.
+/// The outcome of a cell.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) cell: Cell,
@@ -156,7 +156,7 @@ impl Lane {
         Ok(())
     }
 
-    /// A run that has ended is in nobody's queue; one in doubt rests there, held by nobody.
+    /// A run that has ended is not in the queue; one in doubt is there, and no session holds it.
     async fn check_queue(&self, run: &str, end: End, objections: &mut Objections) -> Result<()> {
         let client = self.home.connect().await?;
         let row = client
@@ -217,8 +217,8 @@ impl Lane {
     }
 }
 
-/// Rows follow on each other without a gap, under leases that only grow; the effect is done once,
-/// on the word of whom it must be.
+/// Rows follow each other without a gap, under epochs that only grow; the effect is done once, and
+/// confirmed by what it must be.
 pub(crate) fn check_journal(journal: &Journal, by: Option<&str>, objections: &mut Objections) {
     let gapless = journal
         .rows

@@ -1,8 +1,8 @@
 //! The crash table for every kind of step: what each leaves at its own destination.
 //!
-//! The table of guards asks what becomes of an effect; this one asks every executor the same, at the
-//! points that only it has. Runs are placed one after another, one fault strikes them all, and the
-//! destinations count: rows, lines, mails, runs, requests.
+//! The table of guards asks what becomes of an effect; this one asks every executor the same, at
+//! the points that only it has. Runs are placed one after another, one fault strikes them all, and
+//! the destinations count: rows, lines, mails, runs, requests.
 
 mod inspect;
 mod kind;
@@ -54,7 +54,7 @@ async fn every_kind_of_step_ends_as_its_table_says() -> Result<()> {
     page::keep(&findings)
 }
 
-/// A mistake, and the cells that must turn red by it where the server is killed.
+/// A seeded bug, and the cells that must turn red by it where the server is killed.
 type Watchful = (&'static str, &'static [(Kind, Point)]);
 
 const WATCHFUL: [Watchful; 2] = [

@@ -2,12 +2,12 @@
 //!
 //! Three things decide: how far the effect had come, what its guard allows, and whether the server
 //! kept its lease. A server that loses only its database for a moment keeps the lease, finds out
-//! what it had committed, and goes on. One that is killed or paused is followed by another, which
+//! what it had committed, and continues. One that is killed or paused is followed by another, which
 //! knows the journal and nothing else.
 
 use super::cell::{Cell, Fault, Guard, Point};
 
-/// How a run may stand at the end.
+/// The state that a run may be in at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Succeeded,
@@ -31,22 +31,22 @@ pub(crate) struct Expected {
     pub(crate) effects: u64,
     /// How many requests reached it, probes aside.
     pub(crate) calls: u64,
-    /// Who the journal says knows that it happened.
+    /// What confirmed the effect, by the journal.
     pub(crate) by: Option<&'static str>,
 }
 
 /// How far the effect had come, as far as the world and the journal are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Nothing of it is on record, and nothing happened.
+    /// Nothing of it is recorded, and nothing happened.
     Nothing,
-    /// The intent is on record; not a byte has left.
+    /// The intent is recorded; not a byte was sent.
     Intended,
     /// The destination has seen a request that it cannot act on.
     Begun,
-    /// The destination has acted; only the server knows, if anybody.
+    /// The destination has acted; at most the server knows.
     Acted,
-    /// The outcome is on record.
+    /// The outcome is recorded.
     Recorded,
 }
 
@@ -111,9 +111,9 @@ fn taken_over(cell: Cell, effects: u64, calls: u64) -> Expected {
         Guard::Key | Guard::Natural => done(1, calls + 1, "answer"),
         Guard::Probe if effects == 1 => done(1, calls, "probe"),
         Guard::Probe => done(1, calls + 1, "answer"),
-        // The author signed for this one.
+        // The author accepted repeats of this one.
         Guard::Repeat => done(effects + 1, calls + 1, "answer"),
-        // The paused server wakes up with an answer in its hands: late, but evidence.
+        // The paused server wakes up with a response: it counts as a late response.
         Guard::Review if cell.fault == Fault::Pause && effects == 1 => done(1, calls, "evidence"),
         Guard::Review => Expected {
             end: End::InDoubt,

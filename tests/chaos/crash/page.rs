@@ -18,15 +18,15 @@ processes: a server with a run in its hands is struck at that very point, anothe
 take over, the sender sends again when it got no answer, and the destination counts.
 
 A cell reads *end of the run · effects that the destination counted · requests that it saw*, probes
-aside. *In doubt* means that nobody can know, and that a person is asked instead of the request
-being sent again.
+aside. *In doubt* means that Semel cannot know, and asks an operator instead of sending the request
+again.
 
 The faults:
 
 - **server killed**: SIGKILL. Another server takes the run over once the lease is past.
 - **server paused past its lease**: SIGSTOP; another server takes the run over; then SIGCONT. The
   paused server wakes up in the middle of what it was doing. It may neither send nor write any
-  more; an answer that it holds is evidence.
+  more; a response that it holds is a late response.
 - **database connections cut**: every connection of the server to PostgreSQL is reset, and new ones
   are refused for a moment. The server keeps its lease.
 - **PostgreSQL killed**: all of its processes at one moment, then started again.

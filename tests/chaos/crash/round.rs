@@ -1,8 +1,8 @@
 //! A round: several runs stand at their points when one fault strikes them all.
 //!
-//! The runs are brought to their points one after another, so that a point which does not tell
-//! whose it is belongs to the run that moves. A commit whose answer is held comes last: while it
-//! is held, the server's writer stands still.
+//! The runs are brought to their points one after another, so that a point without a subject
+//! belongs to the run that moves. A commit whose response is held comes last: while it is held, the
+//! server's writer is blocked.
 
 use std::time::Duration;
 

@@ -90,13 +90,14 @@ pub(super) fn work(home: &Home, server: &Served) -> Result<Process> {
         .start()
 }
 
-/// The lease of a delivery and a second: what nobody answered for is tried again after that.
+/// The lease of a delivery and a second: a delivery without an answer is retried after that.
 const DELIVERY_LEASE_SECS: f64 = 121.0;
 
 /// How long an event may take to be on its way to its subscriber.
 const DISPATCH: Duration = Duration::from_secs(20);
 
-/// Every event is on its way: delivered, or to be tried again when the lease of its delivery is over.
+/// Every event is on its way: delivered, or to be tried again when the lease of its delivery is
+/// over.
 pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Result<()> {
     let deliveries = "
         SELECT count(*), count(*) FILTER (WHERE state = 'delivered'),
@@ -111,7 +112,7 @@ pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Res
             .await?;
         let counts: [i64; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
         let [all, delivered, failed, late] = counts;
-        ensure!(failed == 0, "{failed} deliveries were given up");
+        ensure!(failed == 0, "Semel stopped retrying {failed} deliveries");
         ensure!(late == 0, "{late} deliveries are not tried again soon");
         if usize::try_from(all)? == emitted && delivered > 0 {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Approvals of a month: clicked several times and contrarily, or by nobody; and what is told of
-//! them is told once.
+//! Approvals of a month: clicked several times and contrarily, or never; and each of their events
+//! is dispatched once.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,17 @@ const REMIND: i64 = 100;
 /// The clicks on each approval: whether they approve.
 const CLICKS: [bool; 3] = [true, false, true];
 
-/// Of so many approvals nobody decides one that is then rejected, and one where the run goes on.
+/// Of this many approvals, one times out and is rejected, and one times out and the run continues.
 const SILENT_EVERY: usize = 10;
 
-/// Counts what is told of approvals, each under a name of its own.
+/// Counts the events of approvals, each under a name of its own.
 const EARS: [(&str, &str); 3] = [
     ("decided", "${{ input.approval }}"),
     ("escalated", "${{ input.approval }}"),
     ("reminded", "${{ input.approval }}/${{ input.number }}"),
 ];
 
-/// The approvals, the clicks that are still to come, and what those who clicked were told.
+/// The approvals, the clicks that are still to come, and the answers to those that were made.
 pub(crate) struct Approvals {
     count: usize,
     clicks: Vec<Click>,
@@ -44,7 +44,7 @@ struct Click {
     approved: bool,
 }
 
-/// What becomes of an approval that nobody decides.
+/// What happens to an approval without a decision.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Decided,
@@ -106,7 +106,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Approvals
     })
 }
 
-/// Waits until everybody is asked, and gives the clicks that will be made.
+/// Waits until all approvals are open, and returns the clicks that will be made.
 async fn until_asked(month: &Month, count: usize) -> Result<Vec<Click>> {
     let known = "SELECT a.shown->>'id', k.value #>> '{}', a.digest
                    FROM approvals a JOIN kv k ON k.entry = 'link/' || (a.shown->>'id')
@@ -135,7 +135,7 @@ fn number(name: &str) -> Result<usize> {
 }
 
 impl Approvals {
-    /// Makes some of the clicks, where a server is there to take them. One that nobody answers is
+    /// Makes some of the clicks, where a server is there to take them. One without an answer is
     /// made again at the next leap.
     pub(crate) async fn go_on(&mut self, month: &mut Month) -> Result<()> {
         let Some(server) = month.any() else {
@@ -163,14 +163,14 @@ impl Approvals {
         Ok(())
     }
 
-    /// Everybody is told of the same decision.
+    /// Every click gets the same decision.
     fn told(&mut self, id: usize, approved: bool) -> Result<()> {
         let known = *self.decisions.entry(id).or_insert(approved);
-        ensure!(known == approved, "two decisions of a{id} were told");
+        ensure!(known == approved, "clicks on a{id} got two decisions");
         Ok(())
     }
 
-    /// Compares the history with what was told; says what there was.
+    /// Compares the history with the answers and events; returns what there was.
     pub(crate) async fn check(&self, month: &Month) -> Result<Value> {
         ensure!(
             self.clicks.is_empty(),
@@ -200,7 +200,7 @@ impl Approvals {
                 (Fate::Decided, Some(false)) => (Some(false), "failed"),
                 (Fate::Rejected, None) => (None, "failed"),
                 (Fate::GoesOn, None) => (None, "succeeded"),
-                _ => anyhow::bail!("{name} was told {decided:?}"),
+                _ => anyhow::bail!("{name} got {decided:?}"),
             };
             ensure!(
                 run.approved == approved && run.state == state,
@@ -211,10 +211,13 @@ impl Approvals {
             let went_on = after.get(name).copied().unwrap_or_default();
             ensure!(
                 went_on == i64::from(state == "succeeded"),
-                "{name} went on {went_on} times"
+                "{name} continued {went_on} times"
             );
             let [told, escalated] = heard.each_ref().map(|it| it.get(&run.wait).copied());
-            ensure!(told == Some(1), "the end of {name} was told {told:?} times");
+            ensure!(
+                told == Some(1),
+                "the end of {name} was dispatched {told:?} times"
+            );
             let late = fate != Fate::Decided;
             ensure!(
                 escalated == Some(1) || !late && escalated.is_none(),
@@ -222,12 +225,12 @@ impl Approvals {
             );
             ensure!(
                 !late || run.waited + BACK >= WITHIN * 60,
-                "{name} was given up after {} minutes",
+                "{name} timed out after {} minutes",
                 run.waited
             );
             ensure!(
                 !late || reminded.contains_key(&format!("{}/1", run.wait)),
-                "nobody was reminded of {name}"
+                "no reminder of {name}"
             );
         }
         Ok(json!({
@@ -256,7 +259,7 @@ impl Approvals {
     }
 }
 
-/// What became of an approval and its run.
+/// The outcome of an approval and of its run.
 struct Ended {
     approved: Option<bool>,
     state: String,

@@ -171,7 +171,7 @@ fn cover(one: &Declared, ticks: &[Tick], due: &[i64]) -> Result<()> {
         let expected = due.get(next).copied();
         ensure!(
             expected == Some(tick.first),
-            "{}: {:?} is due, {} is on record",
+            "{}: {:?} is due, {} is recorded",
             one.flow,
             expected,
             tick.first
@@ -188,7 +188,7 @@ fn cover(one: &Declared, ticks: &[Tick], due: &[i64]) -> Result<()> {
     }
     ensure!(
         next == due.len(),
-        "{}: {} of {} instants are on record",
+        "{}: {} of {} instants are recorded",
         one.flow,
         next,
         due.len()
@@ -304,8 +304,8 @@ async fn offsets(month: &Month, zone: &str) -> Result<Offsets> {
     }))
 }
 
-/// What was decided, and when. Whoever gave an instant its run may have died before that was on
-/// record; it was decided when the run was accepted.
+/// What was decided, and when. The server that started an instant's run may have crashed before it
+/// recorded that; the instant was decided when the run was accepted.
 async fn read_ticks(month: &Month) -> Result<HashMap<String, Vec<Tick>>> {
     let ticks = "
         SELECT s.flow, extract(epoch FROM t.nominal)::int8, extract(epoch FROM t.last)::int8,

@@ -156,7 +156,7 @@ impl Waits {
                     ensure!(state == "failed" && count == 0, "{key}: {state}, {count}");
                     ensure!(
                         slept + BACK >= WITHIN * 60,
-                        "{key} was given up after {slept} minutes"
+                        "{key} timed out after {slept} minutes"
                     );
                 }
                 None => {

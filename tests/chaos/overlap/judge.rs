@@ -8,7 +8,7 @@ use semel_testkit::{Connection, Peer};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// From the first intent to the end of a run no other of its key is under way.
+/// From the first intent to the end of a run no other of its key is running.
 pub(crate) async fn check_journal(client: &Connection, policy: &str) -> Result<()> {
     let rows = client
         .query(
@@ -30,7 +30,7 @@ pub(crate) async fn check_journal(client: &Connection, policy: &str) -> Result<(
         if let Some((other, before, until)) = &last
             && *other == key
         {
-            ensure!(first >= *until, "{id} began while {before} was under way");
+            ensure!(first >= *until, "{id} began while {before} was running");
         }
         last = Some((key, id, end));
     }
@@ -61,7 +61,7 @@ pub(crate) async fn check_peer(
             .entry(key.to_owned())
             .or_insert_with(|| (id.clone(), step));
         if *other != id {
-            ensure!(step == 1, "{id} goes on at call {step} after {other}");
+            ensure!(step == 1, "{id} continues at call {step} after {other}");
             let over = calls.get(other.as_str()).copied().unwrap_or_default();
             let gave_way = ends
                 .get(other.as_str())
@@ -86,7 +86,7 @@ pub(crate) async fn check_peer(
     Ok(())
 }
 
-/// Nobody is left at any gate.
+/// No gate has an entry left.
 pub(crate) async fn empty(client: &Connection) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

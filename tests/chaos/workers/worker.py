@@ -14,7 +14,7 @@ URL, TOKEN, QUEUE = sys.argv[1:4]
 
 
 def ask(path, body, key=None):
-    """Posts JSON, for as long as nobody answers. Gives the status and what was answered."""
+    """Posts JSON, and repeats it until there is an answer. Returns its status and body."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     if key:
         headers["Idempotency-Key"] = key
@@ -39,7 +39,7 @@ def work(task):
     status, answer = ask(
         f"/v1/tasks/{task['task']}/complete", {"token": task["token"], "result": result}
     )
-    # Whoever was too slow learns that another has it.
+    # A worker that was too slow learns that another has the task.
     assert status in (200, 409), (status, answer)
 
 

@@ -53,8 +53,8 @@ impl Destinations {
         self.sshd.as_ref().context("no sshd was started")
     }
 
-    /// A page's command, led to the server that stands here: a connection gets its address, a secret
-    /// its value, which is read from a file as a person would have typed it.
+    /// A page's command, led to the server that stands here: a connection gets its address, a
+    /// secret its value, which is read from a file as a person would have typed it.
     pub(super) fn redirect(&self, line: &str, desk: &Path) -> Result<String> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -89,7 +89,7 @@ impl Destinations {
             "shop" => at("postgres", self.database()?.server().address()),
             "mail" => at("smtp", self.smtp()?.address()),
             "builder" => at("ssh", self.sshd()?.address()),
-            _ => return None.with_context(|| format!("nobody stands in for {name}")),
+            _ => return None.with_context(|| format!("no stand-in for {name}")),
         };
         match name {
             "shop" => sets.extend([

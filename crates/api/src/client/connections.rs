@@ -18,7 +18,7 @@ impl Client {
         read(self.get(&["v1", "connections", name.as_str()])).await
     }
 
-    /// Keeps a connection. Putting the same twice is the same as once.
+    /// Stores a connection. Putting the same twice is the same as once.
     pub async fn put_connection(
         &self,
         name: &Label,
@@ -29,7 +29,7 @@ impl Client {
         carry_out(self.ask_under(Method::PUT, &path, key).json(put)).await
     }
 
-    /// Removes a connection that no live flow goes over.
+    /// Removes a connection that no live flow uses.
     pub async fn delete_connection(
         &self,
         name: &Label,
@@ -39,13 +39,13 @@ impl Client {
         carry_out(self.ask_under(Method::DELETE, &path, key)).await
     }
 
-    /// Tries whether a destination can be reached. Changes nothing there.
+    /// Tests whether a destination can be reached. Changes nothing there.
     pub async fn test_connection(&self, name: &Label) -> Result<Tried, ClientError> {
         let path = ["v1", "connections", name.as_str(), "test"];
         read(self.ask(Method::POST, &path)).await
     }
 
-    /// Makes what effects need at a destination. Preparing twice is the same as once.
+    /// Creates what effects need at a destination. Preparing twice is the same as once.
     pub async fn prepare_connection(&self, name: &Label) -> Result<Tried, ClientError> {
         let path = ["v1", "connections", name.as_str(), "prepare"];
         read(self.ask(Method::POST, &path)).await

@@ -1,11 +1,11 @@
-//! Why a request came to nothing.
+//! Why a request failed.
 
 use reqwest::StatusCode;
 
 use crate::code::Code;
 use crate::types::Problem;
 
-/// Why a request came to nothing, as far as the client can tell.
+/// Why a request failed, as far as the client can tell.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The server says why not, and what to do.

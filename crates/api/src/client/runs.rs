@@ -12,12 +12,12 @@ use crate::types::{
     StartRun, Started,
 };
 
-/// How long an audit may take: it reads everything that is on record of a flow.
+/// How long an audit may take: it reads everything that is recorded of a flow.
 const AUDIT_PATIENCE: Duration = Duration::from_secs(90);
 
 impl Client {
-    /// Starts a run, or meets the one that its key has. The key stands in `start`, or the flow's
-    /// own expression tells it. With `wait` the answer comes at the run's end, or after that long.
+    /// Starts a run, or finds the one that its key has. The key is in `start`, or the flow's own
+    /// expression computes it. With `wait` the answer comes at the run's end, or after that long.
     pub async fn start_run(
         &self,
         flow: &FlowName,
@@ -47,7 +47,7 @@ impl Client {
         read(self.get(&["v1", "runs", &run.to_string()])).await
     }
 
-    /// Waits until a run ends or is kept for a person, at most `patience`, and says how it stands.
+    /// Waits until a run ends or stops for an operator, at most `patience`, and returns its state.
     pub async fn await_run(&self, run: RunId, patience: Span) -> Result<Run, ClientError> {
         let request = self
             .get(&["v1", "runs", &run.to_string(), "wait"])
@@ -56,7 +56,7 @@ impl Client {
         read(request).await
     }
 
-    /// Asks for a run's end.
+    /// Cancels a run.
     pub async fn cancel_run(
         &self,
         run: RunId,
@@ -67,7 +67,7 @@ impl Client {
         carry_out(self.post(&path, key).json(cancel)).await
     }
 
-    /// Lets a run go on that failed or gave up.
+    /// Resumes a run that failed or needs review.
     pub async fn resume_run(
         &self,
         run: RunId,
@@ -114,7 +114,7 @@ impl Client {
         carry_out(self.post(&path, key).json(settle)).await
     }
 
-    /// Corrects what a person said that an effect gave.
+    /// Corrects the result that an operator gave an effect.
     pub async fn amend_effect(
         &self,
         effect: EffectId,

@@ -21,7 +21,7 @@ impl Client {
         read(self.get(&["v1", "schedules", flow.as_str()])).await
     }
 
-    /// Lists what became of a schedule's instants, the latest first.
+    /// Lists the ticks of a schedule, the latest first.
     pub async fn list_ticks(
         &self,
         flow: &FlowName,

@@ -9,7 +9,7 @@ use super::{Answer, Client, ClientError};
 use crate::types::{DeletedSecret, Page, Rotated, Secret, SecretSet, SetSecret};
 
 impl Client {
-    /// Lists the secrets of the namespace, by name and without what is in them.
+    /// Lists the secrets of the namespace, by name and without their values.
     pub async fn list_secrets(&self) -> Result<Page<Secret>, ClientError> {
         read(self.get(&["v1", "secrets"])).await
     }
@@ -22,7 +22,7 @@ impl Client {
         key: Option<&str>,
     ) -> Result<Answer<SecretSet>, ClientError> {
         let request = self.ask_under(Method::PUT, &["v1", "secrets", name.as_str()], key);
-        // The body goes with the process, which is a short one.
+        // The body is not wiped: the process that uses this client is short-lived.
         let request = request.header(CONTENT_TYPE, "application/json");
         carry_out(request.body(set.to_wire().to_vec())).await
     }
@@ -37,7 +37,7 @@ impl Client {
         carry_out(self.ask_under(Method::DELETE, &path, key)).await
     }
 
-    /// Seals every secret of the namespace with a new key. May be repeated.
+    /// Encrypts every secret of the namespace with a new key. May be repeated.
     pub async fn rotate_secrets(&self, key: Option<&str>) -> Result<Answer<Rotated>, ClientError> {
         let path = ["v1", "secrets", "rotate"];
         carry_out(self.ask_under(Method::POST, &path, key)).await

@@ -21,7 +21,7 @@ impl Client {
         read(self.get(&["v1", "subscriptions", name.as_str()])).await
     }
 
-    /// Keeps a subscription. Putting the same twice is the same as once.
+    /// Stores a subscription. Putting the same twice is the same as once.
     pub async fn put_subscription(
         &self,
         name: &Label,
@@ -32,7 +32,7 @@ impl Client {
         carry_out(self.ask_under(Method::PUT, &path, key).json(put)).await
     }
 
-    /// Removes a subscription, and gives up what is due to it.
+    /// Removes a subscription, and drops what is due to it.
     pub async fn delete_subscription(
         &self,
         name: &Label,

@@ -15,7 +15,8 @@ use crate::types::{
 const RENEW_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Asks for work. A repeat under the same key gets the same tasks, for as long as they are held.
+    /// Asks for work. A repeat under the same key gets the same tasks, for as long as they are
+    /// held.
     pub async fn claim_tasks(
         &self,
         claim: &ClaimTasks,
@@ -26,7 +27,7 @@ impl Client {
         read(request.timeout(PATIENCE + wait).json(claim)).await
     }
 
-    /// Says that the worker is still at it.
+    /// Renews the worker's lease.
     pub async fn renew_task(
         &self,
         task: EffectId,

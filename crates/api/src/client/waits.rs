@@ -27,7 +27,7 @@ impl Client {
         read(self.get(&["v1", "waits"]).query(&query)).await
     }
 
-    /// Ends a wait in the place of its callback.
+    /// Completes a wait in place of its callback.
     pub async fn complete_wait(
         &self,
         wait: WaitId,

@@ -17,7 +17,7 @@ pub struct Approval {
     pub flow: String,
     /// The step's path.
     pub step: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// Who may decide: people or groups.
     pub from: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Decide {
     pub approved: bool,
     /// The digest of what was shown.
     pub digest: Digest,
-    /// What there is to say about it.
+    /// A comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// Who decides; needed with a link, and kept as claimed. With a token, the token says it.
@@ -70,7 +70,7 @@ pub struct Decide {
 pub struct DecidedApproval {
     /// The approval.
     pub approval: WaitId,
-    /// The run that goes on.
+    /// The run that continues.
     pub run: RunId,
     /// The decision.
     pub decision: Decision,

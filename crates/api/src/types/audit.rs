@@ -3,12 +3,12 @@
 use semel_model::{FlowName, RunId, Span};
 use serde::{Deserialize, Serialize};
 
-/// What is on record of a flow's deliveries, seen from their keys.
+/// A flow's recorded deliveries, by key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyAudit {
     /// The flow.
     pub flow: FlowName,
-    /// Deliveries on record, first ones and repeats.
+    /// Recorded deliveries, first ones and repeats.
     pub deliveries: i64,
     /// Different keys.
     pub keys: i64,

@@ -14,7 +14,7 @@ pub struct Connection {
     pub version: i64,
     /// What its owner says of it.
     pub connection: semel_model::Connection,
-    /// Secrets that it names and that nobody has set: nothing is sent until they are.
+    /// Secrets that it names and that are not set: nothing is sent until they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// When it was made.
@@ -23,30 +23,30 @@ pub struct Connection {
     pub changed_at: Timestamp,
 }
 
-/// Keeps a connection. The same again is no change.
+/// Stores a connection. The same again is no change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutConnection {
     /// What its owner says of it.
     pub connection: semel_model::Connection,
-    /// Whether another connection of that name gives way.
+    /// Whether it replaces another connection of that name.
     #[serde(default)]
     pub replace: bool,
 }
 
-/// What putting a connection came to.
+/// What putting a connection changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// There was none of that name.
     Created,
-    /// Another one gave way.
+    /// It replaced another one.
     Replaced,
-    /// It was there, and the same.
+    /// The same one was there.
     Unchanged,
 }
 
-/// A connection was kept.
+/// A connection was stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptConnection {
     /// What flows call it.
@@ -55,7 +55,7 @@ pub struct KeptConnection {
     pub version: i64,
     /// What changed.
     pub change: Change,
-    /// Secrets that it names and that nobody has set.
+    /// Secrets that it names and that are not set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
@@ -67,7 +67,7 @@ pub struct DeletedConnection {
     pub name: String,
 }
 
-/// What became of testing or preparing a destination.
+/// The outcome of testing or preparing a destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tried {
     /// The connection.

@@ -18,7 +18,7 @@ pub struct Effect {
     pub step: String,
     /// The kind of step.
     pub kind: String,
-    /// How it is made safe to meet twice.
+    /// What makes it safe to repeat.
     pub guard: String,
     /// Where it stands.
     pub state: State,
@@ -35,8 +35,8 @@ pub struct Effect {
     /// What was seen, where it did not simply succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Its flow and the key that its run came with, where effects were asked for by either end; on a
-    /// single effect, and on doubts.
+    /// Its flow and the key that its run came with, where effects were asked for by either end; on
+    /// a single effect, and on doubts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// What was sent, or would be: on a single effect, and on doubts.
@@ -47,11 +47,11 @@ pub struct Effect {
     pub acts: Vec<Act>,
 }
 
-/// What an effect sends, as it was pinned with its intent. Credentials are no part of it, and links
-/// that decide an approval are taken out.
+/// What an effect sends, as it was recorded with its intent. Credentials are no part of it, and
+/// links that decide an approval are redacted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// The connection that it goes over.
+    /// The connection that it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The method and the address, the statement, the command, or whom it goes to.
@@ -64,7 +64,7 @@ pub struct Sent {
     pub cut: bool,
 }
 
-/// What a person did, and why.
+/// What an operator did, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
     /// When.
@@ -75,7 +75,7 @@ pub struct Act {
     pub action: String,
     /// What it was done to.
     pub subject: String,
-    /// Why, in the person's words.
+    /// Why, in the operator's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -116,11 +116,11 @@ pub struct EffectFilter {
     pub cursor: Option<String>,
 }
 
-/// A person's word on an effect in doubt.
+/// An operator's settlement of an effect in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settle {
-    /// What the person knows.
+    /// What the operator found.
     pub verdict: Verdict,
     /// The destination's identity for what was made; with `happened`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,10 +132,10 @@ pub struct Settle {
         skip_serializing_if = "Option::is_none"
     )]
     pub result: Option<Value>,
-    /// The attempt that the person looked at: where another was made since, nothing is settled.
+    /// The attempt that the operator looked at: where another was made since, nothing is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i32>,
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 
@@ -144,33 +144,34 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
     Value::deserialize(deserializer).map(Some)
 }
 
-/// A person's correction of what a person said that an effect gave.
+/// An operator's correction of the result that an operator gave an effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Amend {
     /// What later steps read as the step's result.
     pub result: Value,
-    /// The destination's identity for what was made; as it was, or as the result tells, when absent.
+    /// The destination's identity for what was made; as before, or as found in the result, when
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 
-/// What an effect gave was corrected.
+/// An effect's result was corrected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amended {
     /// The effect.
     pub effect: EffectId,
-    /// Its run, which goes on.
+    /// Its run, which continues.
     pub run: RunId,
 }
 
-/// What a person knows of an effect in doubt.
+/// What an operator found about an effect in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It happened: the run goes on behind it.
+    /// It happened: the run continues after it.
     Happened,
     /// It did not happen: it is performed.
     DidNotHappen,
@@ -212,7 +213,7 @@ pub struct Duplicate {
     pub key: Option<String>,
     /// Where they were stopped: `claim`, `wait`, `replay` or `order`.
     pub place: String,
-    /// What became of them: `repeat`, `mismatch`, `held` or `stale`.
+    /// How they were treated: `repeat`, `mismatch`, `held` or `stale`.
     pub verdict: String,
     /// How many.
     pub count: i64,

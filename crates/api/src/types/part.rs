@@ -1,4 +1,4 @@
-//! Parts of runs: items of lists, and branches.
+//! Child runs: items of lists, and branches.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::standing::Standing;
 
-/// Where a part stands.
+/// The state of a child run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartState {
     /// Not begun.
     Pending,
-    /// Under way, or kept for a person.
+    /// Begun and not ended; it may be stopped until an operator acts.
     Open,
     /// Ended, with a result.
     Succeeded,
@@ -73,12 +73,12 @@ pub struct Part {
     pub key: String,
     /// The run that does its steps.
     pub run: RunId,
-    /// Where it stands.
+    /// Its state.
     pub state: PartState,
-    /// Where that run stands, once it began.
+    /// The state of that run, once it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
-    /// What it gave.
+    /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// What was wrong.
@@ -86,7 +86,7 @@ pub struct Part {
     pub fault: Option<Value>,
 }
 
-/// How far the parts of a step are.
+/// The progress of a step's child runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// The step.
@@ -95,7 +95,7 @@ pub struct Progress {
     pub count: i64,
     /// Not begun.
     pub pending: i64,
-    /// Under way, or kept for a person.
+    /// Begun and not ended; it may be stopped until an operator acts.
     pub open: i64,
     /// Ended, with a result.
     pub succeeded: i64,
@@ -105,17 +105,17 @@ pub struct Progress {
     pub cancelled: i64,
 }
 
-/// Which parts to list.
+/// Which child runs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartFilter {
     /// Only of this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Only those that stand so.
+    /// Only those in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PartState>,
-    /// The most parts of one page.
+    /// The most child runs of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,
     /// Where the page before ended.

@@ -1,4 +1,4 @@
-//! Problems: what an answer says when it is no (RFC 9457).
+//! Problems: the body of an error response (RFC 9457).
 
 use semel_model::{RunId, Span};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Problem {
     /// The run that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// How long to stay away before asking again.
+    /// How long to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in: Option<Span>,
     /// What is wrong with a flow's text.
@@ -55,7 +55,7 @@ impl Problem {
         self
     }
 
-    /// Says when it is worth asking again.
+    /// Says when to retry.
     #[must_use]
     pub fn retry_in(mut self, span: Span) -> Self {
         self.retry_in = Some(span);

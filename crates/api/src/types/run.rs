@@ -36,7 +36,7 @@ pub struct Started {
     pub key: String,
     /// Its flow.
     pub flow: String,
-    /// Where it stands.
+    /// Its state.
     pub state: Standing,
     /// When its delivery was accepted.
     pub accepted_at: Timestamp,
@@ -63,14 +63,14 @@ pub struct Run {
     pub release: i32,
     /// Its key.
     pub key: String,
-    /// Where it stands.
+    /// Its state.
     pub state: Standing,
     /// When its delivery was accepted.
     pub accepted_at: Timestamp,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// When it is due again; absent when only a person or a callback wakes it.
+    /// When it is due again; absent when only an operator or a callback wakes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// Its result, once it succeeded.
@@ -79,10 +79,10 @@ pub struct Run {
     /// What was wrong, where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Value>,
-    /// Whether a person asked for its end.
+    /// Whether an operator asked for its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelling: bool,
-    /// The run that it is a part of, where it is an item or a branch.
+    /// Its parent run, where it is an item or a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
 }
@@ -100,10 +100,10 @@ pub struct RunDetail {
     pub effects: Vec<Effect>,
     /// Its pauses that a callback can end.
     pub waits: Vec<Wait>,
-    /// How far its items and branches are, by step.
+    /// The progress of its items and branches, by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Progress>,
-    /// What people did to it, its effects, waits and key, in order.
+    /// What operators did to it, its effects, waits and key, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts: Vec<Act>,
     /// What happened, in order.
@@ -115,9 +115,9 @@ pub struct RunDetail {
 pub struct AtGate {
     /// What holds it up: `order`, `overlap` or `limit`.
     pub gate: Kind,
-    /// Where it stands there: `waiting`, `resting`, `called`, `joining` or `dropped`.
+    /// Its place there: `waiting`, `debouncing`, `granted`, `joining` or `dropped`.
     pub place: String,
-    /// The run that is under way, or that it joined.
+    /// The run that holds the gate, or that it joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<RunId>,
     /// How many are before it in line; a thousand stand for more.
@@ -156,7 +156,7 @@ pub struct RunFilter {
     /// Only of this flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<FlowName>,
-    /// Only those that stand so.
+    /// Only those in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Standing>,
     /// Only those of this key, in any flow.
@@ -170,11 +170,11 @@ pub struct RunFilter {
     pub cursor: Option<String>,
 }
 
-/// Lets a run go on that failed or gave up.
+/// Resumes a run that failed or needs review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
     /// Whether people who rejected an approval are asked again; otherwise a run that failed by a
     /// rejection is not resumed.
@@ -182,7 +182,7 @@ pub struct Resume {
     pub ask_again: bool,
 }
 
-/// A run goes on.
+/// A run was resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
     /// The run.
@@ -195,7 +195,7 @@ pub struct Resumed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 
@@ -215,16 +215,16 @@ pub struct KeyInfo {
     pub flow: FlowName,
     /// The key.
     pub key: String,
-    /// Our hold on it.
+    /// Semel's hold on it.
     pub claim: ClaimId,
     /// The run that answers for it.
     pub run: RunId,
-    /// Where that run stands, while its record is kept.
+    /// The state of that run, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Standing>,
     /// The fingerprint of the first delivery's payload.
     pub fingerprint: String,
-    /// When the key may be forgotten.
+    /// When the key may expire.
     pub expires_at: Timestamp,
 }
 
@@ -232,7 +232,7 @@ pub struct KeyInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DropKey {
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: the instants that they name, and what became of them.
+//! Schedules: the instants that they name, and their ticks.
 
 use jiff::Timestamp;
 use semel_model::{FlowName, RunId};
@@ -15,7 +15,7 @@ pub struct Schedule {
     pub recurrence: String,
     /// The time zone that it is read in.
     pub zone: String,
-    /// What becomes of instants that passed while nothing ran.
+    /// What happens to instants that passed while no server ran.
     pub missed: String,
     /// The most instants that are caught up on, where all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,12 +29,12 @@ pub struct Schedule {
     /// Who paused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<String>,
-    /// What became of its latest instant.
+    /// Its latest tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Tick>,
 }
 
-/// What became of an instant, or of several that were skipped together.
+/// The decision about an instant, or about several that were skipped together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
     /// The instant; the first of several.
@@ -92,7 +92,7 @@ pub struct TickFilter {
     pub cursor: Option<Timestamp>,
 }
 
-/// Which instants to tell.
+/// Which instants to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstantFilter {
@@ -109,7 +109,7 @@ pub struct InstantFilter {
 pub struct Instant {
     /// The instant.
     pub at: Timestamp,
-    /// What the clock on the wall shows then, in the schedule's zone.
+    /// The local time then, in the schedule's zone.
     pub local: String,
 }
 
@@ -117,7 +117,7 @@ pub struct Instant {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSchedule {
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

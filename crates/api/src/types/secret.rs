@@ -1,4 +1,4 @@
-//! Secrets: they go in, and their names come out.
+//! Secrets: they can be set, and only their names can be read.
 
 use jiff::Timestamp;
 use semel_model::{SecretText, Span};
@@ -14,7 +14,7 @@ pub struct Secret {
     pub version: i32,
     /// When it was set last.
     pub set_at: Timestamp,
-    /// Until when the text before this one still verifies deliveries.
+    /// Until when the previous text still verifies deliveries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_until: Option<Timestamp>,
     /// The connections that name it.
@@ -28,7 +28,7 @@ pub struct Secret {
 pub struct SetSecret {
     /// The text.
     pub value: SecretText,
-    /// How long the text before it still verifies deliveries; a day where nobody says.
+    /// How long the previous text still verifies deliveries; a day by default.
     #[serde(default)]
     pub overlap: Option<Span>,
 }
@@ -71,7 +71,7 @@ pub struct DeletedSecret {
     pub connections: Vec<String>,
 }
 
-/// The secrets of a namespace were sealed anew.
+/// The secrets of a namespace were encrypted with a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotated {
     /// How many texts there were.

@@ -1,4 +1,4 @@
-//! Where a run stands, in one word.
+//! The state of a run, in one word.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,12 @@ use std::str::FromStr;
 use semel_model::run::State;
 use serde::{Deserialize, Serialize};
 
-/// The one word for where a run stands. *Active* is told apart where somebody looked closer.
+/// The state of a run in one word. *Active* stands for four words where the server did not read the
+/// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Queued, running, waiting or retrying; nobody looked which.
+    /// Queued, running, waiting or retrying; the server did not look which.
     Active,
     /// Due, and no worker holds it yet.
     Queued,
@@ -20,11 +21,11 @@ pub enum Standing {
     Waiting,
     /// It rests before another attempt.
     Retrying,
-    /// An effect that nobody can say happened or not.
+    /// An effect may or may not have happened.
     InDoubt,
-    /// Gave up for now; a person decides.
+    /// Retries are used up and nothing happened; an operator decides.
     NeedsReview,
-    /// Taken again and again without getting anywhere.
+    /// Taken again and again without progress.
     Quarantined,
     /// Ended, with a result.
     Succeeded,
@@ -79,7 +80,7 @@ impl Standing {
         }
     }
 
-    /// What the record says of a run that stands so.
+    /// The stored state of a run in this state.
     pub fn state(self) -> State {
         match self {
             Self::Active | Self::Queued | Self::Running | Self::Waiting | Self::Retrying => {

@@ -1,4 +1,4 @@
-//! Subscriptions: webhooks that are told of events, and what became of the deliveries.
+//! Subscriptions: webhooks that receive events, and the outcome of their deliveries.
 
 use jiff::Timestamp;
 use semel_model::EffectId;
@@ -21,7 +21,7 @@ pub struct Subscription {
     pub created_at: Timestamp,
 }
 
-/// Keeps a subscription. The same again is no change.
+/// Stores a subscription. The same again is no change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutSubscription {
@@ -29,12 +29,12 @@ pub struct PutSubscription {
     pub event: String,
     /// The webhook connection that deliveries go to.
     pub connection: String,
-    /// Whether another subscription of that name gives way.
+    /// Whether it replaces another subscription of that name.
     #[serde(default)]
     pub replace: bool,
 }
 
-/// A subscription was kept.
+/// A subscription was stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSubscription {
     /// What its owner calls it.
@@ -52,7 +52,7 @@ pub struct DeletedSubscription {
     pub failed: u64,
 }
 
-/// Where a delivery stands.
+/// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
@@ -60,7 +60,7 @@ pub enum DeliveryState {
     Due,
     /// The receiver took it.
     Delivered,
-    /// It is not tried again, unless somebody says so.
+    /// Semel does not try it again, unless an operator asks for it.
     Failed,
 }
 
@@ -76,7 +76,7 @@ impl DeliveryState {
     }
 }
 
-/// One event on its way to one subscription.
+/// The delivery of one event to one subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The event's identity: the id that every attempt carries.
@@ -85,7 +85,7 @@ pub struct Delivery {
     pub event: String,
     /// The connection that the latest attempt went to.
     pub connection: String,
-    /// Where it stands.
+    /// Its state.
     pub state: DeliveryState,
     /// How often it was tried.
     pub attempt: i32,

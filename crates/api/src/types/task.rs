@@ -1,4 +1,4 @@
-//! Tasks: work that programs outside take from a queue.
+//! Tasks: work that outside programs claim from a queue.
 
 use jiff::Timestamp;
 use semel_model::task::State;
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct ClaimTasks {
     /// The queue.
     pub queue: String,
-    /// How many at the most; 1 where nothing is said.
+    /// How many at the most; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u16>,
     /// How long to wait for work where there is none, up to 20 s.
@@ -21,7 +21,7 @@ pub struct ClaimTasks {
     /// What the worker calls itself, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// How long the worker may be silent; as the step says where nothing is said.
+    /// How long the worker may be silent; as the step says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
@@ -33,12 +33,12 @@ pub struct ClaimedTasks {
     pub tasks: Vec<ClaimedTask>,
 }
 
-/// A task in a worker's hands.
+/// A task that a worker holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedTask {
     /// The task.
     pub task: EffectId,
-    /// The key of what it changes, the same on every attempt: to pass on to whoever takes keys.
+    /// The effect's key, the same on every attempt: to pass on to a destination that honours keys.
     pub key: EffectId,
     /// Its run.
     pub run: RunId,
@@ -54,32 +54,32 @@ pub struct ClaimedTask {
     pub lease: Span,
     /// When it counts as lost.
     pub lease_until: Timestamp,
-    /// When the task's time is over in all.
+    /// When the task times out as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What there is to do.
     pub input: Value,
 }
 
-/// Says that the worker is still at it.
+/// Renews the worker's lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RenewTask {
     /// The token of the claim.
     pub token: i64,
-    /// How long the worker may be silent; as the step says where nothing is said.
+    /// How long the worker may be silent; as the step says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
 
-/// The worker may go on.
+/// The worker may continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewedTask {
     /// The task.
     pub task: EffectId,
     /// When the worker counts as lost.
     pub lease_until: Timestamp,
-    /// Whether somebody asked for the run's end: the worker may stop and say that it failed.
+    /// Whether the run is to be cancelled: the worker may stop and say that the task failed.
     pub cancel: bool,
 }
 
@@ -100,9 +100,9 @@ pub struct CompleteTask {
 pub struct FailTask {
     /// The token of the claim.
     pub token: i64,
-    /// A stable word for the kind of failure; `failed` where nothing is said. With `in_doubt`,
+    /// A stable word for the kind of failure; `failed` by default. With `in_doubt`,
     /// `answer-refused` says that the work is done and its result cannot be sent: an operator
-    /// settles it, and nobody does it again.
+    /// settles it, and no worker does it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// What happened, for people.
@@ -111,7 +111,7 @@ pub struct FailTask {
     /// Whether another attempt may help.
     #[serde(default)]
     pub retryable: bool,
-    /// How long to stay away before that.
+    /// How long to wait before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
     /// Whether it may have happened: the step's guard then settles it.
@@ -119,12 +119,12 @@ pub struct FailTask {
     pub in_doubt: bool,
 }
 
-/// An answer is on record, now or before.
+/// An answer is recorded, now or before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredTask {
     /// The task.
     pub task: EffectId,
-    /// The run that goes on.
+    /// The run that continues.
     pub run: RunId,
     /// Always true.
     pub accepted: bool,
@@ -141,7 +141,7 @@ pub struct Task {
     pub queue: String,
     /// The step's path.
     pub step: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The number of the latest attempt.
     pub attempt: i32,
@@ -153,7 +153,7 @@ pub struct Task {
     /// When the worker that holds it counts as lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
-    /// When its time is over in all.
+    /// When it times out as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// When the latest attempt ended.
@@ -179,7 +179,7 @@ pub struct TaskFilter {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// Those that are over too.
+    /// Ended ones too.
     #[serde(default)]
     pub all: bool,
     /// The most tasks of the list.

@@ -16,7 +16,7 @@ pub struct Wait {
     /// The step's path; absent while only its callback has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Where it stands: `open`, `answered`, `elapsed` or `cancelled`.
+    /// Its state: `open`, `answered`, `elapsed` or `cancelled`.
     pub state: String,
     /// When the run came to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct Wait {
     pub payload: Option<Value>,
 }
 
-/// Ends a wait in the place of its callback.
+/// Completes a wait in place of its callback.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteWait {
@@ -41,7 +41,7 @@ pub struct CompleteWait {
     pub payload: Value,
 }
 
-/// A callback was taken in, now or before.
+/// A callback was accepted, now or before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Called {
     /// The run that waited.

@@ -1,8 +1,8 @@
-//! Amending: a person corrects what a person said that an effect gave.
+//! Amending: an operator corrects the result that an operator gave when settling an effect.
 //!
-//! Only a run that stopped can be corrected, and only while nobody has used the wrong word: a step
-//! that read it and did something rests on it for good. The correction and the run's going on are
-//! one commit.
+//! Only a run that stopped can be corrected, and only while no step has used the wrong result: a
+//! step that read it and acted cannot be corrected any more. The correction and the resumption of
+//! the run are one commit.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::settlement::derive_id;
 use crate::commands::connection::By;
 use crate::runtime::Runtime;
 
-/// What a person says that an effect gave after all.
+/// The corrected result of an effect.
 #[derive(Clone, Debug)]
 pub struct Amendment {
     /// The destination's identity for what was made; as it was, or as the result tells, when
@@ -27,17 +27,17 @@ pub struct Amendment {
     pub external_id: Option<String>,
     /// The step's result.
     pub result: Value,
-    /// Why, as it stands on the record.
+    /// Why, for the audit log.
     pub reason: String,
 }
 
 impl Runtime {
-    /// Corrects what a person said that an effect gave, and lets its run go on. When this returns,
+    /// Corrects the result that an operator gave an effect, and resumes its run. When this returns,
     /// both are committed.
     ///
     /// # Errors
     ///
-    /// Where a person did not say it, the run did not stop, or somebody has used it.
+    /// Where the result is not an operator's, the run did not stop, or a step has used the result.
     pub async fn amend(
         self: &Arc<Self>,
         by: By<'_>,
@@ -124,10 +124,10 @@ fn not(why: String) -> SettleError {
 fn has_stopped(run: &RunView) -> Result<(), SettleError> {
     match (run.state, run.parent) {
         (run::State::Failed, Some(parent)) => Err(not(format!(
-            "its run is a part of {parent}, which goes on only as a whole"
+            "its run is a child of {parent}, which can only be resumed as a whole"
         ))),
         (run::State::Failed | run::State::NeedsReview | run::State::Quarantined, _) => Ok(()),
-        (run::State::Active, _) => Err(not("its run is under way".to_owned())),
+        (run::State::Active, _) => Err(not("its run has not stopped".to_owned())),
         (run::State::InDoubt, _) => Err(not("its run waits for another doubt".to_owned())),
         (run::State::Succeeded, _) => Err(not("its run has succeeded with it".to_owned())),
         (run::State::Cancelled, _) => Err(not("its run was cancelled".to_owned())),
@@ -135,7 +135,7 @@ fn has_stopped(run: &RunView) -> Result<(), SettleError> {
     }
 }
 
-/// Whether a person said what the step gave, and nobody has done anything with it since.
+/// Whether the step's result is an operator's, and no step has used it since.
 fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleError> {
     let readers = flow.reads_of(step);
     let mut said = false;
@@ -159,11 +159,11 @@ fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleErro
     }
     match said {
         true => Ok(()),
-        false => Err(not("no person said what it gave".to_owned())),
+        false => Err(not("its result is not an operator's".to_owned())),
     }
 }
 
-/// Whether a step is done by the parts of another one, whose journals are their own.
+/// Whether a step is done by the child runs of another one, which have journals of their own.
 fn is_inside(flow: &Flow, step: &str, fan: &str) -> bool {
     let place = |id: &str| flow.steps.iter().position(|step| step.id.as_str() == id);
     let (Some(step), Some(fan)) = (flow.find_step(step), place(fan)) else {
@@ -175,7 +175,7 @@ fn is_inside(flow: &Flow, step: &str, fan: &str) -> bool {
     around.any(|(holder, _)| holder == fan)
 }
 
-/// The step that did something, or decided not to, with what it read.
+/// The step that acted, or decided not to, by what it read.
 fn acted(event: &Event) -> Option<&str> {
     match event {
         Event::Computed { step, .. }

@@ -1,9 +1,9 @@
-//! Tasks: what programs outside take, renew and answer.
+//! Tasks: work that outside programs claim, renew and answer.
 //!
-//! A task is an effect whose intent is committed before anybody can claim it. A worker answers
-//! under the token of its claim, which is one conditional write that also wakes the run. Whoever
-//! answers under an older token changes nothing: that the work was done is kept as evidence, which
-//! may turn a doubt into done.
+//! A task is an effect whose intent is committed before a worker can claim it. A worker answers
+//! under the token of its claim, which is one conditional write that also wakes the run. An answer
+//! under an older token changes nothing: that the work was done is recorded as a late response,
+//! which may turn a doubt into done.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::runtime::Runtime;
 
-/// How often somebody who waits for work looks for tasks that another server's runs opened.
+/// How often a claim that waits for work looks for tasks that another server's runs opened.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The most characters of what a worker says about a failure.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// The longest word for the kind of a failure.
+/// The most characters of a failure's code.
 const CODE_CHARS_MAX: usize = 64;
 
-/// What a worker calls it that its work is done and its result cannot be sent.
+/// The code of a worker whose work is done and whose result cannot be sent.
 pub const ANSWER_REFUSED: &str = "answer-refused";
 
-/// What a worker says of a task.
+/// A worker's answer to a task.
 #[derive(Clone, Debug)]
 pub enum TaskAnswer {
     /// It is done.
@@ -46,7 +46,7 @@ pub enum TaskAnswer {
         message: String,
         /// Whether another attempt may help.
         retryable: bool,
-        /// How long to stay away.
+        /// How long to wait before that.
         retry_after: Option<Span>,
     },
     /// The worker cannot say whether it happened.
@@ -61,7 +61,7 @@ pub enum TaskAnswer {
     },
 }
 
-/// Why a worker's word did not count.
+/// Why a worker's answer was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// There is no such task.
@@ -70,25 +70,25 @@ pub enum TaskError {
     /// The claim is not the latest, or its lease is over.
     #[error("the task is {state}, and not held under this token")]
     NotHeld {
-        /// Where the task stands.
+        /// The state of the task.
         state: State,
-        /// Whether what the worker brought is kept as evidence.
+        /// Whether the worker's answer was recorded as a late response.
         kept: bool,
     },
-    /// Another answer is on record.
+    /// The task has another answer.
     #[error("the task was answered otherwise")]
     Answered {
-        /// What is on record.
+        /// The recorded answer.
         recorded: Value,
     },
-    /// The run wants it no longer.
+    /// The run no longer wants it.
     #[error("the task was withdrawn")]
     Withdrawn,
-    /// What the worker says cannot be kept.
+    /// The worker's answer cannot be stored.
     #[error("{0}")]
     Invalid(String),
     /// The database did not answer in time: sending again is safe.
-    #[error("the answer could not be written down: {0}")]
+    #[error("the answer could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -106,12 +106,12 @@ impl TaskError {
     }
 }
 
-/// An answer that is on record.
+/// An answer that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskAnswered {
-    /// The run that goes on.
+    /// The run that continues.
     pub run: RunId,
-    /// Whether it was on record before.
+    /// Whether it was recorded before.
     pub replayed: bool,
 }
 
@@ -124,7 +124,7 @@ impl Runtime {
     ) -> Result<Vec<Claimed>, ReadError> {
         let deadline = Instant::now() + patience;
         loop {
-            // Before the look, so that what opens in between is not missed.
+            // Before the read, so that a task that opens in between is not missed.
             let opened = self.signals.task_opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
@@ -165,7 +165,7 @@ impl Runtime {
         }
     }
 
-    /// Takes a worker's answer in.
+    /// Records a worker's answer.
     pub async fn answer_task(
         self: &Arc<Self>,
         namespace_id: i32,
@@ -204,8 +204,8 @@ impl Runtime {
                 ..
             } => {
                 let same = answer.as_ref() == Some(&body);
-                // Whoever could not send its result may send one that can be stored: that says the
-                // same of the work, and is evidence.
+                // A worker that could not send its result may send one that can be stored: it says
+                // the same of the work, and counts as a late response.
                 let mended = body.get("result").is_some() && is_unstorable(answer.as_ref());
                 let own = answered_token == Some(token) && !mended;
                 match (stands, own, same) {
@@ -218,7 +218,7 @@ impl Runtime {
                     }),
                     (State::Withdrawn, false, _) => Err(TaskError::Withdrawn),
                     (State::Open | State::Held | State::Failed | State::Lost, false, _) => {
-                        // A token that nobody was given is no worker's.
+                        // A token that was never given out is no worker's.
                         let given = (1..=latest).contains(&token);
                         let kept = given && self.hand_in(run, task, token, &body).await?;
                         Err(TaskError::NotHeld {
@@ -231,7 +231,7 @@ impl Runtime {
         }
     }
 
-    /// A late worker's word that it is done may turn a doubt into done, and nothing else.
+    /// A late worker's answer that the task is done may turn a doubt into done, and nothing else.
     async fn hand_in(
         self: &Arc<Self>,
         run: RunId,
@@ -287,7 +287,7 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
     })
 }
 
-/// Whether the answer on record says that the work is done and its result cannot be stored.
+/// Whether the recorded answer says that the work is done and its result cannot be stored.
 fn is_unstorable(recorded: Option<&Value>) -> bool {
     let doubt = recorded.and_then(|answer| Doubt::deserialize(answer.get("doubt")?).ok());
     doubt.is_some_and(|doubt| doubt.kind == FaultKind::Unstorable)

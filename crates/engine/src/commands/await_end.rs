@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_RARELY: Duration = Duration::from_secs(5);
 
 impl Runtime {
-    /// Waits until a run has ended or has stopped, and says how it stands then, or after `patience`.
+    /// Waits until a run has ended or stopped, at most `patience`, and returns its state.
     /// Nothing when there is no such run.
     pub async fn await_end(
         self: &Arc<Self>,

@@ -17,11 +17,11 @@ pub enum CancelError {
     /// It has ended already.
     #[error("the run has ended")]
     Ended,
-    /// Why it shall end cannot be recorded; nothing was done.
+    /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
     /// The database did not answer in time.
-    #[error("the wish could not be written down: {0}")]
+    #[error("the cancellation could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -44,8 +44,8 @@ impl From<ReadError> for CancelError {
 }
 
 impl Runtime {
-    /// Asks for a run's end. It ends at its next step: an effect that is under way is not cut off,
-    /// and a doubt is settled first.
+    /// Asks a run to end. It ends at its next step: an attempt that has begun is not cut off, and a
+    /// doubt is settled first.
     pub async fn cancel(
         self: &Arc<Self>,
         namespace_id: i32,

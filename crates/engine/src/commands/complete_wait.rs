@@ -11,7 +11,7 @@ use crate::ingest::callback::{CallbackError, Called};
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Answers a wait in a person's name.
+    /// Completes a wait in an operator's name.
     pub async fn complete_wait(
         self: &Arc<Self>,
         namespace_id: i32,

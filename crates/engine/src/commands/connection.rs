@@ -1,5 +1,5 @@
-//! Connections and secrets, as people keep them. Every change commits together with the record of
-//! who made it.
+//! Creating, changing and deleting connections and secrets. Every change commits together with its
+//! audit record.
 
 mod keep;
 
@@ -20,17 +20,17 @@ use crate::vault::{SecretView, VaultError};
 /// Why a connection was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// What it says cannot be.
+    /// It is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// A live flow goes over it.
-    #[error("the flow {flow} goes over it")]
+    /// A live flow uses it.
+    #[error("the flow {flow} uses it")]
     InUse {
         /// The flow.
         flow: String,
     },
-    /// A subscription goes over it.
-    #[error("the subscription {subscription} goes over it")]
+    /// A subscription uses it.
+    #[error("the subscription {subscription} uses it")]
     Subscribed {
         /// The subscription.
         subscription: String,
@@ -42,7 +42,7 @@ pub enum ConnectionError {
     #[error("there is another connection of this name")]
     Differs,
     /// The database did not answer in time.
-    #[error("the connection could not be written down: {0}")]
+    #[error("the connection could not be stored: {0}")]
     Unavailable(#[from] ReadError),
 }
 
@@ -75,18 +75,18 @@ impl By<'_> {
         self.actor.strip_prefix("token:").unwrap_or(self.actor)
     }
 
-    /// What they do, ready to be recorded.
+    /// The audit record of an action.
     pub(crate) fn act(&self, action: &'static str, subject: &str) -> Act {
         Act::new(self.namespace_id, self.actor, action, subject)
     }
 }
 
 impl Runtime {
-    /// Keeps a connection, in place of an earlier one of that name; says its version.
+    /// Stores a connection, in place of an earlier one of that name; returns its version.
     ///
     /// # Errors
     ///
-    /// Where it says what cannot be.
+    /// Where it is not valid.
     pub async fn put_connection(
         self: &Arc<Self>,
         by: By<'_>,
@@ -100,7 +100,7 @@ impl Runtime {
         Ok(version)
     }
 
-    /// Removes a connection that neither a live flow nor a subscription goes over.
+    /// Removes a connection that neither a live flow nor a subscription uses.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl Runtime {
         connections::list(&self.cell.for_people(), namespace_id).await
     }
 
-    /// Keeps a secret as its next version, and says which that is. The version before it goes on
-    /// verifying deliveries for `overlap`.
+    /// Stores a secret as its next version, and returns that version. The version before it
+    /// verifies deliveries for `overlap` longer.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Runtime {
         self.vault.delete(by.namespace_id, name, &act).await
     }
 
-    /// The secrets of a namespace, without what is in them.
+    /// The secrets of a namespace, without their values.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl Runtime {
         self.vault.list(namespace_id).await
     }
 
-    /// Seals every secret of a namespace with a new key, and says how many there were.
+    /// Encrypts every secret of a namespace with a new key, and returns how many there were.
     ///
     /// # Errors
     ///

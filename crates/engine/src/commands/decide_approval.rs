@@ -2,7 +2,7 @@
 //!
 //! A link is derived from run and step before people are asked, as the address of a callback is,
 //! and opens exactly one approval. A decision names the digest of what its maker saw; the first one
-//! stands, and everybody who comes later is told the same.
+//! stands, and every later request gets the same answer.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use semel_store::approvals::{self, ApprovalView, Click, Reply};
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
 
-/// The most characters of what somebody says about a decision.
+/// The most characters of a decision's comment.
 const COMMENT_CHARS_MAX: usize = 2_000;
 
-/// The name that somebody with a link gives.
+/// The name that a person who decides by link gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedName(String);
 
@@ -55,9 +55,9 @@ impl fmt::Display for ClaimedName {
 /// Who decides.
 #[derive(Clone, Debug)]
 pub enum Approver {
-    /// Whoever has the link.
+    /// A person who has the link.
     Link {
-        /// The name that they give. Nobody verifies it.
+        /// The name that they give. Semel does not verify it.
         name: ClaimedName,
     },
     /// The owner of a token.
@@ -70,7 +70,7 @@ pub enum Approver {
 }
 
 impl Approver {
-    /// The name under which a decision is kept. One that was only claimed says so.
+    /// The name under which a decision is recorded. One that was only claimed says so.
     fn name(&self) -> String {
         match self {
             Self::Link { name } => format!("{name} (by link, unverified)"),
@@ -87,7 +87,7 @@ impl Approver {
 
     fn is_among(&self, people: &[String]) -> bool {
         match self {
-            // A claimed name proves nothing, so it cannot be held against anybody either.
+            // A claimed name proves nothing, so it cannot exclude a person either.
             Self::Link { .. } => true,
             Self::Token { name, groups } => {
                 people.contains(name) || groups.iter().any(|group| people.contains(group))
@@ -96,7 +96,7 @@ impl Approver {
     }
 }
 
-/// What somebody says to what they were shown.
+/// A person's decision about what they were shown.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The digest of what they were shown.
@@ -110,7 +110,7 @@ pub struct Verdict {
 /// A decision that stands.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// The run that goes on.
+    /// The run that continues.
     pub run: RunId,
     /// The approval.
     pub wait: WaitId,
@@ -123,26 +123,27 @@ pub struct Decided {
 /// Why a decision does not stand.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// There is no such approval, or it has ended without a decision. Nobody is told which.
+    /// There is no such approval, or it has ended without a decision. The answer does not say
+    /// which.
     #[error("there is nothing to decide here")]
     Unknown,
     /// It is about something else than what is shown.
     #[error("the decision names another digest than that of what is shown")]
     Differs,
-    /// Somebody decided otherwise before.
+    /// It already has another decision.
     #[error("it was decided otherwise")]
     Contrary {
         /// The decision that stands.
         decision: Decision,
     },
-    /// Whoever decides may not.
+    /// This person may not decide.
     #[error("{0}")]
     Denied(&'static str),
     /// The link alone is not enough.
     #[error("the link alone is not enough")]
     NeedsLogin,
     /// The database did not answer in time: deciding again is safe.
-    #[error("the decision could not be written down: {0}")]
+    #[error("the decision could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -167,7 +168,7 @@ impl Runtime {
         token: &str,
     ) -> Result<Option<ApprovalView>, ReadError> {
         let read = read_token(&self.options.secret, Domain::Approval, token);
-        // What opens nothing takes as long as what is over.
+        // A link that opens nothing takes as long as one to an ended approval.
         let nobody = WaitId::from_uuid(uuid::Uuid::nil());
         let (run, wait, round) = match read.as_deref() {
             Some([run, wait]) => (Some(RunId::from_uuid(*run)), WaitId::from_uuid(*wait), 0),
@@ -243,7 +244,7 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
         Approver::Link { .. } if view.login => return Err(DecideError::NeedsLogin),
         Approver::Token { name, .. } if view.not_by.as_deref() == Some(name) => {
             return Err(DecideError::Denied(
-                "whoever started the run may not decide about it",
+                "the person who started the run may not decide about it",
             ));
         }
         Approver::Link { .. } | Approver::Token { .. } => {}
@@ -252,12 +253,12 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
         return Ok(());
     }
     Err(DecideError::Denied(match by.is_among(&view.escalate) {
-        true => "it is not yet yours to decide: half of the time is not over",
-        false => "the token is of nobody who was asked, by name or by group",
+        true => "you may decide only once half of the time is over",
+        false => "the token's name and groups are not among those asked",
     }))
 }
 
-/// What somebody said, without what PostgreSQL's text cannot hold; nothing where they said nothing.
+/// A comment, without what PostgreSQL's text cannot hold; nothing where it is empty.
 fn bounded(comment: &str) -> Option<String> {
     let plain = comment.trim().chars().filter(|c| *c != '\0');
     let text: String = plain.take(COMMENT_CHARS_MAX).collect();

@@ -12,8 +12,8 @@ use crate::runtime::Runtime;
 /// Why a key is not dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum DropError {
-    /// Nobody holds this key.
-    #[error("nobody holds this key")]
+    /// No run holds this key.
+    #[error("no run holds this key")]
     Unknown,
     /// Its run has not ended: dropping its key would let a second run beside it.
     #[error("{run} has not ended")]
@@ -21,7 +21,7 @@ pub enum DropError {
         /// The run.
         run: RunId,
     },
-    /// Why it shall be dropped cannot be recorded; nothing was done.
+    /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
     /// The database did not answer in time.
@@ -71,7 +71,7 @@ impl Runtime {
         if claims::drop_claim(cell, view.id, view.run, &act.about(view.run)).await? {
             return Ok(view.run);
         }
-        // Somebody was faster: the run was resumed, or the key is free or another run's.
+        // Another request was faster: the run was resumed, or the key is free or another run's.
         match claims::find(cell, view.id).await? {
             Some(held) => Err(DropError::RunNotEnded { run: held.run }),
             None => Err(DropError::Unknown),

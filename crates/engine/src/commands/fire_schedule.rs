@@ -1,4 +1,4 @@
-//! What people do to schedules: look at them, pause and resume them, fire an instant by hand.
+//! Operator commands for schedules: list them, pause and resume them, fire an instant by hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const RESUME_TRIES_MAX: usize = 30;
 
 /// How far a try to resume a schedule came.
 enum Resumed {
-    /// It goes on.
+    /// It was resumed.
     Yes,
     /// It was not paused.
     Not,
@@ -32,7 +32,7 @@ enum Resumed {
     NotNow,
 }
 
-/// A live schedule, as people see it.
+/// A live schedule, as shown to operators.
 #[derive(Clone, Debug)]
 pub struct ScheduleView {
     /// The schedule.
@@ -82,7 +82,7 @@ pub enum PauseError {
     /// What was due before the pause cannot be decided now.
     #[error("the schedule cannot be decided now")]
     NotNow,
-    /// Why cannot be recorded; nothing was done.
+    /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
     /// The database did not answer in time.
@@ -107,7 +107,7 @@ pub enum FireError {
     /// The key is none.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// It could not be taken in.
+    /// It could not be accepted.
     #[error(transparent)]
     Intake(#[from] IntakeError),
     /// The database did not answer in time.
@@ -191,8 +191,8 @@ impl Runtime {
         Ok(schedules::pause(&self.cell, id, by.actor, &act).await?)
     }
 
-    /// Resumes a schedule. What passed meanwhile is on record as skipped. False where it was not
-    /// paused.
+    /// Resumes a schedule. Instants that passed meanwhile are recorded as skipped. False where it
+    /// was not paused.
     pub async fn resume_schedule(
         self: &Arc<Self>,
         by: By<'_>,
@@ -222,8 +222,8 @@ impl Runtime {
         Ok(true)
     }
 
-    /// Decides a paused schedule up to now and lets it go on. That it does commits together with
-    /// the record of who wanted it.
+    /// Decides a paused schedule up to now and resumes it. This commits together with its audit
+    /// record.
     async fn try_resume(
         self: &Arc<Self>,
         live: &Live,
@@ -261,8 +261,8 @@ impl Runtime {
         })
     }
 
-    /// Gives an instant its run by hand. One that has its run keeps it, and a later tick of the
-    /// same instant meets it.
+    /// Starts the run of an instant by hand. An instant that has its run keeps it, and a later tick
+    /// of the same instant finds it.
     pub async fn fire_schedule(
         self: &Arc<Self>,
         by: By<'_>,
@@ -281,8 +281,9 @@ impl Runtime {
         Ok(fired)
     }
 
-    /// Accepts the run of an instant that is fired by hand. The run is made by the writer that all
-    /// deliveries share, so the record comes first, and the run's own journal names who fired it.
+    /// Accepts the run of an instant that is fired by hand. The writer that all deliveries share
+    /// makes the run, so the audit record comes first, and the run's own journal names who fired
+    /// it.
     async fn accept_fired(
         self: &Arc<Self>,
         by: By<'_>,
@@ -311,7 +312,7 @@ impl Runtime {
     ) -> Result<Fired, FireError> {
         let (flow, namespace) = (&release.flow, &release.namespace);
         let key = tick_key(&flow.name, at);
-        // What has its run keeps it, even if the live release no longer names the instant.
+        // An instant that has its run keeps it, even if the live release no longer names it.
         let run = match schedules::find_fired(&self.cell, id, at).await? {
             Some(run) => Some(run),
             None => {
@@ -370,7 +371,7 @@ impl Runtime {
     }
 }
 
-/// What somebody does to a schedule, ready to be recorded.
+/// The audit record of an action on a schedule.
 fn act(
     by: By<'_>,
     action: &'static str,

@@ -42,7 +42,7 @@ pub enum FlowError {
         flow: String,
     },
     /// The database did not answer in time.
-    #[error("the flow could not be written down: {0}")]
+    #[error("the flow could not be stored: {0}")]
     Unavailable(String),
 }
 

@@ -1,8 +1,8 @@
-//! Resuming: a run that failed or gave up goes on, behind its ledger.
+//! Resuming: a run that failed or needs review continues from its ledger.
 //!
-//! What is done stays done and is not done again; what is known not to have happened is tried
-//! again under the same key. A doubt is not resumed but settled; one that an operator gave up is in
-//! doubt again. A rejection stands, unless the operator says that people are to be asked again.
+//! An effect that is done is not done again; one that is known not to have happened is tried again
+//! under the same key. A doubt is not resumed but settled; one that an operator had failed is in
+//! doubt again. A rejection stands, unless the operator wants people to be asked again.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub enum ResumeError {
         /// What to do instead.
         hint: String,
     },
-    /// Why it shall go on cannot be recorded; nothing was done.
+    /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
     /// The database did not answer in time.
-    #[error("the decision could not be written down: {0}")]
+    #[error("the decision could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -75,10 +75,10 @@ impl From<ReadError> for ResumeError {
     }
 }
 
-/// How a run is let go on.
+/// How a run is resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    /// Why, in the person's words.
+    /// Why, in the operator's words.
     pub reason: &'a str,
     /// Whether people who rejected are asked again.
     pub ask_again: bool,
@@ -95,7 +95,7 @@ impl<'a> From<&'a str> for Wish<'a> {
 }
 
 impl Runtime {
-    /// Lets a run go on in a person's name. When this returns, the decision is committed.
+    /// Resumes a run in an operator's name. When this returns, the decision is committed.
     pub async fn resume<'a>(
         self: &Arc<Self>,
         namespace_id: i32,
@@ -139,7 +139,7 @@ impl Runtime {
                     Reopening::NotFailed => Err(ResumeError::Busy),
                     Reopening::KeyTaken => Err(unfit("another run answers for its key now")),
                     Reopening::HistoryGone => Err(unfit(
-                        "its history is no longer kept, so that nobody can tell what it did; \
+                        "its history has been deleted, so Semel cannot know what it did; \
                          start another one",
                     )),
                 }
@@ -148,7 +148,7 @@ impl Runtime {
                 self.unpark((namespace_id, run), resumed, act).await
             }
             (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
-            (State::Active, _) => Err(unfit("it goes on by itself")),
+            (State::Active, _) => Err(unfit("it continues by itself")),
             (State::Succeeded, _) => Err(unfit(
                 "there is nothing left to do; items of a list that failed are resumed one by \
                  one, semel run items --state failed",
@@ -158,8 +158,8 @@ impl Runtime {
         }
     }
 
-    /// Lets a run go on that failed; nothing where it did not, goes on already, or another run has
-    /// its key.
+    /// Resumes a run that failed; says why not where it did not fail, has continued already, or
+    /// another run has its key.
     async fn reopen(
         self: &Arc<Self>,
         run: RunId,
@@ -174,10 +174,10 @@ impl Runtime {
         Ok(reopening)
     }
 
-    /// Lets a run go on that failed, because its delivery or request came again. What people
-    /// rejected is not asked again because a sender repeats itself, a doubt that an operator gave up
-    /// stays given up, and a run whose history is gone or whose key is another's stays as it ended.
-    /// Says whether the run goes on.
+    /// Resumes a run that failed, because its delivery or request came again. A sender's repeat
+    /// does not ask people again about what they rejected, a doubt that an operator failed stays
+    /// failed, and a run whose history is deleted or whose key is another's stays as it ended.
+    /// Returns whether the run continues.
     pub(crate) async fn resume_for_repeat(
         self: &Arc<Self>,
         run: RunId,
@@ -208,8 +208,8 @@ impl Runtime {
         Ok(release.flow.keep)
     }
 
-    /// Whether a part can go on without its run: an item of a list whose run succeeded all the
-    /// same, by `on_error: continue`. The run's result stands as it was.
+    /// Whether a child run can continue without its parent: an item of a list whose run succeeded
+    /// all the same, by `on_error: continue`. The parent's result stays as it was.
     async fn stands_alone(
         self: &Arc<Self>,
         namespace_id: i32,
@@ -256,7 +256,7 @@ impl Runtime {
         act: Act,
     ) -> Result<(), ResumeError> {
         let mut turn = self.take(run).await?;
-        // Another operator may have been first, and the run may have gone on since.
+        // Another operator may have been first, and the run may have continued since.
         let view = runs::find(&self.cell, namespace_id, run).await;
         let state = view.map(|view| view.map(|view| view.state));
         if !matches!(state, Ok(Some(State::NeedsReview | State::Quarantined))) {
@@ -280,17 +280,17 @@ fn unreadable(reason: &str) -> ResumeError {
     ResumeError::Unavailable(reason.to_owned())
 }
 
-/// Whether a run failed because an operator gave up an effect in doubt, which may have happened.
+/// Whether a run failed because an operator failed an effect in doubt, which may have happened.
 fn is_given_up(fault: Option<&str>) -> bool {
     kind_of(fault) == FaultKind::GivenUp
 }
 
-/// Whether a run failed because people said no, or did not say yes in time.
+/// Whether a run failed because an approval was rejected, or was not given in time.
 fn is_rejection(fault: Option<&str>) -> bool {
     kind_of(fault) == FaultKind::Rejected
 }
 
-/// What decisions go by, of a fault in the record.
+/// The kind of a recorded fault.
 fn kind_of(fault: Option<&str>) -> FaultKind {
     /// The kind alone: what else a fault says may be of a later version.
     #[derive(Default, Deserialize)]
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_author_s_own_code_makes_no_rejection_and_gives_nothing_up() {
+    fn an_author_s_own_code_is_no_rejection_and_no_failed_doubt() {
         for code in ["approval-rejected", "failed-by-person"] {
             let fault = recorded(&Fault::permanent(code, "the author's word"));
 
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_tells_a_rejection_and_what_was_given_up() {
+    fn the_stored_fault_shows_a_rejection_or_a_failed_doubt() {
         let of = |kind| recorded(&Fault::permanent("any", "word").of(kind));
 
         assert!(is_rejection(Some(&of(FaultKind::Rejected))));

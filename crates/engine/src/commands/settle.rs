@@ -1,7 +1,7 @@
-//! Doubts: letting a person settle what nobody else can know.
+//! Doubts: an operator checks the destination and settles an effect in doubt.
 //!
-//! A person may say that an effect happened, at any time: that sends nothing. A person may say that
-//! it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
+//! An operator may say at any time that an effect happened: that sends nothing. An operator may say
+//! that it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
 
 use std::sync::Arc;
 
@@ -21,26 +21,27 @@ use crate::state::{Current, PendingEffect};
 use crate::turn::take::TakeError;
 use crate::turn::{Stop, Turn};
 
-/// What a person says of an effect in doubt.
+/// An operator's answer about an effect in doubt.
 #[derive(Clone, Debug)]
 pub enum Settlement {
     /// It happened.
     Happened {
         /// The destination's identity for what was made.
         external_id: Option<String>,
-        /// The step's result. Needed where something later reads it; null where the person says so.
+        /// The step's result. Needed where something later reads it; null where the operator says
+        /// so.
         result: Option<Value>,
-        /// Why, as it stands on the record.
+        /// Why, for the audit log.
         reason: String,
     },
-    /// It did not happen, and shall be performed.
+    /// It did not happen, and must be performed.
     DidNotHappen {
-        /// Why, as it stands on the record.
+        /// Why, for the audit log.
         reason: String,
     },
-    /// It is given up: the run fails, and whether it happened stays unknown.
+    /// The run fails, and whether the effect happened stays unknown.
     Fail {
-        /// Why, as it stands on the record.
+        /// Why, for the audit log.
         reason: String,
     },
 }
@@ -66,20 +67,20 @@ pub enum SettleError {
         /// How long until it may be said.
         retry_in: Span,
     },
-    /// Something later reads what the person did not say.
+    /// Something later reads what the operator did not give.
     #[error("{0}")]
     ResultNeeded(String),
     /// What the effect gave cannot be corrected.
     #[error("{0}")]
     NotAmendable(String),
-    /// Why cannot be recorded; nothing was done.
+    /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
     /// The database did not answer in time.
-    #[error("the decision could not be written down: {0}")]
+    #[error("the decision could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -122,8 +123,8 @@ impl Settlement {
 }
 
 impl Runtime {
-    /// Settles a doubt in a person's name. When this returns, the decision is committed and the
-    /// run goes on.
+    /// Settles a doubt in an operator's name. When this returns, the decision is committed and the
+    /// run continues.
     pub async fn settle(
         self: &Arc<Self>,
         namespace_id: i32,
@@ -136,7 +137,7 @@ impl Runtime {
             .await
     }
 
-    /// Settles a doubt about the attempt that the person looked at: where another was made since,
+    /// Settles a doubt about the attempt that the operator looked at: where another was made since,
     /// nothing is settled.
     pub async fn settle_attempt(
         self: &Arc<Self>,
@@ -166,7 +167,7 @@ impl Runtime {
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
             Err(error) => {
-                // Nothing was decided: the run goes on as its plan says, or stays stopped.
+                // Nothing was decided: the run continues as its plan says, or stays stopped.
                 self.work.turns.spawn(turn.drive());
                 return Err(error);
             }
@@ -200,7 +201,7 @@ impl Runtime {
         if effect.id() != view.id {
             return Err(SettleError::Unknown);
         }
-        // What was looked up is about the attempt that was in doubt then.
+        // The operator looked up the attempt that was in doubt then.
         if i64::from(effect.attempt()) != i64::from(view.attempt) {
             return Err(SettleError::TriedAgain);
         }

@@ -1,4 +1,4 @@
-//! What an effect gave, as a person says: all that something later reads.
+//! The result that an operator gives an effect: everything that a later step reads.
 
 use semel_flow::{Flow, Scope};
 use semel_model::effect::ConfirmedBy;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::settle::SettleError;
 
-/// The event that a person's word is. Where the step tells how its external id is found in its
+/// The event of an operator's answer. Where the step says how to find its external id in its
 /// result, a result is enough.
 pub(super) fn said(
     flow: &Flow,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_later_steps_read_has_to_be_said() {
+    fn a_settlement_gives_what_later_steps_read() {
         let refused = said(&flow(), "charge", None, None);
 
         let Err(SettleError::ResultNeeded(detail)) = refused else {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_tells_the_external_id_and_null_is_a_word_too() {
+    fn the_external_id_is_found_in_the_result_and_null_is_a_result() {
         let told = said(&flow(), "charge", None, Some(&json!({ "id": 7 })));
         let null = said(&flow(), "charge", Some("c_1"), Some(&Value::Null));
         let unread = said(&flow(), "alone", None, None);

@@ -1,5 +1,5 @@
-//! Subscriptions, as people keep them: which webhooks are told of which events. Every change
-//! commits together with the record of who made it.
+//! Creating, changing and deleting subscriptions: which webhooks receive which events. Every change
+//! commits together with its audit record.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const EVENT_CHARS_MAX: usize = 128;
 /// Why a subscription was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SubscriptionError {
-    /// What it says cannot be.
+    /// It is not valid.
     #[error("{0}")]
     Invalid(String),
     /// There is none of this name.
@@ -26,7 +26,7 @@ pub enum SubscriptionError {
     #[error("there is another subscription of this name")]
     Differs,
     /// The database did not answer in time.
-    #[error("the subscription could not be written down: {0}")]
+    #[error("the subscription could not be stored: {0}")]
     Unavailable(#[from] ReadError),
 }
 
@@ -52,14 +52,14 @@ pub enum RetryError {
     /// The subscription has no delivery of this event.
     #[error("the subscription has no delivery of this event")]
     Unknown,
-    /// It was not given up.
+    /// Semel has not stopped retrying it.
     #[error("the delivery is {state}")]
     NotFailed {
-        /// Where it stands.
+        /// Its state.
         state: String,
     },
     /// The database did not answer in time.
-    #[error("the delivery could not be written down: {0}")]
+    #[error("the delivery could not be stored: {0}")]
     Unavailable(#[from] ReadError),
 }
 
@@ -77,11 +77,11 @@ impl RetryError {
 }
 
 impl Runtime {
-    /// Keeps a subscription where there is none of that name, or the same.
+    /// Stores a subscription where there is none of that name, or the same.
     ///
     /// # Errors
     ///
-    /// Where it says what cannot be, or another subscription has the name.
+    /// Where it is not valid, or another subscription has the name.
     pub async fn keep_subscription(
         self: &Arc<Self>,
         by: By<'_>,
@@ -103,12 +103,12 @@ impl Runtime {
         }
     }
 
-    /// Keeps a subscription, in place of another of that name. What is due goes to the new
+    /// Stores a subscription, in place of another of that name. Due deliveries go to the new
     /// connection.
     ///
     /// # Errors
     ///
-    /// Where it says what cannot be.
+    /// Where it is not valid.
     pub async fn replace_subscription(
         self: &Arc<Self>,
         by: By<'_>,
@@ -125,7 +125,7 @@ impl Runtime {
         Ok(Kept::Replaced)
     }
 
-    /// Removes a subscription, and says how many deliveries are given up with it.
+    /// Removes a subscription, and returns how many due deliveries are dropped with it.
     ///
     /// # Errors
     ///
@@ -142,11 +142,11 @@ impl Runtime {
         Ok(failed)
     }
 
-    /// Has a delivery that was given up tried again, as if it were new, under the same id.
+    /// Tries a `given_up` delivery again, as if it were new, under the same id.
     ///
     /// # Errors
     ///
-    /// Where there is none, or it was not given up.
+    /// Where there is none, or its state is not `given_up`.
     pub async fn retry_delivery(
         self: &Arc<Self>,
         by: By<'_>,

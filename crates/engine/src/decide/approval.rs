@@ -1,4 +1,4 @@
-//! What comes next for an approval: somebody decided, people are told again, or its time is over.
+//! What comes next for an approval: a decision, a reminder, or the end of its time.
 
 use jiff::Timestamp;
 use semel_flow::release::{ApprovalStep, RenderError};
@@ -10,7 +10,7 @@ use semel_model::event::Event;
 use super::{Act, DecideContext, Next};
 use crate::state::{Approving, RunState};
 
-/// How often people are told again at the most.
+/// The most reminders of one approval.
 const REMINDERS_MAX: u32 = 100;
 
 /// Asks people.
@@ -59,7 +59,7 @@ pub(super) fn go_on(context: &DecideContext<'_>, step: &Step, approving: &Approv
     })
 }
 
-/// However many were missed, people are told once.
+/// However many reminders were missed, Semel sends one.
 fn remind(context: &DecideContext<'_>, approving: &Approving) -> Told {
     let number = approving.reminders + 1;
     let again = approving.asked.remind.filter(|_| number < REMINDERS_MAX);

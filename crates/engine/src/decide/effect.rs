@@ -36,17 +36,17 @@ pub(super) fn go_on(
         Entry::Pending(effect) if let Call::Task(request) = &pending.call => {
             task::go_on(context, step, pending, effect, request)
         }
-        // Whoever wrote this intent is not the one who reads it: the outcome is not known.
+        // Another worker wrote this intent, not this one: the outcome is not known.
         Entry::Pending(effect) => Next::Event(settle::found_pending(
             settle_context(context, step, pending),
             effect,
         )),
-        // An operator gave it up in doubt, and its run was resumed: it may have happened.
+        // An operator failed it in doubt, and its run was resumed: it may have happened.
         Entry::Retrying(effect) if let Some(settled_by) = pending.given_up => {
             let judged_by = settle_context(context, step, pending);
             Next::Event(settle::doubted_again(judged_by, effect, settled_by))
         }
-        // An attempt before this one may have happened: that is found out first.
+        // An attempt before this one may have happened: Semel finds that out first.
         Entry::Retrying(effect)
             if context.cancel && state.undoing.is_none() && !effect.doubted() =>
         {

@@ -1,4 +1,4 @@
-//! Ends: with a result, with a fault, by a person, and back through what was done.
+//! Ends: with a result, with a fault, by an operator, and after compensation.
 
 use semel_model::Fault;
 use semel_model::event::Event;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Act, DecideContext, Next, scope};
 use crate::state::{Current, Part, RunState};
 
-/// All steps are behind the run.
+/// The run has done all its steps.
 pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {
     if let Some(fault) = &state.undoing {
         return failed(fault.clone());
@@ -30,7 +30,7 @@ pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {
     }
 }
 
-/// What a part gives: an item what its last step gave, a branch what each of its steps gave.
+/// The result of a child run: of an item, its last step's result; of a branch, all its steps'.
 fn part_result(state: &RunState, part: &Part) -> Value {
     if part.item.is_some() {
         let last = state.gave.last();
@@ -49,8 +49,8 @@ pub(super) fn succeeded(result: Value) -> Event {
     }
 }
 
-/// The run fails: what it did is taken back first, where the flow says so. What cannot be taken
-/// back is for a person.
+/// The run fails: its effects are undone first, where the flow says so. An operator decides about
+/// what cannot be undone.
 pub(super) fn fail(state: &RunState, context: &DecideContext<'_>, fault: &Fault) -> Next {
     if state.undoing.is_some() {
         return Next::Act(Act::Park(Reason::NeedsReview, fault.clone()));
@@ -74,7 +74,7 @@ fn failed(fault: Fault) -> Event {
 }
 
 pub(super) fn by_a_person() -> Fault {
-    Fault::permanent("cancelled", "a person asked for the end of this run")
+    Fault::permanent("cancelled", "the run was cancelled")
 }
 
 pub(super) fn cancelled() -> Event {

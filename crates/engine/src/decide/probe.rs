@@ -9,7 +9,7 @@ use semel_model::request::Call;
 use super::{Act, DecideContext, Next, scope};
 use crate::state::{Current, RunState};
 
-/// Asks, or leaves the doubt to a person where the question cannot be put.
+/// Asks, or leaves the doubt to an operator where the probe cannot be made.
 pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Next {
     let rendered = probe_of(step).map(|probe| question(state, context, probe));
     let fault = match rendered {
@@ -17,7 +17,7 @@ pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) 
         Some(Err(error)) => error.to_fault(),
         None => Fault::permanent("no-probe", "the step has no probe"),
     };
-    // A probe that cannot be made leaves the doubt to a person.
+    // A probe that cannot be made leaves the doubt to an operator.
     let seen = Seen::Unclear {
         fault,
         retry_at: None,
@@ -28,7 +28,7 @@ pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) 
     })
 }
 
-/// What a probe asks, with every hole worked out.
+/// What a probe asks, with every expression evaluated.
 fn question(
     state: &RunState,
     context: &DecideContext<'_>,
@@ -39,7 +39,7 @@ fn question(
     match &probe.ask {
         Ask::Http { request, .. } => Ok(Call::Http(request.render(&scope, &find, None)?)),
         Ask::Db { query, .. } => Ok(Call::Db(query.render(&scope)?)),
-        // The command itself left it: it is asked for under the command's own key.
+        // The command itself left the marker: the probe asks for it under the command's own key.
         Ask::Marker => match &state.current {
             Current::Effect(pending) => Ok(pending.call.clone()),
             Current::Fresh

@@ -20,7 +20,7 @@ pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {
     }
 }
 
-/// The next look at a task that is under way.
+/// The next look at a task that is not settled.
 pub(super) fn go_on(
     context: &DecideContext<'_>,
     step: &Step,
@@ -40,7 +40,7 @@ pub(super) fn go_on(
         }
         Some(State::Failed) => Outcome::Failed(fault_of(seen)),
         Some(State::Lost) => Outcome::InDoubt(doubt_of(seen)),
-        // The worker is told with its next heartbeat, and what it answers is known then.
+        // The worker learns of it with its next heartbeat, and its answer is known then.
         Some(State::Held) => return sleep(request),
         None | Some(State::Open | State::Withdrawn) => match given_up(context, effect, request) {
             Some(fault) if seen.is_some() => Outcome::Failed(fault),
@@ -53,7 +53,7 @@ pub(super) fn go_on(
     }
 }
 
-/// Why nobody needs to take an open task any more.
+/// Why no worker needs to take an open task any more.
 fn given_up(
     context: &DecideContext<'_>,
     effect: &Effect<Pending>,
@@ -63,7 +63,7 @@ fn given_up(
         let fault = Fault::permanent("task-timed-out", "no worker took it in time");
         return Some(fault.of(FaultKind::Untaken));
     }
-    // An attempt before this one may have happened: that is found out first.
+    // An attempt before this one may have happened: Semel finds that out first.
     let cancelled = context.cancel && !effect.doubted();
     cancelled.then(|| by_a_person().of(FaultKind::Untaken))
 }
@@ -84,7 +84,7 @@ fn fault_of(seen: Option<&Seen>) -> Fault {
     let said = said.and_then(|fault| serde_json::from_value(fault).ok());
     let fault: Fault =
         said.unwrap_or_else(|| Fault::permanent("task-failed", "the worker did not say why"));
-    // A worker's own word decides nothing.
+    // The worker's answer does not decide which kind of fault this is.
     fault.of(FaultKind::Other)
 }
 

@@ -42,7 +42,7 @@ pub(super) fn open(
     })
 }
 
-/// What a run that waits goes on with.
+/// What a run that waits continues with.
 pub(super) fn wake(
     context: &DecideContext<'_>,
     step: &Step,
@@ -76,7 +76,7 @@ pub(super) fn wake(
     }
 }
 
-/// What came to a wait: a callback's payload, or the end of a run that was called.
+/// What completed a wait: a callback's payload, or the end of a run that was called.
 fn answered(step: &Step, payload: &Value) -> Event {
     let name = step.id.to_string();
     if !matches!(step.action, Action::Call(_)) {

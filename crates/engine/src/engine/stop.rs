@@ -12,18 +12,19 @@ use semel_store::sessions;
 use super::Engine;
 use crate::services::reconcile;
 
-/// How long a stopping process takes where nobody says.
+/// How long a stopping process takes by default.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much of that time its runs may take to reach their next commit. The rest is for keeping on
-/// disk what could not be recorded.
+/// The share of that time in which its runs may reach their next commit. The rest is for storing
+/// outcomes that could not be recorded on disk.
 const COMMIT_SHARE: f64 = 0.8;
 
-/// How much of that rest a write may take that was not confirmed yet, or comes now.
+/// The share of that rest for a write that was not confirmed yet, or comes now.
 const LAST_TRY_SHARE: f64 = 0.4;
 
 impl Engine {
-    /// Stops taking runs, lets those it holds reach their next commit, and hands the rest back.
+    /// Stops taking runs, lets those it holds reach their next commit, and returns the rest to the
+    /// queue.
     pub async fn shutdown(&self) {
         self.shutdown_within(STOP_PATIENCE).await;
     }
@@ -47,11 +48,11 @@ impl Engine {
         if drained.is_err() {
             tracing::warn!(
                 runs = runtime.work.turns.len(),
-                "runs are still under way; their lease will expire"
+                "runs did not reach a commit in time; their lease will expire"
             );
         }
         if let Err(error) = runtime.writers.duplicates.flush().await {
-            tracing::warn!(%error, "the last counts of duplicates are lost");
+            tracing::warn!(%error, "failed to write the last counts of duplicates");
         }
         if let Ok(mut services) = self.services.lock() {
             services.drain(..).for_each(|service| service.abort());
@@ -65,7 +66,7 @@ impl Engine {
             sessions::close(&runtime.cell, runtime.session().id).await
         };
         if let Err(error) = closed.await {
-            tracing::warn!(%error, "the session will expire by itself");
+            tracing::warn!(%error, "failed to end the session; it will expire");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Approvals: people are asked, told again, decide, or do not decide in time.
+//! Approvals: people are asked, reminded, decide, or do not decide in time.
 
 use jiff::Timestamp;
 use semel_flow::Flow;
@@ -199,7 +199,7 @@ pub(super) fn announce_elapsed(
     vec![plain(context, state, step, ("decided", 0), data)]
 }
 
-/// News of an approval that can be decided: with the link to do so.
+/// The announcement of an approval that can be decided: with the link to do so.
 fn destinations(
     context: &AnnounceContext<'_>,
     state: &RunState,
@@ -217,7 +217,7 @@ fn destinations(
     )
 }
 
-/// News of an approval. `number` tells it from others of its name.
+/// The announcement of an approval. `number` tells it from others of its name.
 fn plain(
     context: &AnnounceContext<'_>,
     state: &RunState,
@@ -237,7 +237,7 @@ fn plain(
     message(effect, &event, &merged(about, data))
 }
 
-/// Each round of asking is told of anew. By now the step has asked at least once.
+/// The round of asking: each round has its own news. By now the step has asked at least once.
 fn round(state: &RunState, step: &str) -> u32 {
     let rounds = state.rounds.get(step).copied().unwrap_or_default();
     rounds.saturating_sub(1)

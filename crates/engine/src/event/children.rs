@@ -10,7 +10,7 @@ use super::changes::{Before, RowChanges};
 use super::{effect, words};
 use crate::state::{Around, Current, Fan, Misfit, Part, RunState, Unfit, fits};
 
-/// The state of a child run at its beginning, which knows what its parent knew.
+/// The state of a child run at its beginning, which includes what its parent knew.
 pub fn begin_child(
     run: RunId,
     parent: &RunState,
@@ -117,7 +117,7 @@ pub(super) fn apply_ended(
         return Ok(());
     }
     state.done.extend(state.cursor);
-    // What the steps of branches gave is known from here on.
+    // The results of the branches' steps are known from here on.
     if let (Value::Object(steps), Value::Object(joined)) = (&mut state.steps, joined) {
         for (name, view) in joined {
             steps.insert(name.clone(), view.clone());

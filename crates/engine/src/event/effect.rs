@@ -115,7 +115,7 @@ pub(super) fn must_be_open(pending: &PendingEffect) -> Result<(), Unfit> {
     }
 }
 
-/// The effect that a run stands at happened: what it leads to is the caller's.
+/// The effect that a run stands at happened: the caller decides what follows.
 pub(super) fn must_be_open_at(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
     must_be_open(pending(state, flow, step)?)
 }
@@ -134,7 +134,7 @@ pub(super) fn apply_failed(
         Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
         Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
         Entry::InDoubt(effect) => {
-            // Unless a probe found nothing, an operator gave it up.
+            // Unless a probe found nothing, an operator failed it.
             let is_absent = pending.licence == Some(Licence::Absent);
             pending.given_up = (!is_absent).then_some(effect.state().doubt.settled_by);
             Entry::Failed(effect.refuted(fault.clone()))

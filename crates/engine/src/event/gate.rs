@@ -1,4 +1,4 @@
-//! Gates: the run waits at one, joins another run there, or is let in.
+//! Gates: the run waits at one, joins another run there, or is admitted.
 
 use jiff::Timestamp;
 use semel_model::RunId;

@@ -27,7 +27,7 @@ const FAILED: &str = "semel.run.failed";
 /// A run is stopped until an operator acts.
 const STOPPED: &str = "semel.run.stopped";
 
-/// What an accepted delivery brings: [`Event::Accepted`], whose payload moves into the state.
+/// An accepted delivery: [`Event::Accepted`], whose payload moves into the state.
 #[derive(Debug)]
 pub struct Acceptance {
     /// The way it came in.
@@ -100,7 +100,7 @@ pub(super) fn apply_accepted(state: &mut RunState, accepted: Event) -> Result<()
     Ok(())
 }
 
-/// The run failed; or it is a part that succeeded, and its parent takes back what was done.
+/// The run failed; or it is a child run that succeeded, and its parent undoes its effects.
 pub(super) fn apply_undoing(state: &mut RunState, flow: &Flow, fault: &Fault) -> Result<(), Unfit> {
     fits(state.begun && state.undoing.is_none())?;
     let failed = match &state.current {
@@ -121,9 +121,9 @@ pub(super) fn apply_stopped(state: &mut RunState) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The run continues: what had given up or failed may be tried again at once. A doubt that was given
-/// up becomes one again ([`crate::settle::doubted_again`]). A rejection stands, unless people are to
-/// be asked again.
+/// The run continues: what failed or needed review may be tried again at once. A doubt that an
+/// operator had failed becomes a doubt again ([`crate::settle::doubted_again`]). A rejection
+/// stands, unless people are to be asked again.
 pub(super) fn apply_resumed(
     state: &mut RunState,
     by: Option<&str>,
@@ -144,7 +144,7 @@ pub(super) fn apply_resumed(
         Current::Effect(pending) => {
             pending.retry_at = Some(at);
             if let Entry::Failed(effect) = &pending.entry {
-                // What an operator gave up stays so where no operator resumes it.
+                // An effect that an operator failed stays failed where no operator resumes it.
                 if by.is_some() || pending.given_up.is_none() {
                     pending.entry = Entry::Retrying(effect.clone().reopened());
                 }
@@ -166,7 +166,7 @@ pub(super) fn apply_resumed(
     Ok(())
 }
 
-/// An operator corrects what an operator said that an effect gave.
+/// An operator corrects the result that an operator gave an effect.
 pub(super) fn apply_amended(
     state: &mut RunState,
     step: &str,
@@ -254,8 +254,8 @@ fn to_record(fault: &Fault) -> String {
         .to_string()
 }
 
-/// Tells people of a failure, the run that waits for this one's end, and the run that it waits for
-/// itself.
+/// Announces a failure to subscribers, the end to the run that waits for this one, and a
+/// cancellation to the run that this one waits for.
 pub(super) fn announce_ended(
     context: &AnnounceContext<'_>,
     state: &RunState,
@@ -296,8 +296,8 @@ pub(super) fn announce_stopped(
     told.into_iter().collect()
 }
 
-/// Tells people of a run that failed or is stopped: an event that flows and subscriptions take like
-/// any other. A flow that takes these itself tells nothing of its own trouble, or one failure would
+/// Announces a run that failed or is stopped: an event that flows and subscriptions take like any
+/// other. A flow that takes these events announces no failure of its own, or one failure would
 /// never end.
 fn trouble(
     context: &AnnounceContext<'_>,

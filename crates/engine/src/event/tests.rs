@@ -1,5 +1,5 @@
 //! Laws of events: whatever a run decides and meets, its journal folds to the state that its turn
-//! had, and its ledger has one row per effect, in the state that the run believes in.
+//! had, and its ledger has one row per effect, in the state that the run has for it.
 
 mod journals;
 mod sentences;

@@ -57,7 +57,7 @@ fn continues(step: &Step) -> bool {
     )
 }
 
-/// Only what something outside can answer has a row: time needs none.
+/// Only a wait that something outside can complete has a row: a timer needs none.
 pub(super) fn project_opened(
     flow: &Flow,
     step: &str,

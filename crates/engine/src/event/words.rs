@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The most characters of a value that a sentence shows.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// A value on one line. One that is kept by reference is told by its name, size and type.
+/// A value on one line. One that is kept by reference is shown by its name, size and type.
 pub(super) fn value(value: &Value) -> String {
     match Resource::deserialize(value) {
         Ok(kept) => format!(

@@ -1,7 +1,7 @@
 //! Starts by programs and people.
 //!
 //! Where the trigger has a `key`, that expression alone names the run. A caller's own key then
-//! names the request, which is the server's business; it never makes another run of one intent.
+//! names the request, which the server deduplicates; it never makes another run of one intent.
 //! Where the trigger has none, the caller's key is the run's.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct Start {
 pub enum KeySource {
     /// The trigger's `key`.
     Flow,
-    /// Whoever starts them.
+    /// The caller that starts them.
     Caller,
 }
 
@@ -75,12 +75,12 @@ impl Runtime {
         }
     }
 
-    /// Takes in a start by a program or a person.
+    /// Accepts a start by a program or a person.
     ///
     /// # Errors
     ///
     /// Where it has no key or one too many, does not fit the flow's schema, brings another payload
-    /// for a known key, or cannot be written down.
+    /// for a known key, or cannot be stored.
     pub async fn start_run(self: &Arc<Self>, start: Start) -> Result<Intake, IntakeError> {
         let release = self.live_flow(start.namespace_id, &start.flow).await?;
         let trigger = start.trigger;
@@ -131,17 +131,17 @@ impl Runtime {
         .await
     }
 
-    /// Writes down the repeats that were counted since the last time, for whoever lists them. Where
-    /// the database does not take them now, they are written down later.
+    /// Stores the repeats that were counted since the last time, for a request that lists them.
+    /// Where the database does not take them now, they are stored later.
     pub async fn write_down_repeats(self: &Arc<Self>) {
         let flushed = tokio::time::timeout(FLUSH_PATIENCE, self.writers.duplicates.flush()).await;
         if !matches!(flushed, Ok(Ok(()))) {
-            tracing::debug!("repeats could not be written down yet");
+            tracing::debug!("failed to store repeats; they are stored later");
         }
     }
 
-    /// Answers a start that came before with the run that answered it then, as that run stands
-    /// now. The repeat is counted. Nothing where the run is no longer on record.
+    /// Answers a repeated start with the run that answered the first, in its state of now. The
+    /// repeat is counted. Nothing where the run has been deleted.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Callbacks: what comes to the address of a wait. The first one ends it; a repeat gets the recorded
-//! answer.
+//! Callbacks: requests to the address of a wait. The first one completes it; a repeat gets the
+//! recorded answer.
 
 use std::sync::Arc;
 
@@ -12,28 +12,29 @@ use serde_json::Value;
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
 
-/// What a callback came to.
+/// The outcome of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// The run that goes on.
+    /// The run that continues.
     pub run: RunId,
-    /// The wait that it answered.
+    /// The wait that it completed.
     pub wait: WaitId,
     /// Whether another was first.
     pub replayed: bool,
 }
 
-/// Why a callback came to nothing.
+/// Why a callback was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
-    /// There is no such wait, it has run out, or its run has ended. Nobody is told which.
+    /// There is no such wait, it has timed out, or its run has ended. The answer does not say
+    /// which.
     #[error("there is nothing waiting here")]
     Unknown,
     /// What it brings is not JSON.
     #[error("the payload cannot be read: {0}")]
     NotJson(String),
     /// The database did not answer in time: sending again is safe.
-    #[error("the callback could not be written down: {0}")]
+    #[error("the callback could not be stored: {0}")]
     Unavailable(String),
 }
 
@@ -49,7 +50,7 @@ impl CallbackError {
 }
 
 impl Runtime {
-    /// Takes in a call to a callback's address.
+    /// Accepts a request to a callback's address.
     pub async fn call_back(
         self: &Arc<Self>,
         token: &str,

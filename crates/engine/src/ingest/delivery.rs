@@ -36,7 +36,7 @@ pub(super) fn read_form(body: &[u8]) -> Result<(Value, String), IntakeError> {
     let mut fields = Map::new();
     for (name, value) in form_urlencoded::parse(body) {
         let name = name.into_owned();
-        // As in JSON: which of the two is meant is not ours to guess.
+        // As in JSON: Semel does not guess which of the two is meant.
         if fields.contains_key(&name) {
             let what = format!("the field `{name}` of the form stands twice");
             return Err(IntakeError::NotJson(what));
@@ -87,7 +87,7 @@ pub(super) fn to_object(pairs: Vec<(String, String)>, unseen: &[&str]) -> Value 
     Value::Object(map)
 }
 
-/// The key of a payload; nothing when the trigger lets it pass by.
+/// The key of a payload; nothing when the trigger's `when` is false.
 pub(super) fn tell(
     when: Option<&Expr>,
     key: &Expr,
@@ -129,7 +129,7 @@ pub(super) fn first_event(inbound: &Inbound) -> Result<Arrived<'_>, serde_json::
     })
 }
 
-/// [`semel_model::Event::Accepted`], whose payload is text and is not written anew.
+/// [`semel_model::Event::Accepted`], whose payload is text and is not serialised again.
 #[derive(Serialize)]
 pub(super) struct Arrived<'a> {
     event: &'static str,
@@ -162,7 +162,7 @@ pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> RunSta
     event::begin(run, accepted)
 }
 
-/// Where a run begins whose beginning was not foreseen: its key was met or forgotten before.
+/// Where a run begins whose first effect was not planned: its key was seen before, or expired.
 pub(super) fn begin_unforeseen(
     inbound: &mut Inbound,
     met: &AcceptResult,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_counts_from_sending_to_sending_is_no_other_payload() {
+    fn fields_that_change_with_each_delivery_make_no_mismatch() {
         let print = |value: Value, path: &str| fingerprint(&value, &[path.to_owned()]);
         let stripe = |pending: u8| json!({ "id": "evt_1", "pending_webhooks": pending });
         let hubspot = |attempt: u8| json!([{ "eventId": 1, "attemptNumber": attempt }]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_never_sees_what_opens_doors() {
+    fn a_flow_never_sees_credentials() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let headers = vec![pair("x-token", "hush"), pair("user-agent", "shop/1")];
 

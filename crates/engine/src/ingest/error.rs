@@ -10,8 +10,8 @@ pub enum IntakeError {
     /// No live flow has this hook.
     #[error("no live flow has this hook")]
     UnknownHook,
-    /// The request does not prove where it comes from. Why not is not told.
-    #[error("the delivery does not prove where it comes from")]
+    /// The signature or token of the request does not verify. The sender does not learn why.
+    #[error("the delivery's signature or token does not verify")]
     SignatureInvalid,
     /// There is no live flow of this name.
     #[error("there is no live flow of this name")]
@@ -31,13 +31,13 @@ pub enum IntakeError {
     /// Neither the caller nor the trigger names a key.
     #[error("the start has no key")]
     NoKey,
-    /// The trigger's expression gives no key for this payload. It is on record.
-    #[error("the key cannot be told: {0}")]
+    /// The trigger's expression gives no key for this payload. It is recorded.
+    #[error("the key cannot be computed: {0}")]
     KeyFailed(String),
     /// The caller names a key, and the trigger has one.
     #[error("the trigger has a key of its own, so a start cannot name another")]
     KeyDeclared,
-    /// The payload does not fit the flow's `input_schema`. It is on record.
+    /// The payload does not fit the flow's `input_schema`. It is recorded.
     #[error("the input does not fit the flow's schema: {0}")]
     InputInvalid(String),
     /// The key is known with another payload.
@@ -47,7 +47,7 @@ pub enum IntakeError {
         run: RunId,
     },
     /// The database did not answer in time: sending again is safe.
-    #[error("the delivery could not be written down: {0}")]
+    #[error("the delivery could not be stored: {0}")]
     Unavailable(String),
 }
 

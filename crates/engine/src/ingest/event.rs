@@ -1,7 +1,7 @@
-//! Events that a flow emitted, taken in by another: the inbox.
+//! Events that one flow emitted and another takes: the inbox.
 //!
 //! The event's own identity is the key, in a space of its own, unless the trigger names another, so
-//! that an event that is spread twice meets its first run.
+//! that an event that is dispatched twice finds its first run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::catalogue::Release;
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Takes in an event, for a flow that takes it.
+    /// Accepts an event, for a flow that takes it.
     pub(crate) async fn receive_event(
         self: &Arc<Self>,
         release: Arc<Release>,

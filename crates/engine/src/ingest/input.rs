@@ -1,4 +1,4 @@
-//! Whether an input fits the flow's schema: asked on every way in, before anything is accepted.
+//! Whether an input fits the flow's schema: checked for every trigger, before anything is accepted.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Runtime {
     }
 }
 
-/// Counts a refusal, and writes it down unless too many of this flow were just now.
+/// Counts a refusal, and records it unless too many of this flow were recorded just now.
 pub(super) async fn note_refusal(
     runtime: &Runtime,
     release: &Release,
@@ -57,6 +57,6 @@ pub(super) async fn note_refusal(
     let reason = reason.replace('\0', "\u{fffd}");
     let kept = refused_deliveries::append(&runtime.cell, id, flow, error.code(), &reason).await;
     if let Err(error) = kept {
-        tracing::warn!(%error, flow, "a refusal could not be written down");
+        tracing::warn!(%error, flow, "failed to record a refused delivery");
     }
 }

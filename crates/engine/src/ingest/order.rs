@@ -1,13 +1,13 @@
 //! Order: a delivery that is older than what was accepted of its object starts nothing.
 //!
 //! ```text
-//!   note ══▶ accept ══▶ answer        the newest of its object goes on
-//!   note ──▶ record ══▶ answer        whatever is older is recorded
+//!   note ══▶ accept ══▶ answer        the newest of its object is accepted
+//!   note ──▶ record ══▶ answer        an older one is recorded
 //! ```
 //!
 //! A crash between the first two commits leaves a version that is noted and has no run. When its
-//! delivery comes again it is its own newest, and goes on. What goes on beside a newer one that is
-//! noted in the same moment meets it at the gate of the object.
+//! delivery comes again it is still the newest, and is accepted. A delivery that is accepted while
+//! a newer one is noted in the same moment meets it at the gate of the object.
 
 use semel_flow::Scope;
 use semel_model::{ClaimId, GateId, Key, RunId, Version};
@@ -36,7 +36,7 @@ pub struct Stale {
     pub run: RunId,
 }
 
-/// Tells the gates of a delivery, and whether it came too late.
+/// Computes the gates of a delivery, and whether it came too late.
 pub(super) async fn judge(
     runtime: &Runtime,
     inbound: &Inbound,
@@ -67,7 +67,7 @@ pub(super) async fn judge(
     }
 }
 
-/// Where a delivery is known it is a repeat, whatever its version.
+/// A delivery that is known is a repeat, whatever its version.
 async fn stale(
     runtime: &Runtime,
     inbound: &Inbound,
@@ -112,7 +112,7 @@ async fn write(runtime: &Runtime, item: Item) -> Result<Age, IntakeError> {
 }
 
 /// The gate, the object and the version of a delivery whose trigger has an order. Every gate of its
-/// run is told here once, so that a run which is accepted can be let in.
+/// run is computed here once, so that a run which is accepted can be admitted.
 fn tell(inbound: &Inbound, claim: ClaimId) -> Result<Option<(GateId, String, Version)>, String> {
     let release = &inbound.release;
     let trigger = json!({ "kind": inbound.trigger.as_str() });

@@ -1,16 +1,16 @@
 //! Replays: a signed body that comes again under another key.
 //!
-//! Some sources sign the body and send its id beside it, unsigned. Whoever captured one delivery
-//! can send it again under as many ids as they like, so the body itself is remembered, before the
-//! delivery is accepted:
+//! Some sources sign the body and send its id beside it, unsigned. An attacker who captured one
+//! delivery can send it again under as many ids as they like, so Semel remembers the body itself,
+//! before the delivery is accepted:
 //!
 //! ```text
-//!   remember ══▶ accept ══▶ answer        the first key of a body goes on
-//!   remember ──▶ hold   ══▶ answer        any other key is held for a person
+//!   remember ══▶ accept ══▶ answer        the first key of a body is accepted
+//!   remember ──▶ hold   ══▶ answer        any other key is held for an operator
 //! ```
 //!
 //! A crash between the two commits leaves a body that is remembered and has no run. When it comes
-//! again, which it does under the same key, it is its own first and goes on.
+//! again, which it does under the same key, it still is the first of its body and is accepted.
 
 use semel_model::run::State;
 use semel_model::{ClaimId, Key, RunId, SeededBug};
@@ -52,7 +52,7 @@ pub(super) async fn earlier_key(
     ))
 }
 
-/// Holds a delivery for a person. It is answered with the run of the first, and starts none.
+/// Holds a delivery for an operator. It is answered with the run of the first, and starts none.
 pub(super) async fn hold(
     runtime: &Runtime,
     inbound: &Inbound,
@@ -68,7 +68,7 @@ pub(super) async fn hold(
         .writers
         .duplicates
         .add(stopped(runtime, inbound, subject, accepted.run, kind));
-    // It is promised to be kept, so it is on disk before the answer.
+    // The answer promises that it is stored, so it is on disk before the answer.
     let kept = runtime.writers.duplicates.flush().await;
     kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
     Ok(Intake::Held(accepted))

@@ -1,7 +1,8 @@
-//! Ticks of schedules, taken in like any other delivery.
+//! Ticks of schedules, accepted like any other delivery.
 //!
-//! The key is the instant's, in a space of its own: no sender can bring it. What a release declares as input may change from one to the next, and
-//! is no reason to refuse an instant that has its run: another payload is a repeat here.
+//! The key is the instant's, in a space of its own: no sender can bring it. What a release declares
+//! as input may change from one to the next, and is no reason to refuse an instant that has its
+//! run: another payload is a repeat here.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::catalogue::Release;
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Takes in a tick of a release's schedule; `by` names whoever fires it by hand.
+    /// Accepts a tick of a release's schedule; `by` names the operator who fires it by hand.
     pub(crate) async fn receive_tick(
         self: &Arc<Self>,
         release: Arc<Release>,

@@ -1,4 +1,4 @@
-//! Accepting in wrong ways, for the tests that show that such bugs are noticed.
+//! Seeded bugs of accepting, for the tests that show that such bugs are detected.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Authenticity: whether a delivery comes from whom it says.
+//! Verification of webhook signatures and tokens.
 //!
-//! Judged over the bytes as they came, before anything is read. Every usable version of the secret
-//! and every signature of the header is tried, and comparing takes as long whether it fits or not.
-//! What is missing is stood in for, so that a refusal costs about the same whatever its reason;
-//! and the sender is told one thing for all of them.
+//! Verified over the bytes as they came, before anything is parsed. Every usable version of the
+//! secret and every signature of the header is tried, and comparisons take constant time. A
+//! stand-in replaces what is missing, so that a refusal costs about the same whatever its reason;
+//! and the sender gets the same answer for all of them.
 
 mod mac;
 mod message;
@@ -22,7 +22,7 @@ const SIGNATURES_MAX: usize = 16;
 /// The most digits of a time of sending: milliseconds until the year 5138.
 const TIME_DIGITS_MAX: usize = 14;
 
-/// What is tried where no secret is set. It fits nothing: the outcome is settled before.
+/// Tried where no secret is set. It verifies nothing: the refusal is decided before.
 const STAND_IN: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// A request to a hook, as far as a signature can cover it.
@@ -38,12 +38,12 @@ pub(super) struct Call<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// What is wrong with a delivery, for whoever runs the hook. Senders are not told.
+/// Why a delivery does not verify, for the operator of the hook. Senders do not learn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VerifyError {
     /// No secret of that name can be used.
     NoSecret,
-    /// A header that is needed is missing, stands twice or cannot be read.
+    /// A required header is missing, occurs twice or cannot be read.
     Incomplete,
     /// No signature or token fits.
     Unfit,
@@ -52,7 +52,7 @@ pub(super) enum VerifyError {
 }
 
 impl VerifyError {
-    /// The words for the record.
+    /// The text for the log and the record.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::NoSecret => "the secret is not set, or not of the form that the scheme takes",
@@ -64,7 +64,7 @@ impl VerifyError {
 }
 
 impl<'a> Call<'a> {
-    /// The value of a header; nothing where it is absent or stands twice.
+    /// The value of a header; nothing where it is absent or occurs twice.
     pub(super) fn header(&self, name: &str) -> Option<&'a str> {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
         let first = values.next();
@@ -73,8 +73,8 @@ impl<'a> Call<'a> {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether the body is a form. What says so and yet begins as JSON does was sent by a program
-    /// that calls everything a form, as curl does.
+    /// Whether the body is a form. A body that is declared a form and yet begins as JSON was sent
+    /// by a program that declares everything a form, as curl does.
     pub(super) fn is_form(&self) -> bool {
         let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
         if matches!(first, Some(b'{' | b'[')) {
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Judges a delivery by what its hook demands.
+/// Verifies a delivery as its hook demands.
 pub(super) fn judge(
     auth: &WebhookAuth,
     secrets: &[SecretText],
@@ -106,7 +106,7 @@ fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<
         "authorization" => sent.and_then(bearer),
         _ => sent,
     };
-    // Digests are of one length, so that comparing tells nothing of the secret's.
+    // Digests have one length, so that the comparison does not reveal the secret's length.
     let digest = Sha256::digest(given.unwrap_or_default());
     let mut fits = Choice::from(0);
     for secret in or_stand_in(secrets).iter() {
@@ -177,7 +177,7 @@ fn entries<'a>(signature: &Signature, header: &'a str) -> (Vec<&'a str>, bool) {
     (entries, parts.next().is_none())
 }
 
-/// The time of sending as it is spelled; nothing where it is absent or stands twice. One in the
+/// The time of sending as it is spelled; nothing where it is absent or occurs twice. One in the
 /// payload is looked for once the payload is known to be genuine.
 fn stated_time<'a>(sent: &Sent, entries: &[&'a str], call: &Call<'a>) -> Option<&'a str> {
     match &sent.at {
@@ -217,7 +217,7 @@ fn read_time(sent: &Sent, text: &str) -> Option<Timestamp> {
     }
 }
 
-/// The secrets to try; where there is none, one that stands in for the work.
+/// The secrets to try; where there is none, a stand-in that costs the same work.
 fn or_stand_in(secrets: &[SecretText]) -> std::borrow::Cow<'_, [SecretText]> {
     match secrets.is_empty() {
         true => vec![SecretText::new(STAND_IN.to_owned())].into(),

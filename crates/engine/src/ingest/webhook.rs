@@ -1,4 +1,4 @@
-//! Hooks: from a request to a delivery whose source is known, and on to its claim.
+//! Hooks: from a request to a verified delivery, and on to its claim.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Arrival {
     pub query: Vec<(String, String)>,
 }
 
-/// A request to a hook that comes from whom the hook trusts. Nothing else can be delivered.
+/// A request to a hook whose signature or token is verified. Nothing else can be delivered.
 #[derive(Debug)]
 pub struct Authentic {
     release: Arc<Release>,
@@ -62,12 +62,12 @@ impl Runtime {
         self.live_hook(namespace, path).await.map(drop)
     }
 
-    /// Finds the hook of a request, and judges whether it comes from whom the hook trusts.
+    /// Finds the hook of a request, and verifies the request's signature or token.
     ///
     /// # Errors
     ///
-    /// Where there is no such hook, or the request does not prove where it comes from. The latter
-    /// is one error whatever is wrong; what it was is counted, and now and then written down.
+    /// Where there is no such hook, or the verification fails. The latter is one error whatever is
+    /// wrong; the reason is counted, and logged and recorded now and then.
     pub async fn authenticate(
         self: &Arc<Self>,
         arrival: Arrival,
@@ -101,11 +101,11 @@ impl Runtime {
         }
     }
 
-    /// Takes in a request whose source is known.
+    /// Accepts a verified request.
     ///
     /// # Errors
     ///
-    /// Where it has no key, brings another payload for a known one, or cannot be written down.
+    /// Where it has no key, brings another payload for a known one, or cannot be stored.
     pub async fn deliver(self: &Arc<Self>, delivery: Authentic) -> Result<Intake, IntakeError> {
         let Authentic {
             release,
@@ -171,7 +171,7 @@ impl Runtime {
         }
     }
 
-    /// How many requests to each hook did not prove where they come from, by namespace and flow.
+    /// How many requests to each hook failed verification, by namespace and flow.
     pub fn count_auth_failures(self: &Arc<Self>) -> Vec<(String, String, u64)> {
         self.local.auth_failures.list()
     }
@@ -193,7 +193,7 @@ async fn signing_secrets(runtime: &Runtime, namespace_id: i32, name: &str) -> Ve
     let known = runtime
         .vault
         .secrets(namespace_id, name, runtime.clock.now());
-    // One that another server set a moment ago is looked for. Without any, nothing is accepted.
+    // Another server may have set one a moment ago. Without any, nothing is accepted.
     if known.is_empty()
         && runtime
             .local
@@ -209,7 +209,7 @@ async fn signing_secrets(runtime: &Runtime, namespace_id: i32, name: &str) -> Ve
     known
 }
 
-/// A token is a secret, wherever it stands.
+/// A token is a secret, in whichever header it comes.
 fn unseen_headers(auth: &WebhookAuth) -> Vec<&str> {
     let mut unseen = UNSEEN_HEADERS.to_vec();
     if let WebhookAuth::Token { header, .. } = auth {
@@ -218,8 +218,8 @@ fn unseen_headers(auth: &WebhookAuth) -> Vec<&str> {
     unseen
 }
 
-/// Counts a request that proves nothing, and writes it down where the last such line is old. Not
-/// while the sender waits: how long an answer takes must not tell what was wrong.
+/// Counts a request that failed verification, and records it where the last such record is old. Not
+/// while the sender waits: the time of the answer must not reveal what was wrong.
 fn note_auth_failure(runtime: &Arc<Runtime>, release: &Arc<Release>, error: VerifyError) {
     let namespace = release.namespace.as_str();
     let flow = release.flow.name.as_str();
@@ -234,7 +234,7 @@ fn note_auth_failure(runtime: &Arc<Runtime>, release: &Arc<Release>, error: Veri
         namespace,
         flow,
         reason = error.as_str(),
-        "a delivery does not prove where it comes from"
+        "webhook signature verification failed"
     );
     let (runtime, release) = (runtime.clone(), release.clone());
     tokio::spawn(async move {
@@ -243,7 +243,7 @@ fn note_auth_failure(runtime: &Arc<Runtime>, release: &Arc<Release>, error: Veri
         let id = release.namespace_id;
         let kept = refused_deliveries::append(&runtime.cell, id, flow, code, error.as_str()).await;
         if let Err(error) = kept {
-            tracing::debug!(%error, flow, "a refusal could not be written down");
+            tracing::debug!(%error, flow, "failed to record a refused delivery");
         }
     });
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// How many paths of one pair are told apart.
+/// The most paths of one pair of payloads.
 const PATHS_MAX: usize = 64;
 
 /// How deep payloads are compared; what differs below differs here.
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_that_differ_are_told_and_no_others() {
+    fn only_the_fields_that_differ_are_reported() {
         let first = json!({"id": 1, "at": 5, "lines": [{"sku": "a", "n": 1}, {"sku": "b", "n": 1}], "gone": 1});
         let other = json!({"id": 1, "at": 6, "lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": 3}], "new": 1});
 

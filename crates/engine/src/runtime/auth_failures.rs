@@ -1,12 +1,11 @@
-//! Requests that did not prove where they come from: counted by flow, written down now and then.
+//! Requests that failed verification: counted by flow, recorded now and then.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long after one such request of a flow the next is written down: a storm costs a line a
-/// minute.
+/// How long after one such request of a flow the next is recorded: a storm costs a line a minute.
 const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// How many there were, by namespace and flow.
@@ -22,7 +21,7 @@ struct Seen {
 }
 
 impl AuthFailures {
-    /// Counts one, and says whether it is to be written down.
+    /// Counts one, and returns whether to record it.
     pub(crate) fn note(&self, namespace: &str, flow: &str, now: Timestamp) -> bool {
         let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = flows

@@ -1,4 +1,4 @@
-//! Tells a run in this process that one of its children ended here.
+//! Notifies a run in this process that one of its children ended here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use semel_model::RunId;
 use tokio::sync::Notify;
 
-/// Who waits for children, by run.
+/// The waits for children, by run.
 #[derive(Default)]
 pub(crate) struct ChildNotify {
     waiting: Mutex<HashMap<RunId, Arc<Notify>>>,
@@ -31,7 +31,7 @@ impl ChildNotify {
         }
     }
 
-    /// Tells a run that one of its children ended.
+    /// Notifies a run that one of its children ended.
     pub(crate) fn tell(&self, parent: RunId) {
         if let Some(notify) = self.lock().get(&parent) {
             notify.notify_one();

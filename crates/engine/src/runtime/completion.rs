@@ -1,7 +1,7 @@
-//! Completions: telling those who wait for a run how it ended.
+//! Completions: notifying the requests that wait for a run of its end.
 //!
-//! While this process carries a run, its end is made here and told here: whoever waits for it costs
-//! the database nothing. The end of any other run is only in the record, which is looked at.
+//! While this process carries a run, the run ends here and its waiters are notified here: they cost
+//! the database nothing. The end of any other run is only in the database, which is polled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use semel_model::RunId;
 use semel_store::runs::Standing;
 use tokio::sync::watch;
 
-/// Who carries and who waits, by run.
+/// Carried runs and their waiters, by run.
 #[derive(Default)]
 pub(crate) struct Completions {
     entries: Mutex<HashMap<RunId, Entry>>,
@@ -28,7 +28,8 @@ impl Entry {
 }
 
 impl Completions {
-    /// Notes that this process carries a run, until the value is dropped or the end is told.
+    /// Notes that this process carries a run, until the value is dropped or its waiters are
+    /// notified.
     pub(crate) fn carry(self: &Arc<Self>, run: RunId) -> Carried {
         let mut entries = self.lock();
         let entry = entries.entry(run).or_insert_with(Entry::new);
@@ -59,7 +60,7 @@ impl Completions {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(&run) {
             entry.carriers = entry.carriers.saturating_sub(1);
-            // Also without a standing: whoever waits must look at the record from now on.
+            // Also without a final state: waiters must poll the database from now on.
             entry.told.send_replace(standing);
             if entry.is_idle() {
                 entries.remove(&run);
@@ -77,7 +78,7 @@ impl Entry {
     }
 }
 
-/// A run in this process's hands.
+/// A run that this process carries.
 pub(crate) struct Carried {
     run: RunId,
     ends: Arc<Completions>,
@@ -85,7 +86,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Tells whoever waits how the run stands now that it is no longer carried.
+    /// Notifies the waiters of the run's state now that it is no longer carried.
     pub(crate) fn tell(&mut self, standing: Standing) {
         if std::mem::take(&mut self.lets_go) {
             self.ends.let_go(self.run, Some(standing));
@@ -101,7 +102,7 @@ impl Drop for Carried {
     }
 }
 
-/// Somebody who waits for a run's end.
+/// A request that waits for a run's end.
 pub(crate) struct Watch {
     run: RunId,
     ends: Arc<Completions>,
@@ -109,7 +110,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether this process carries the run, so that its end will be told.
+    /// Whether this process carries the run, so that its end will be notified.
     pub(crate) fn is_carried(&self) -> bool {
         let entries = self.ends.lock();
         entries
@@ -117,7 +118,7 @@ impl Watch {
             .is_some_and(|entry| entry.carriers > 0)
     }
 
-    /// Waits until something is told; nothing when the run was let go without an end.
+    /// Waits for a notification; nothing when the run was released without an end.
     pub(crate) async fn told(&mut self) -> Option<Standing> {
         match self.told.changed().await {
             Ok(()) => self.told.borrow_and_update().clone(),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_told_by_the_carrier() {
+    async fn waiters_are_notified_by_the_carrier() {
         let ends = Arc::new(Completions::default());
         let mut carried = ends.carry(run());
         let mut watch = ends.watch(run());
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_is_let_go_is_looked_up_again() {
+    async fn a_released_run_is_read_from_the_database_again() {
         let ends = Arc::new(Completions::default());
         let carried = ends.carry(run());
         let mut watch = ends.watch(run());
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_told_before_is_not_waited_for() {
+    fn an_end_that_was_notified_before_is_not_awaited() {
         let ends = Arc::new(Completions::default());
         let mut carried = ends.carry(run());
         carried.tell(standing(State::Failed));

@@ -1,21 +1,21 @@
 //! Holdings: what this process carries, and the reconciliation of the queue with it.
 //!
-//! The queue says which runs a session holds, the process knows which it carries. The two part
+//! The queue says which runs a session holds, the process knows which it carries. The two differ
 //! whenever the answer to a statement is lost: a take that committed and was never read, an accept
-//! that was given up, a load that failed after its take. Nobody remembers such runs, so they are
-//! found by comparison: after each renewal, after each take that failed and every few seconds,
-//! whatever the session holds and the process does not carry returns to the queue.
+//! that timed out, a load that failed after its take. The process does not know of such runs, so
+//! they are found by comparison: after each renewal, after each take that failed and every few
+//! seconds, runs that the session holds and the process does not carry return to the queue.
 //!
-//! Why nothing is freed that is carried, or is about to be:
+//! Why no run is returned that is carried, or is about to be:
 //!
-//! - Whoever knows a run or its claim beforehand enters it here *before* the statement is sent that
-//!   may make the session hold it: accepts by their claim, single takes by their run. A turn enters
-//!   its run when it begins, while that first entry still stands.
+//! - Code that knows a run or its claim beforehand enters it here *before* it sends the statement
+//!   that may make the session hold it: accepts by their claim, single takes by their run. A turn
+//!   enters its run when it begins, while that first entry still exists.
 //! - A batch of takes learns its runs from the answer. It keeps the lock `taking` from before the
 //!   statement until every run is entered, and reconciliation keeps it from before it looks until it
 //!   has judged.
-//! - Reconciliation reads the queue first and the entries afterwards. What it found held and does
-//!   not find entered is therefore carried by nobody, and nobody will come to carry it under the
+//! - Reconciliation reads the queue first and the entries afterwards. A run that it found held and
+//!   does not find entered is therefore not carried, and no turn will begin to carry it under the
 //!   epoch that was read. The return names that epoch, so it may even be late.
 //!
 //! A statement that was cut off may still commit later. It is found by the next comparison.
@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct Holdings {
     entries: Mutex<HashMap<(SessionId, Subject), usize>>,
-    /// Kept while a batch of takes is under way, and while the queue is compared.
+    /// Locked while a batch of takes is in progress, and while the queue is compared.
     taking: tokio::sync::Mutex<()>,
     pub(crate) asked: Notify,
 }

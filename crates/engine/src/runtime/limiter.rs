@@ -1,4 +1,4 @@
-//! This process's way to the gates: what admits runs of one object, so many at a time.
+//! This process's access to the gates, which admit a limited number of runs of one object.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use semel_store::gate_exits::Departure;
 use semel_store::gates::{self, Visiting};
 use semel_store::writer::Writer;
 
-/// A process's way to the gates.
+/// A process's access to the gates.
 pub(crate) struct ConcurrencyLimiter {
     pub(crate) visiting: Writer<Visiting>,
-    /// Departures whose gates were told, and which nobody has to remember any more.
+    /// Exits that their gates have processed, and whose rows can be removed.
     told: Mutex<Vec<Departure>>,
 }
 

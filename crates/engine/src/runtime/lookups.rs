@@ -1,4 +1,4 @@
-//! Looking at the database because of a miss.
+//! Reading the database because of a cache miss.
 //!
 //! What this process knows of control data may be half a second old. Before it says that there is
 //! no such hook, flow or connection, it looks once more; a release that another server made live a
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_that_is_away_is_no_answer() {
+    async fn an_unavailable_database_is_no_answer() {
         let looks = Lookups::default();
 
         let looked = looks.look(std::future::pending).await;

@@ -7,7 +7,7 @@ use semel_model::RunId;
 
 use crate::state::RunState;
 
-/// How many runs with parts a process remembers.
+/// How many parent runs a process remembers.
 const KNOWN_MAX: usize = 64;
 
 /// What runs knew, by run and journal row.

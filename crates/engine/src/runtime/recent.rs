@@ -1,6 +1,6 @@
-//! Claims that this process met lately: a guess at which deliveries are repeats.
+//! Claims that this process saw lately: a guess at which deliveries are repeats.
 //!
-//! A wrong guess costs a look-up and nothing else. The gate is the claim itself.
+//! A wrong guess costs a look-up and nothing else. The claim itself decides.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,21 +10,21 @@ use semel_model::ClaimId;
 /// How many claims one of the two generations holds.
 const GENERATION: usize = 32_768;
 
-/// What was met lately, in two generations: when the younger is full, the older is forgotten.
+/// Claims seen lately, in two generations: when the younger is full, the older is dropped.
 #[derive(Default)]
 pub(crate) struct Recent {
     generations: Mutex<(HashSet<ClaimId>, HashSet<ClaimId>)>,
 }
 
 impl Recent {
-    /// Whether a claim was met lately.
+    /// Whether a claim was seen lately.
     pub(crate) fn has(&self, claim: ClaimId) -> bool {
         let generations = self.generations.lock();
         let (young, old) = &*generations.unwrap_or_else(PoisonError::into_inner);
         young.contains(&claim) || old.contains(&claim)
     }
 
-    /// Notes a claim that was met.
+    /// Notes a claim that was seen.
     pub(crate) fn note(&self, claim: ClaimId) {
         let generations = self.generations.lock();
         let (young, old) = &mut *generations.unwrap_or_else(PoisonError::into_inner);

@@ -1,28 +1,28 @@
-//! Which refusals are written down: a storm of them costs a few rows a minute.
+//! Which refusals are recorded: a storm of them costs a few rows a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How many refusals of a flow are written down within [`WINDOW`]: a storm of senders who send
-/// nonsense costs a few rows. All are counted.
+/// How many refusals of a flow are recorded within [`WINDOW`]: a storm of invalid deliveries costs
+/// a few rows. All are counted.
 const REFUSALS_MAX: u32 = 60;
 
 /// See [`REFUSALS_MAX`].
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 
-/// How many flows are looked after; beyond that the oldest windows are forgotten.
+/// How many flows are tracked; beyond that the oldest windows are dropped.
 const FLOWS_MAX: usize = 10_000;
 
-/// How many refusals were written down lately, by flow.
+/// How many refusals were recorded lately, by flow.
 #[derive(Default)]
 pub(crate) struct RefusalLog {
     flows: Mutex<HashMap<(i32, String), (Timestamp, u32)>>,
 }
 
 impl RefusalLog {
-    /// Whether one more is written down.
+    /// Whether one more is recorded.
     pub(crate) fn admits(&self, namespace_id: i32, flow: &str, now: Timestamp) -> bool {
         let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
         if flows.len() >= FLOWS_MAX {

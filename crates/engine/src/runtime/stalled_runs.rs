@@ -1,4 +1,4 @@
-//! Runs without progress: the one that may end the process is held alone, and each that cannot be
+//! Runs without progress: one that may crash the process is held alone, and each that cannot be
 //! read is logged once.
 
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// How many runs are remembered as logged.
 const LOGGED_MAX: usize = 10_000;
 
-/// What a process knows of runs that get nowhere.
+/// What a process knows of runs without progress.
 pub(crate) struct StalledRuns {
     /// One run that was taken before without progress is held at a time.
     alone: Arc<Semaphore>,
@@ -32,7 +32,7 @@ impl StalledRuns {
         self.alone.clone().try_acquire_owned().ok()
     }
 
-    /// Whether this is the first time that something is said of a run.
+    /// Whether this is the first log line about a run.
     pub(crate) fn is_news(&self, run: RunId) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() >= LOGGED_MAX {

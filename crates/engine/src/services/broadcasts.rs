@@ -1,9 +1,8 @@
-//! Listeners: runs that wait for an event, and the event that they wait for.
+//! Event waits: completing the waits of runs that wait for an event.
 //!
-//! An event answers a wait like a callback does: the wait is left once, by whoever is first. A few
-//! waits are answered as the event is spread. Where there are more, the event becomes a broadcast,
-//! and its waits are answered a page at a time by a task of their own: nothing else that is emitted
-//! waits behind them.
+//! An event completes a wait as a callback does: the first one completes it, once. A few waits are
+//! completed as the event is dispatched. Where there are more, the event becomes a broadcast, and a
+//! task of its own completes its waits a page at a time: no other event waits behind them.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::ingest::callback::CallbackError;
 use crate::runtime::Runtime;
 use crate::turn::parent_state::{self, Unread};
 
-/// The most waits that are answered while an event is spread.
+/// The most waits that are completed while an event is dispatched.
 const AT_ONCE_MAX: usize = 16;
 
 /// How many waits of a broadcast are answered in one go.
@@ -40,8 +39,8 @@ const BROADCASTS_MAX: i64 = 4;
 const PAGE_LEASE: Span = Span::from_const_secs(30);
 
 impl Runtime {
-    /// Answers the waits that are for this event, or puts on record that they are to be. An error
-    /// is for another try.
+    /// Completes the waits that are for this event, or records a broadcast that will. An error
+    /// means that the caller tries again.
     pub(crate) async fn answer_listeners(self: &Arc<Self>, event: &Event) -> Result<(), String> {
         let cell = &self.cell;
         let mut found = Vec::new();
@@ -104,7 +103,7 @@ impl Runtime {
         ended.map_err(|error| error.to_string())
     }
 
-    /// What waits for this event go by, sorted by the part of the event.
+    /// The topics that waits for this event may have, sorted by their path in the event.
     async fn topics(self: &Arc<Self>, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
         let cell = &self.cell;
         let paths = event_waits::paths(cell, event.namespace_id, &event.event).await;
@@ -217,7 +216,7 @@ impl Runtime {
     }
 }
 
-/// What stands at a place of an event, as JSON text; the empty place says nothing.
+/// The value at a path of an event, as JSON text; nothing for the empty path.
 fn value_at(data: &Value, path: &str) -> Option<String> {
     if path.is_empty() {
         return Some(String::new());

@@ -13,10 +13,10 @@ pub(crate) async fn keep_fresh(runtime: Arc<Runtime>) {
     loop {
         tokio::time::sleep(REFRESH_EVERY).await;
         if let Err(error) = runtime.catalogue.refresh().await {
-            tracing::debug!(%error, "the catalogue could not be refreshed");
+            tracing::debug!(%error, "failed to refresh the catalogue");
         }
         if let Err(error) = runtime.vault.refresh().await {
-            tracing::debug!(%error, "the vault could not be refreshed");
+            tracing::debug!(%error, "failed to refresh the vault");
         }
     }
 }

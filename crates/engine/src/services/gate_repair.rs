@@ -1,4 +1,5 @@
-//! Clears exits from gates, and makes good what a process left undone that died between two commits.
+//! Clears exits from gates, and completes what a process left undone that crashed between two
+//! commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,7 @@ use crate::turn::leave::leave;
 /// How often exits are cleared, and looked for where another process left them behind.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Clears departures, and makes good what another process left undone, for as long as the process
-/// lives.
+/// Clears exits, and completes what another process left undone, for as long as the process lives.
 pub(crate) async fn keep_telling(runtime: Arc<Runtime>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -20,11 +20,11 @@ pub(crate) async fn keep_telling(runtime: Arc<Runtime>) {
         if !told.is_empty()
             && let Err(error) = gate_exits::remove(&runtime.cell, &told).await
         {
-            tracing::debug!(%error, "departures could not be cleared yet");
+            tracing::debug!(%error, "failed to clear gate exits; retrying");
             runtime.limiter.note_told(told);
         }
         if let Err(error) = make_good(&runtime).await {
-            tracing::debug!(%error, "could not look for departures");
+            tracing::debug!(%error, "failed to look for gate exits");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Events on their way: from the outbox to the flows that take them and to subscribed webhooks.
+//! Dispatches events from the outbox to the flows that take them and to subscribed webhooks.
 //!
-//! An event committed with the run that emitted it. Spreading it is at least once: a server that
-//! dies in the middle leaves the row, and another spreads it again. Every receiver dedupes by the
-//! event's identity: a flow by its claim, a subscription by the row of its delivery, a webhook by
-//! the id that every attempt carries.
+//! An event committed with the run that emitted it. It is dispatched at least once: a server that
+//! crashes in the middle leaves the row, and another dispatches it again. Every receiver
+//! deduplicates by the event's identity: a flow by its claim, a subscription by the row of its
+//! delivery, a webhook by the id that every attempt carries.
 //!
 //! ```text
 //! outbox ──▶ a run of each flow that takes it ═╗
 //!        └─▶ a delivery per subscription ══════╩══▶ removed from the outbox
 //! ```
 //!
-//! An event that many waits are for becomes a broadcast, which is answered beside all this.
+//! An event that many runs wait for becomes a broadcast, which a task of its own handles.
 //!
-//! `══▶` is the commit after the others. An event whose receiver cannot take it now stays behind
-//! alone; one that is refused for good is on record and goes.
+//! `══▶` is the commit after the others. An event whose receiver cannot take it now stays in the
+//! outbox and delays no other; one that is refused for good is recorded and removed.
 
 mod calls;
 
@@ -38,10 +38,10 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How many events are taken from the outbox in one go.
 const SPREAD_MAX: i64 = 100;
 
-/// How many of them are spread together.
+/// How many of them are dispatched together.
 const SPREAD_TOGETHER: usize = 8;
 
-/// Spreads events and delivers them for as long as the process lives.
+/// Dispatches events and delivers them for as long as the process lives.
 pub(crate) async fn keep_spreading(runtime: Arc<Runtime>) {
     let due = Notify::new();
     tokio::join!(
@@ -59,7 +59,7 @@ async fn broadcast_on(runtime: &Arc<Runtime>) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         if let Err(error) = runtime.broadcast().await {
-            tracing::debug!(error, "waits for an event could not be answered yet");
+            tracing::debug!(error, "failed to complete event waits; retrying");
         }
     }
 }
@@ -72,13 +72,13 @@ async fn spread_on(runtime: &Arc<Runtime>, due: &Notify) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         if let Err(error) = runtime.spread(due).await {
-            tracing::debug!(%error, "events could not be spread yet");
+            tracing::debug!(%error, "failed to dispatch events; retrying");
         }
     }
 }
 
 impl Runtime {
-    /// Spreads every event that is in the outbox and that no other server spreads.
+    /// Dispatches every event that is in the outbox and that no other server dispatches.
     async fn spread(self: &Arc<Self>, due: &Notify) -> Result<(), ReadError> {
         let mut spreading = outbox::start_spreading(&self.cell).await?;
         let mut last = None::<Event>;
@@ -87,7 +87,8 @@ impl Runtime {
             let Some(newest) = batch.events.last().cloned() else {
                 return Ok(());
             };
-            // A flow that went live before an event committed takes it, whoever made it live.
+            // A flow that went live before an event committed takes it, whichever server made it
+            // live.
             self.catalogue.refresh().await?;
             let mut through = Vec::with_capacity(batch.events.len());
             for events in batch.events.chunks(SPREAD_TOGETHER) {
@@ -104,7 +105,7 @@ impl Runtime {
         }
     }
 
-    /// Hands an event to everybody who takes it; nothing where somebody could not take it now.
+    /// Dispatches an event to all its receivers; nothing where one could not take it now.
     async fn spread_one(self: &Arc<Self>, event: &Event) -> Option<EffectId> {
         match self.carry(event).await {
             Told::Through => return Some(event.id),
@@ -115,29 +116,29 @@ impl Runtime {
             match self.receive_event(release, event).await {
                 Ok(_) => {}
                 Err(IntakeError::Unavailable(error)) => {
-                    tracing::debug!(error, event.id = %event.id, "an event could not be taken in yet");
+                    tracing::debug!(error, event.id = %event.id, "failed to accept an event; retrying");
                     return None;
                 }
-                // Refused for good: it is on record, and would be refused again.
+                // Refused for good: the refusal is recorded, and a retry would be refused again.
                 Err(error) => tracing::warn!(%error, event.id = %event.id, "an event was refused"),
             }
         }
         if let Err(error) = self.answer_listeners(event).await {
-            tracing::debug!(error, event.id = %event.id, "a wait could not be answered yet");
+            tracing::debug!(error, event.id = %event.id, "failed to complete a wait; retrying");
             return None;
         }
         let body = cloud_event(event).to_string();
         match webhook_deliveries::insert(&self.cell, event, &body).await {
             Ok(()) => Some(event.id),
             Err(error) => {
-                tracing::debug!(%error, event.id = %event.id, "an event could not be made due yet");
+                tracing::debug!(%error, event.id = %event.id, "failed to make the deliveries of an event due; retrying");
                 None
             }
         }
     }
 }
 
-/// The event as the world sees it.
+/// The event as receivers get it.
 fn cloud_event(event: &Event) -> Value {
     let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
     json!({

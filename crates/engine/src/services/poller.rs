@@ -39,7 +39,7 @@ pub(crate) async fn keep_taking(runtime: Arc<Runtime>) {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error, "runs could not be taken");
+                    tracing::warn!(error, "failed to take runs");
                     taker.recover_link().await;
                     runtime.work.holdings.ask();
                     POLL_EVERY / 10
@@ -72,7 +72,7 @@ async fn take_suspect(runtime: &Arc<Runtime>, taker: &mut Taker) -> bool {
         Ok(None) => false,
         Err(error) => {
             drop(no_comparison);
-            tracing::warn!(error, "a run without progress could not be taken");
+            tracing::warn!(error, "failed to take a run without progress");
             taker.recover_link().await;
             runtime.work.holdings.ask();
             false
@@ -94,7 +94,7 @@ async fn take_batch(
     let _no_comparison = runtime.work.holdings.taking().await;
     let mut catch = within_patience(taker.take(session.id, room, counts)).await?;
     if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
-        // Runs that let others go first, now that there are none.
+        // Runs of low priority, now that there are no others.
         let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX);
         catch.taken = within_patience(early).await?;
     }
@@ -103,7 +103,7 @@ async fn take_batch(
     Ok((catch, holdings))
 }
 
-/// Spread a little, so that many processes do not look at once.
+/// With jitter, so that many processes do not poll at once.
 fn jittered(pause: Duration) -> Duration {
     if pause < Duration::from_millis(100) {
         return pause;

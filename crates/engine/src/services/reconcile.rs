@@ -9,10 +9,10 @@ use semel_store::queue::{self, Cause};
 
 use crate::runtime::Runtime;
 
-/// How often the queue is compared where nobody asks.
+/// How often the queue is compared without a request.
 const COMPARE_EVERY: Duration = Duration::from_secs(2);
 
-/// Compares whenever somebody asks, and now and then, for as long as the process lives.
+/// Compares on request and at intervals, for as long as the process lives.
 pub(crate) async fn keep_reconciling(runtime: Arc<Runtime>) {
     loop {
         let _ = tokio::time::timeout(COMPARE_EVERY, runtime.work.holdings.asked.notified()).await;
@@ -21,20 +21,20 @@ pub(crate) async fn keep_reconciling(runtime: Arc<Runtime>) {
             Ok(returned) => {
                 tracing::warn!(
                     runs = returned,
-                    "returned runs that this session held and nobody carried"
+                    "returned runs that this session held without a turn"
                 );
                 runtime.metrics.recovered.add(returned);
                 runtime.signals.wake.notify_one();
             }
             // The next renewal asks again.
             Err(error) => {
-                tracing::debug!(%error, "could not compare the queue with what is carried")
+                tracing::debug!(%error, "failed to compare the queue with the carried runs")
             }
         }
     }
 }
 
-/// Returns what the session holds and the process does not carry. Gives how many.
+/// Returns to the queue what the session holds and the process does not carry. Returns how many.
 pub(crate) async fn reconcile(runtime: &Runtime) -> Result<u64, ReadError> {
     let holdings = &runtime.work.holdings;
     let session = runtime.session().id;

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::runtime::Runtime;
 
-/// How often each process looks for the dead.
+/// How often each process looks for expired sessions.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How often each process looks for runs that no session holds.
 const STRAYS_EVERY: Duration = Duration::from_secs(10);
 
-/// Frees the runs of sessions that expired and of workers that fell silent, for as long as the
-/// process lives.
+/// Frees the runs of expired sessions and of expired task leases, for as long as the process
+/// lives.
 pub(crate) async fn keep_recovering(runtime: Arc<Runtime>) {
     let every = LOOK_EVERY.min(runtime.options.lease.to_duration() / 4);
     let mut last_strays = Instant::now();
@@ -25,34 +25,31 @@ pub(crate) async fn keep_recovering(runtime: Arc<Runtime>) {
         match queue::recover(&runtime.cell).await {
             Ok(0) => {}
             Ok(recovered) => {
-                tracing::info!(
-                    runs = recovered,
-                    "took runs back from a session that expired"
-                );
+                tracing::info!(runs = recovered, "recovered runs from an expired session");
                 runtime.metrics.recovered.add(recovered);
                 runtime.signals.wake.notify_one();
             }
-            Err(error) => tracing::debug!(%error, "could not look for expired sessions"),
+            Err(error) => tracing::debug!(%error, "failed to look for expired sessions"),
         }
         if last_strays.elapsed() >= STRAYS_EVERY {
             last_strays = Instant::now();
             match queue::recover_strays(&runtime.cell).await {
                 Ok(0) => {}
                 Ok(recovered) => {
-                    tracing::info!(runs = recovered, "took runs back that no session holds");
+                    tracing::info!(runs = recovered, "recovered runs that no session holds");
                     runtime.metrics.recovered.add(recovered);
                     runtime.signals.wake.notify_one();
                 }
-                Err(error) => tracing::debug!(%error, "could not look for runs without a session"),
+                Err(error) => tracing::debug!(%error, "failed to look for runs without a session"),
             }
         }
         match tasks::lose(&runtime.cell).await {
             Ok(0) => {}
             Ok(lost) => {
-                tracing::info!(tasks = lost, "workers of tasks fell silent");
+                tracing::info!(tasks = lost, "the leases of tasks expired");
                 runtime.signals.wake.notify_one();
             }
-            Err(error) => tracing::debug!(%error, "could not look for silent workers"),
+            Err(error) => tracing::debug!(%error, "failed to look for expired task leases"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Retention: what is over is forgotten, in small batches.
+//! Retention: deletes expired data, in small batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,38 +8,38 @@ use tokio::time::Instant;
 
 use crate::runtime::Runtime;
 
-/// How often each process looks for what is over.
+/// How often each process looks for expired data.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// How long a process rests between two full batches, so that forgetting never crowds out accepting.
+/// How long a process rests between two full batches, so that deletion never crowds out accepting.
 const BATCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a process looks through the resource store: listing it may cost money.
+/// How often a process sweeps the resource store: listing it may cost money.
 const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(6 * 3_600);
 
-/// Forgets what is over, for as long as the process lives.
+/// Deletes expired data, for as long as the process lives.
 pub(crate) async fn keep_forgetting(runtime: Arc<Runtime>) {
     let mut looked_through = None::<Instant>;
     loop {
         keep_partitions(&runtime).await;
         if let Err(error) = forget(&runtime).await {
-            tracing::warn!(%error, "could not forget what is over");
+            tracing::warn!(%error, "retention pass failed");
         }
         if let Err(error) = runtime.resources().expire().await {
-            tracing::warn!(%error, "could not remove resources whose time is over");
+            tracing::warn!(%error, "failed to remove expired resources");
         }
         if looked_through.is_none_or(|at| at.elapsed() >= LOOK_THROUGH_EVERY) {
             looked_through = Some(Instant::now());
             if let Err(error) = runtime.resources().look_through(runtime.clock.now()).await {
-                tracing::warn!(%error, "could not look through the resource store");
+                tracing::warn!(%error, "failed to sweep the resource store");
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Makes the partitions of the coming months. Whatever is in the way is tried again later, and holds
-/// up nothing else.
+/// Creates the partitions of the coming months. One that is blocked is tried again later, and
+/// delays nothing else.
 async fn keep_partitions(runtime: &Runtime) {
     match partitions::keep_up(&runtime.cell).await {
         Ok(upkeep) => {
@@ -51,11 +51,11 @@ async fn keep_partitions(runtime: &Runtime) {
                 );
             }
         }
-        Err(error) => tracing::warn!(%error, "partitions could not be looked at"),
+        Err(error) => tracing::warn!(%error, "failed to read the partitions"),
     }
 }
 
-/// Forgets everything that is over now.
+/// Deletes everything that is expired now.
 pub async fn forget(runtime: &Runtime) -> Result<(), ReadError> {
     retention::sweep(&runtime.cell).await?;
     llm_answers::forget(&runtime.cell).await?;

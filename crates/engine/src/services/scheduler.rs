@@ -1,17 +1,17 @@
-//! Schedules: the clock as one more way in.
+//! Schedules: the clock as one more trigger.
 //!
-//! Each instant that a live release's recurrence names is decided once: it has a run, or it is on
-//! record why not. The way of an instant:
+//! Each instant that a live release's recurrence names is decided once: it has a run, or the reason
+//! why not is recorded. Life of an instant:
 //!
 //! ```text
 //! take, by due time ──▶ plan ──▶ accept, under FLOW@INSTANT ══▶ ticks, decided_to, due_at ══▶
 //! ```
 //!
-//! `══▶` is a commit; there are two, in different slots. Between them a process may die: then the
-//! schedule is decided again, and its instants meet the runs that they have. What makes that so is
-//! the key; the lock on the schedule's row only spares the others the work.
+//! `══▶` is a commit; there are two, in different slots. Between them a process may crash: then the
+//! schedule is decided again, and its instants find the runs that they have. The key guarantees
+//! that; the lock on the schedule's row only spares the other servers the work.
 //!
-//! While nothing is due, any number of schedules costs one look at an index.
+//! While nothing is due, any number of schedules costs one index read.
 
 pub(crate) mod live;
 pub(crate) mod plan;
@@ -36,7 +36,7 @@ use plan::{Call, Plan, Room, Stretch};
 /// How often a server looks for schedules that others changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a server rests where what is due is in the hands of others, or cannot be taken in.
+/// How long a server rests where other servers hold what is due, or it cannot be accepted.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
 /// How many schedules are taken in one go.
@@ -61,7 +61,7 @@ pub(crate) async fn keep_ticking(runtime: Arc<Runtime>) {
         let pause = match runtime.tick(&mut live).await {
             Ok(pause) => pause,
             Err(error) => {
-                tracing::debug!(%error, "schedules could not be looked at");
+                tracing::debug!(%error, "failed to read the schedules");
                 LOOK_EVERY
             }
         };
@@ -121,8 +121,9 @@ impl Runtime {
         Ok(made)
     }
 
-    /// An instant that is to be skipped now may have its run already: whoever gave it one died before
-    /// that was on record, and meanwhile it was overtaken. It stays fired.
+    /// An instant that is to be skipped now may have its run already: the server that started the
+    /// run crashed before it recorded that, and meanwhile a later instant overtook it. It stays
+    /// fired.
     pub(crate) async fn with_runs(self: &Arc<Self>, plan: Plan) -> Result<Plan, ReadError> {
         let mut calls = Vec::with_capacity(plan.calls.len());
         for (release, call) in plan.calls {
@@ -154,8 +155,8 @@ impl Runtime {
         Ok(Plan { calls, ..plan })
     }
 
-    /// Has the runs accepted that are planned. A schedule of which one could not be taken in now is
-    /// left out, and due again.
+    /// Accepts the runs that are planned. A schedule of which one could not be accepted now is left
+    /// out, and stays due.
     pub(crate) async fn carry_out(
         self: &Arc<Self>,
         planned: Vec<(&schedules::Schedule, Plan)>,
@@ -191,10 +192,10 @@ impl Runtime {
             .collect())
     }
 
-    /// Gives each instant its run. Nothing for one that could not be taken in now.
+    /// Starts each instant's run. Nothing for one that could not be accepted now.
     ///
-    /// An instant may have one already: it was fired by hand, or whoever decided it before died
-    /// over it. Then its key may even be forgotten, so the run is looked for first.
+    /// An instant may have one already: it was fired by hand, or the server that decided it before
+    /// crashed. Then its key may even have expired, so the run is looked for first.
     async fn fire_together(
         self: &Arc<Self>,
         wanted: &[(Arc<Release>, Timestamp)],
@@ -243,7 +244,7 @@ impl Runtime {
             // A schedule has no order, so that no tick of it is stale.
             Ok(Intake::Ignored | Intake::Stale(_)) => Some(refused()),
             Err(IntakeError::Unavailable(error)) => {
-                tracing::debug!(error, %nominal, "a tick could not be taken in yet");
+                tracing::debug!(error, %nominal, "failed to accept a tick; retrying");
                 None
             }
             Err(error) => {
@@ -288,7 +289,7 @@ fn refused() -> Verdict {
     }
 }
 
-/// What is written down of a plan that was carried out.
+/// What is recorded of a plan that was carried out.
 fn decision(
     schedule: &schedules::Schedule,
     plan: &Plan,
@@ -330,7 +331,7 @@ fn decision(
     })
 }
 
-/// The key of an instant: the same whoever decides it, and whatever release is live.
+/// The key of an instant: the same whichever server decides it, and whatever release is live.
 pub(crate) fn tick_key(flow: &FlowName, nominal: Timestamp) -> Key {
     let text = format!("{flow}@{nominal}");
     match Key::new(text.into_bytes()) {

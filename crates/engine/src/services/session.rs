@@ -18,12 +18,12 @@ pub(crate) async fn keep_renewing(runtime: Arc<Runtime>) {
         pause = match renew(&session, &runtime).await {
             Ok(true) => every,
             Ok(false) => {
-                tracing::warn!(session.id = %session.id, "the lease was lost; beginning anew");
+                tracing::warn!(session.id = %session.id, "the lease was lost; beginning a new session");
                 begin_anew(&runtime).await;
                 every
             }
             Err(error) => {
-                tracing::warn!(%error, "the lease could not be renewed");
+                tracing::warn!(%error, "failed to renew the lease");
                 every.min(Duration::from_millis(200))
             }
         };
@@ -47,7 +47,7 @@ async fn begin_anew(runtime: &Runtime) {
                 return;
             }
             Err(error) => {
-                tracing::warn!(%error, "a new session could not be begun");
+                tracing::warn!(%error, "failed to begin a new session");
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }

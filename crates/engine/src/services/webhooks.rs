@@ -1,8 +1,9 @@
-//! Deliveries of events to subscribed webhooks, each tried until it is taken or given up.
+//! Deliveries of events to subscribed webhooks, each retried until the receiver takes it or its
+//! time is over.
 //!
-//! Attempts are tasks of their own, a few for each subscription: whoever answers late is waited for
-//! by the attempts at its own deliveries and by nothing else. Where there is less room than there
-//! are subscriptions, the one that was served least recently is next.
+//! Attempts are tasks of their own, a few for each subscription: a slow receiver delays the
+//! attempts at its own deliveries and nothing else. Where there is less room than there are
+//! subscriptions, the one that was served least recently is next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::outbox::LOOK_EVERY;
 use crate::runtime::{Runtime, jitter};
 use crate::settle::span_between;
 
-/// How many deliveries a process has under way together.
+/// How many deliveries a process attempts at the same time.
 const DELIVERIES_MAX: usize = 128;
 
 /// How many of them may go to one subscription.
@@ -31,8 +32,8 @@ const DELIVERY_LEASE: Span = Span::from_const_secs(120);
 /// How long one attempt at a delivery may take.
 const DELIVERY_TIMEOUT: Span = Span::from_const_secs(30);
 
-/// How a delivery that was not taken is tried again: for three days, as the sources that people
-/// know do. The time ends it, and not the count.
+/// How a delivery that was not taken is retried: for three days, as well-known webhook senders do.
+/// The time ends it, and not the count.
 const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
     attempts: 100,
     delay: Span::from_const_secs(5),
@@ -46,7 +47,7 @@ const LINES_MAX: usize = 10_000;
 /// The namespace and the name of a subscription.
 type Line = (i32, String);
 
-/// How much is under way to each subscription, and when each was served.
+/// How many attempts run for each subscription, and when each was served.
 #[derive(Default)]
 struct Lines {
     by_name: BTreeMap<Line, Standing>,
@@ -72,7 +73,7 @@ impl Lines {
     }
 
     fn end(&mut self, line: Option<Line>) {
-        // A task that broke off does not say whose it was: the lines are counted anew as they empty.
+        // A task that panicked does not say whose it was: the lines are counted anew as they empty.
         let Some(line) = line else {
             return self.by_name.values_mut().for_each(|it| it.busy = 0);
         };
@@ -80,7 +81,7 @@ impl Lines {
             standing.busy = (standing.busy - 1).max(0);
         }
         if self.by_name.len() > LINES_MAX {
-            // Forgotten lines count as never served, which is no harm to the others.
+            // Dropped lines count as never served, which does not harm the others.
             self.by_name.retain(|_, standing| standing.busy > 0);
         }
     }
@@ -112,7 +113,7 @@ pub(super) async fn deliver_on(runtime: &Arc<Runtime>, due: &Notify) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         if let Err(error) = begin_due(runtime, &mut lines, &mut under_way).await {
-            tracing::debug!(%error, "deliveries could not be made yet");
+            tracing::debug!(%error, "failed to take due deliveries; retrying");
         }
     }
     while under_way.join_next().await.is_some() {}
@@ -153,13 +154,13 @@ async fn deliver(runtime: &Runtime, delivery: &Due) {
         Settled::Failed(note) => {
             runtime.metrics.deliveries_failed.add_one();
             let subscription = &delivery.subscription;
-            tracing::warn!(event.id = %delivery.event, subscription, note, "a delivery was given up");
+            tracing::warn!(event.id = %delivery.event, subscription, note, "stopped retrying a webhook delivery");
         }
         Settled::Again { .. } => {}
     }
     if let Err(error) = webhook_deliveries::settle(&runtime.cell, delivery, &settled).await {
         // Tried again when its lease is over, under the same id.
-        tracing::debug!(%error, "what became of a delivery could not be written down");
+        tracing::debug!(%error, "failed to record the outcome of a delivery");
     }
 }
 
@@ -182,7 +183,7 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
     let outcome = Box::pin(session.executors.deliver(parcel, to, delivery.event)).await;
     match outcome {
         Outcome::Done(_) => Settled::Delivered,
-        // For good: the receiver says that it is gone, or there is no webhook.
+        // Final: the receiver says that it is gone, or there is no webhook.
         Outcome::Failed(fault) if matches!(fault.kind, FaultKind::Http(410) | FaultKind::Unfit) => {
             Settled::Failed(fault.message)
         }
@@ -190,7 +191,7 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
             let asked = fault.retry_after;
             again(delivery, runtime.clock.now(), fault.message, asked)
         }
-        // The same id again: the receiver dedupes by it.
+        // The same id again: the receiver deduplicates by it.
         Outcome::InDoubt(doubt) => again(delivery, runtime.clock.now(), doubt.message, None),
     }
 }
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_asks_for_time_gets_it() {
+    fn a_receiver_s_retry_after_is_honoured() {
         let now = Timestamp::UNIX_EPOCH;
         let asked = Span::from_secs(600);
 

@@ -48,7 +48,7 @@ fn first(guard: Guard) -> Effect<Pending> {
     Effect::<Pending>::intend(EffectId::derive(run, "a", "", 0), guard)
 }
 
-/// The second attempt, after one that nobody can say anything about.
+/// The second attempt, after one whose outcome is unknown.
 fn second(guard: Guard, licence: Licence) -> Effect<Pending> {
     let doubt = Doubt::new("no-answer", "nothing came back");
     first(guard).in_doubt(doubt).repeated(licence)
@@ -77,7 +77,7 @@ fn is_left_to_a_person(event: Option<&Event>) -> bool {
 }
 
 #[test]
-fn after_a_doubt_what_was_found_out_here_says_nothing_about_it() {
+fn after_a_doubt_a_local_fault_leaves_the_doubt() {
     let found_here = Fault::permanent("connection-changed", "the connection leads elsewhere");
     let keyed_again = second(Guard::Key, Licence::Key);
     let db_again = second(Guard::Transaction, Licence::Marker);
@@ -89,7 +89,7 @@ fn after_a_doubt_what_was_found_out_here_says_nothing_about_it() {
 }
 
 #[test]
-fn after_a_doubt_the_answer_of_a_destination_that_knows_is_final() {
+fn after_a_doubt_a_refusal_after_looking_is_final() {
     for status in [402, 412, 422] {
         let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused(status));
         assert!(matches!(event, Some(Event::Failed { .. })), "{event:?}");
@@ -101,7 +101,7 @@ fn after_a_doubt_the_answer_of_a_destination_that_knows_is_final() {
 }
 
 #[test]
-fn after_a_doubt_whoever_refuses_without_having_looked_says_nothing_about_it() {
+fn after_a_doubt_a_refusal_without_looking_leaves_the_doubt() {
     for status in [400, 401, 403, 404, 405, 407, 410, 413, 421, 431, 451] {
         let event = judged(&keyed(), &second(Guard::Key, Licence::Key), refused(status));
         assert!(is_left_to_a_person(event.as_ref()), "{status}: {event:?}");
@@ -115,7 +115,7 @@ fn after_a_doubt_whoever_refuses_without_having_looked_says_nothing_about_it() {
 }
 
 #[test]
-fn after_a_doubt_what_may_pass_is_sent_again_and_is_in_doubt_when_that_is_over() {
+fn after_a_doubt_passing_faults_are_retried_and_end_in_doubt() {
     let busy = || Fault::passing("http-429", "slow down").of(FaultKind::Http(429));
     let again = second(Guard::Key, Licence::Key);
     let third = again.clone().retrying(busy()).again();
@@ -217,7 +217,7 @@ fn a_commit_without_an_answer_is_made_again_and_meets_its_marker() {
 }
 
 #[test]
-fn what_limits_hold_back_uses_up_no_attempt() {
+fn an_attempt_held_back_by_a_limit_does_not_count() {
     let step = keyed();
     let busy = Outcome::Failed(held_back());
     let failed = Outcome::Failed(Fault::passing("no-connection", "refused"));
@@ -259,7 +259,7 @@ fn a_repeat_that_would_leave_after_the_key_is_forgotten_is_left_to_an_operator()
 }
 
 #[test]
-fn a_doubt_that_was_given_up_is_settled_by_its_guard_again() {
+fn a_doubt_that_an_operator_failed_is_settled_by_its_guard_again() {
     let given_up = |guard| {
         let fault = Fault::permanent("failed-by-person", "x");
         let doubted = first(guard).in_doubt(Doubt::new("no-answer", "x"));

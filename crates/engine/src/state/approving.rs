@@ -1,4 +1,4 @@
-//! Where an approval stands.
+//! The state of an approval.
 
 use jiff::Timestamp;
 use semel_model::WaitId;
@@ -13,11 +13,11 @@ pub struct Approving {
     pub asked: Asked,
     /// When it ends by itself.
     pub until: Option<Timestamp>,
-    /// How many times people were told again.
+    /// How many reminders were sent.
     pub reminders: u32,
-    /// When they are told again.
+    /// When the next reminder is due.
     pub remind_at: Option<Timestamp>,
-    /// When others are told too, where they were not yet.
+    /// When others are asked too, where they were not yet.
     pub escalate_at: Option<Timestamp>,
 }
 

@@ -31,7 +31,7 @@ pub struct PendingEffect {
     pub held_back: u32,
     /// What allows the next attempt, where something does already.
     pub licence: Option<Licence>,
-    /// An operator gave it up while it was in doubt, so it may have happened: who settles the doubt
+    /// An operator failed it while it was in doubt, so it may have happened: who settles the doubt
     /// when it comes back.
     pub given_up: Option<SettledBy>,
 }

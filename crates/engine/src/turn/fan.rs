@@ -1,13 +1,13 @@
-//! Steps with parts: items of a list, and branches. Each part is a run of its own.
+//! Steps with child runs: items of a list, and branches.
 //!
 //! ```text
-//! opened ══▶ parts put on record ══▶ loaded ══▶ parts begin, as many as may be under way ══▶ ended
+//! opened ══▶ child runs recorded ══▶ loaded ══▶ child runs begin, up to the step's limit ══▶ ended
 //!            in chunks                          and again when some have ended
 //! ```
 //!
 //! The run itself holds no item: it reads the list once, in pieces, and from then on only how many
-//! parts stand where. While its parts move it stays in this process; then it sleeps, and the commit
-//! that ends a part makes it due again.
+//! child runs are in which state. While they move it stays in this process; then it sleeps, and the
+//! commit that ends a child run makes it due again.
 
 use std::time::Duration;
 
@@ -26,27 +26,27 @@ use crate::state::Current;
 mod gather;
 mod items;
 
-/// How long the run stays in this process after the last of its parts has moved.
+/// How long the run stays in this process after the last of its child runs has moved.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How often it looks meanwhile, for parts that other processes carry.
+/// How often it polls meanwhile, for child runs that other processes carry.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How many parts are let go on in one statement.
+/// How many child runs are resumed in one statement.
 const REOPEN_MAX: i64 = 1000;
 
-/// What comes after seeing to the parts.
+/// What comes after looking at the child runs.
 pub(super) enum Fanned {
     /// An event that was observed.
     GoOn,
-    /// Nothing moves: the run sleeps until a part ends.
+    /// Nothing moves: the run sleeps until a child run ends.
     Sleep,
 }
 
 impl Turn {
-    /// Sees to the parts of the step that the run stands at.
+    /// Starts and awaits the child runs of the run's current step.
     pub(super) async fn fan(&mut self) -> Result<Fanned, Stop> {
-        // Parts read the journal up to here.
+        // Child runs read the journal up to here.
         if !self.pending.is_empty() {
             self.commit(Lease::Keep).await?;
         }
@@ -82,7 +82,7 @@ impl Turn {
             };
             seen = Some(look);
             if self.runtime.shutdown.requested.is_cancelled() {
-                // Due at once for another process: perhaps no part is under way that would wake it.
+                // Due at once for another process: perhaps no child run is left that would wake it.
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             if idle >= LINGER {
@@ -109,8 +109,8 @@ impl Turn {
         }
     }
 
-    /// Begins parts for which there is room, or asks those under way to end; says whether any
-    /// began.
+    /// Begins child runs for which there is room, or asks those that have begun to end; returns
+    /// whether any began.
     async fn move_parts(&self, look: &Look) -> Result<bool, Stop> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(false);
@@ -144,7 +144,7 @@ impl Turn {
         Ok(begun > 0)
     }
 
-    /// What the standing of the parts means for the step; nothing where it goes on as it is.
+    /// What the states of the child runs mean for the step; nothing where it continues as it is.
     async fn judge(&self, look: &Look) -> Result<Option<Event>, Stop> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(None);
@@ -184,7 +184,7 @@ impl Turn {
         Ok(None)
     }
 
-    /// Puts all parts on record; what was there before stays as it is.
+    /// Records all child runs; those that were recorded before stay as they are.
     async fn load_parts(&self) -> Result<Event, Stop> {
         let step = self.step().id.to_string();
         if let Some(fault) = self.state.undoing.clone() {
@@ -212,7 +212,7 @@ impl Turn {
         }
         let cell = &self.runtime.cell;
         let resumed = Event::Resumed {
-            reason: "the run goes on".to_owned(),
+            reason: "the parent run was resumed".to_owned(),
             by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         };
@@ -226,7 +226,7 @@ impl Turn {
         })
     }
 
-    /// Lets parts go on that have ended.
+    /// Resumes child runs that have ended.
     async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
         let mut count = 0;
         loop {
@@ -262,7 +262,7 @@ pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
     parent.part(step, &index.to_string())
 }
 
-/// How many parts may be under way together.
+/// How many child runs may be active at the same time.
 fn concurrency(step: &Step) -> i64 {
     if let Action::Foreach(each) = &step.action {
         return i64::from(each.parallel);

@@ -1,7 +1,7 @@
-//! The opening: what a run does first, worked out before the run exists.
+//! The first effect of a run, planned before the run exists.
 //!
 //! Where the process that accepts a delivery also starts its run, the intent of the first effect
-//! goes down in the commit that accepts. An opening is only ever an intent: whatever else a run may
+//! is part of the commit that accepts. Only an intent is planned here: anything else that a run may
 //! begin with is left to its first turn.
 
 use semel_model::Key;
@@ -51,7 +51,7 @@ impl Opening {
             evidence: &[],
             outside: &ExternalResult::Nothing,
         };
-        // What does not fit is found, and said, by the run's first turn.
+        // The run's first turn finds and reports an event that does not fit.
         let Decision {
             events,
             mut changes,
@@ -71,7 +71,7 @@ impl Opening {
     }
 }
 
-/// A run's first row: the event that made it, and what it does first. The event is borrowed, and its
+/// A run's first row: the event that made it, and its first intent. The event is borrowed, and its
 /// payload written as it came.
 pub(crate) fn first_row(
     first: &impl Serialize,

@@ -1,8 +1,8 @@
-//! Where a turn meets the gates: before the run's first step, and at its end.
+//! How a turn passes the gates: before the run's first step, and at its end.
 //!
-//! Being let in is a commit of the gate's; what the gate said goes into the journal with the run's
-//! next write. A run that waits sleeps, and looks once more after it fell asleep: whoever called it
-//! in between found it held.
+//! Admission is a commit of the gate; its decision goes into the journal with the run's next write.
+//! A run that waits sleeps, and looks once more after it fell asleep: a wake-up in between found
+//! the run held by this worker.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use super::write::unwritten;
 use super::{Stop, Turn, unsure};
 use crate::gates::{self, Gate};
 
-/// How long a run that joined another one waits where that one goes on after its end.
+/// How long a run that joined another one waits where that one was resumed after its end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl Turn {
     /// Passes the gates that the run has not passed yet. False where it sleeps or has ended there.
     pub(super) async fn pass_gates(&mut self) -> Result<bool, Stop> {
-        // Whoever is to end need not wait for that.
+        // A run that is to end need not wait for admission.
         if !self.has_gates() || self.cancel {
             return Ok(true);
         }
@@ -51,7 +51,7 @@ impl Turn {
         Ok(true)
     }
 
-    /// Asks to be let in. False where the run sleeps or has ended.
+    /// Asks for admission. False where the run sleeps or has ended.
     async fn enter(&mut self, gate: &Gate) -> Result<bool, Stop> {
         let visit = Visit::Enter {
             accepted_at: self.accepted_at,
@@ -68,7 +68,7 @@ impl Turn {
         let answer = self.runtime.limiter.visiting.write(call).await;
         let answer = answer.map_err(unwritten)?;
         failpoint("enter.after", &self.key.text()).await;
-        // Before this run sleeps: who comes back here asks again.
+        // Before this run sleeps: a turn that comes back here asks again.
         if let Some(other) = answer.wanted {
             let asked =
                 queue::ask_cancel(&self.runtime.cell, self.release.namespace_id, other).await;
@@ -97,16 +97,16 @@ impl Turn {
             }
             Some(Verdict::Join { run, ended: true }) => self.end_as(run).await,
             Some(Verdict::Skip { by }) => {
-                let message = format!("{by} of the same object was under way");
+                let message = format!("{by} of the same object was running");
                 let fault = Fault::permanent("overlap-skipped", message);
                 self.give_way(fault).await
             }
             Some(Verdict::Dropped { by }) => self.give_way(gave_way(gate, by)).await,
-            None => Err(Stop::Unsure("the gate said nothing".to_owned())),
+            None => Err(Stop::Unsure("the gate gave no decision".to_owned())),
         }
     }
 
-    /// The gate let the run in. Something newer may have been accepted while it waited.
+    /// The gate admitted the run. Something newer may have been accepted while it waited.
     async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
         if let Some(version) = &gate.version {
             let age = object_versions::judge(&self.runtime.cell, gate.id, version).await;
@@ -120,7 +120,7 @@ impl Turn {
         Ok(true)
     }
 
-    /// Sleeps until the gate has something to say.
+    /// Sleeps until the gate wakes it.
     async fn sleep_at(
         &mut self,
         gate: &Gate,
@@ -150,7 +150,7 @@ impl Turn {
         let standing = runs::list_standings(&self.runtime.cell, &[other]).await;
         let standing = standing.map_err(unsure)?.pop();
         let Some(standing) = standing else {
-            let message = format!("{other}, which it joined, is no longer on record");
+            let message = format!("{other}, which it joined, has been deleted");
             return self
                 .give_way(Fault::permanent("joined-gone", message))
                 .await;
@@ -202,12 +202,12 @@ impl Turn {
         self.commit(Lease::End).await
     }
 
-    /// Whether the run passes gates. A part of another one is inside with it.
+    /// Whether the run passes gates. A child run is admitted with its parent.
     fn has_gates(&self) -> bool {
         self.release.has_gates && self.state.part.is_none()
     }
 
-    /// Notes that the run leaves its gates by its end. Where a newer run took its place, the end
+    /// Notes that the run leaves its gates at its end. Where a newer run took its place, the end
     /// says so.
     pub(super) async fn leave_gates(&mut self, end: &mut Event) -> Result<(), Stop> {
         if !self.has_gates() {
@@ -232,9 +232,9 @@ impl Turn {
         Ok(())
     }
 
-    /// A worker that was paused may have asked to be let in for a run that had ended and left
-    /// meanwhile: nobody else would ever leave for it. A run that goes on, or was resumed, came
-    /// later than that, and stays.
+    /// A worker that was paused may have asked for admission of a run that had ended and left
+    /// meanwhile: no other worker would ever leave for it. A run that continues, or was resumed,
+    /// entered later than that, and stays.
     pub(super) async fn leave_what_is_over(&self) {
         if self.gates.is_none() {
             return;
@@ -251,7 +251,8 @@ impl Turn {
         }
     }
 
-    /// Has the gates told that the run has ended. What this process does not get to is on record.
+    /// Leaves the gates, now that the run has ended. What this process does not get to is recorded
+    /// as an exit, which gate repair completes.
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {
             let (runtime, subject) = (self.runtime.clone(), self.key.text());
@@ -280,7 +281,7 @@ impl Turn {
                 let trigger = state.trigger["kind"].as_str().unwrap_or_default();
                 let mut gates = gates::list(&self.release, trigger, &scope)?;
                 if self.state.reopened {
-                    // A person or a sender wants it to go on: it waits for its turn.
+                    // An operator or a sender resumed it: it waits for its turn.
                     gates
                         .iter_mut()
                         .for_each(|gate| gate.rules.policy = Policy::Queue);

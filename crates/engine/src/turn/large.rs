@@ -1,4 +1,4 @@
-//! Large results: they leave the journal for the resource store.
+//! Large results: they go to the resource store instead of the journal.
 
 use semel_model::event::Event;
 use semel_model::{Outcome, Span};
@@ -11,9 +11,9 @@ use crate::resources::is_large;
 const RESULT_KEEP: Span = Span::from_const_secs(30 * 86_400);
 
 impl Turn {
-    /// Puts on record what an executor kept by reference, and keeps a result by reference that is
-    /// too large for the journal. One that cannot be kept stays where it is: what happened must
-    /// not be lost over it.
+    /// Records what an executor stored by reference, and stores a result by reference that is too
+    /// large for the journal. One that cannot be stored stays in the journal: the outcome must not
+    /// be lost because of it.
     pub(super) async fn settle_large(&self, outcome: &Outcome, mut event: Event) -> Event {
         let kept = match outcome {
             Outcome::Done(receipt) => &receipt.kept[..],

@@ -8,7 +8,7 @@ use semel_store::queue;
 
 use crate::runtime::Runtime;
 
-/// Tells a gate that a run has ended, and whoever is next that it may come.
+/// Leaves a gate after a run has ended, and wakes the next run.
 pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str) {
     let Departure { run, gate, seq } = departure;
     failpoint("leave.before", subject).await;
@@ -23,13 +23,13 @@ pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str
             failpoint("leave.after", subject).await;
             if !answer.summons.is_empty() {
                 if let Err(error) = queue::summon(&runtime.cell, &answer.summons).await {
-                    tracing::debug!(%error, gate.id = %gate, "the next at a gate is told later");
+                    tracing::debug!(%error, gate.id = %gate, "failed to wake the next run at a gate; gate repair retries");
                 }
                 runtime.signals.wake.notify_one();
             }
             runtime.limiter.note_told([departure]);
         }
         Err(error) => tracing::warn!(%error, run.id = %run, gate.id = %gate,
-            "a gate could not be told of a run's end; that is made good"),
+            "failed to leave a gate; gate repair retries"),
     }
 }

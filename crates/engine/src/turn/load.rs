@@ -102,7 +102,7 @@ impl Turn {
             false => release,
         };
         let accepted_at = taken.journal.first().map(|line| line.at);
-        // Not without an end: what gives memory back may wait for this very run.
+        // With a time limit: the holder of the memory may wait for this very run.
         let weight = weigh(&taken.journal);
         let budget = &runtime.options.memory;
         let portion = budget.take_within(weight, PORTION_PATIENCE).await;
@@ -139,7 +139,7 @@ impl Turn {
     }
 }
 
-/// How long a run that was taken waits for memory before it goes on without.
+/// How long a run that was taken waits for memory before it continues without.
 const PORTION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much memory a run takes whose journal this is.
@@ -170,13 +170,13 @@ pub(crate) enum Begun {
 }
 
 impl Runtime {
-    /// Looks at what came for a run that was just taken.
+    /// Reads what came from outside for a run that was just taken.
     pub(crate) async fn look_for_external_result(
         &self,
         state: &RunState,
     ) -> Result<ExternalResult, ReadError> {
         Ok(match wake_source(state) {
-            // Late answers are loaded with the run.
+            // Late responses are loaded with the run.
             WakeSource::Nothing | WakeSource::Evidence(..) => ExternalResult::Nothing,
             WakeSource::Task(task) => {
                 let seen = tasks::look(&self.cell, task).await?;

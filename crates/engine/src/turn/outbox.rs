@@ -11,7 +11,7 @@ use crate::call::{Asked, START, called};
 use crate::event::message;
 
 impl Turn {
-    /// Asks for a run of another flow, with the commit that says so.
+    /// Requests a run of another flow, in the commit that records the request.
     pub(super) fn perform_start(&mut self, effect: EffectId, start: RunStart) -> Result<(), Stop> {
         let step = self.step();
         let Some((key, run)) = called(&self.release, self.run, step, &start.flow) else {

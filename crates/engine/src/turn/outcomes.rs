@@ -1,10 +1,10 @@
-//! How many attempts at effects ended in which way, counted when that is on record.
+//! How many attempts at effects had which outcome, counted when the outcome is recorded.
 
 use semel_model::event::Event;
 
 use crate::metrics::Metrics;
 
-/// The outcomes that one write puts on record.
+/// The outcomes that one write records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcomes {
     done: u64,
@@ -28,7 +28,7 @@ impl Outcomes {
         self
     }
 
-    /// Adds them to what the process did.
+    /// Adds them to the process's metrics.
     pub(super) fn count(self, metrics: &Metrics) {
         metrics.effects_done.add(self.done);
         metrics.effects_failed.add(self.failed);

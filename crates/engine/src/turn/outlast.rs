@@ -1,10 +1,11 @@
-//! A known outcome outlasts the database's absence.
+//! A known outcome outlasts an outage of the database.
 //!
-//! What a destination answered is known to this process alone until it is recorded. A write that
-//! carries an outcome is therefore submitted again for as long as the database is away, while the
-//! turn keeps its run and its place among the runs in hand: that is what bounds the memory. Whoever
-//! has lost the lease meanwhile hands the answer in as evidence, as often as it takes. Only a
-//! process that must stop gives up; it leaves the answer on disk, where it may ([`crate::spill`]).
+//! Until it is recorded, only this process knows a destination's response. A write that carries an
+//! outcome is therefore retried for as long as the database is unavailable, while the turn keeps
+//! its run and its place among the runs of this process: that bounds the memory. A worker that has
+//! lost the lease meanwhile records the response as a late response, and retries until that
+//! succeeds. Only a process that must stop ends the retries; it writes the response to disk, where
+//! it may ([`crate::spill`]).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use semel_store::writer::WriteError;
 use super::Turn;
 use crate::spill::{self, Unrecorded};
 
-/// The first and the longest pause before an answer is handed in again.
+/// The first and the longest pause before a late response is sent to the database again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 impl Turn {
@@ -28,20 +29,22 @@ impl Turn {
             return self.runtime.writers.record.write(transition).await;
         }
         loop {
-            // The writer itself rests between its tries, and stops trying when the process gives up.
+            // The writer itself rests between its tries, and stops trying when the process must
+            // stop.
             match self.runtime.writers.record.write(transition.clone()).await {
                 Err(WriteError::Unavailable(reason))
                     if !self.runtime.shutdown.giving_up.is_cancelled() =>
                 {
                     tracing::warn!(run.id = %self.run, key = %self.key, reason,
-                        "an outcome waits for the database to come back");
+                        "the database is unavailable; retrying the write of an outcome");
                 }
                 done => return done,
             }
         }
     }
 
-    /// Hands in the answer that is known here and nowhere else, however long that takes.
+    /// Records the response that only this process knows as a late response, however long that
+    /// takes.
     pub(super) async fn hand_in_evidence(&mut self) {
         let Some(late) = self.unrecorded.take() else {
             return;
@@ -59,11 +62,11 @@ impl Turn {
                 // It would be refused again: an operator has to look at it.
                 Err(error) if error.refusal().is_some() => {
                     tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
-                        "the database refuses a late answer: its effect stays in doubt");
+                        "the database refuses a late response: its effect stays in doubt");
                     return self.leave_on_disk(&late);
                 }
                 Err(error) => tracing::debug!(run.id = %self.run, effect.id = %late.effect, %error,
-                    "a late answer could not be handed in yet"),
+                    "failed to record a late response; retrying"),
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE.1),
@@ -72,27 +75,27 @@ impl Turn {
         }
     }
 
-    /// The process stops, and the database is away.
+    /// The process stops, and the database is unavailable.
     fn leave_on_disk(&self, late: &Late) {
         let options = &self.runtime.options;
         let Some(folder) = &options.state_dir else {
             tracing::error!(run.id = %self.run, effect.id = %late.effect,
-                "an effect that happened stays in doubt: the database is away, and there is no `serve.state_dir` to keep its answer in");
+                "an effect that happened stays in doubt: the database is unavailable, and there is no `serve.state_dir` to store its response in");
             return;
         };
         let answer = Unrecorded::new(self.run, self.epoch, late);
         match spill::leave(folder, &options.masters, &answer) {
             Ok(()) => tracing::warn!(run.id = %self.run, effect.id = %late.effect,
                 folder = %folder.display(),
-                "the database is away: the answer of an effect is kept on disk until the next start"),
+                "the database is unavailable: the response to an effect is stored on disk until the next start"),
             Err(error) => tracing::error!(run.id = %self.run, effect.id = %late.effect, %error,
                 folder = %folder.display(),
-                "an effect that happened stays in doubt: its answer could not be kept on disk"),
+                "an effect that happened stays in doubt: its response could not be stored on disk"),
         }
     }
 }
 
-/// Whether it says how an attempt ended that left this process.
+/// Whether it carries the outcome of an attempt that this process made.
 fn carries_outcome(transition: &Transition) -> bool {
     let is_outcome = |event: &Event| matches!(event, Event::Done { .. } | Event::Failed { .. });
     transition.events.iter().any(is_outcome)

@@ -1,7 +1,7 @@
-//! Lineage: what a run knew when one of its parts began.
+//! What a parent run knew when one of its child runs began.
 //!
-//! A part's journal begins with where it comes from, not with a copy of everything that is known
-//! there: a hundred thousand items of one list read the same journal, once per process.
+//! A child run's journal begins with a reference to its parent, not with a copy of everything that
+//! the parent knew: a hundred thousand items of one list read the same journal, once per process.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::event;
 use crate::runtime::Runtime;
 use crate::state::{FoldError, RunState};
 
-/// Why what is true of a run cannot be told.
+/// Why the state of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unread {
     /// The database gave no answer.
@@ -44,7 +44,7 @@ impl From<ReadError> for Unread {
     }
 }
 
-/// Reads the events of a row. What is JSON and none of our events was written by another version.
+/// Reads the events of a row. JSON that is no known event was written by another version.
 fn read(line: &Line) -> Result<Vec<Event>, Unread> {
     line.read().map_err(|error| {
         let what = format!("row {} of its journal: {error}", line.seq);
@@ -80,8 +80,8 @@ pub(crate) fn fold<'a>(
     })
 }
 
-/// The run that a child run begins in, its partition and the row up to which it knows it, where this
-/// event is such a beginning.
+/// The run that a child run begins in, its partition and the row up to which it knows it, where
+/// this event is such a beginning.
 fn begins_in(state: &RunState, event: &Event) -> Option<(RunId, Date, i32)> {
     if let Event::Begun {
         parent,

@@ -1,4 +1,4 @@
-//! What happened in a turn since its last write, and goes down with the next one.
+//! What happened in a turn since its last write, and commits with the next one.
 
 use jiff::Timestamp;
 use semel_model::event::Event;
@@ -49,12 +49,12 @@ impl PendingWrite {
         self.changes.add(changes);
     }
 
-    /// Adds what an operator did, to be recorded with the next write.
+    /// Adds the audit record of an operator's action, to commit with the next write.
     pub(super) fn act(&mut self, act: Act) {
         self.acts.push(act);
     }
 
-    /// Adds that a run leaves its gates by its end.
+    /// Adds that a run leaves its gates at its end.
     pub(super) fn depart(&mut self, gates: impl Iterator<Item = GateId>) {
         self.departs.extend(gates);
     }
@@ -63,8 +63,8 @@ impl PendingWrite {
         self.events.is_empty() && self.kv.is_none()
     }
 
-    /// Whether there is something that a crash must not lose: more than values that can be worked
-    /// out again.
+    /// Whether there is something that a crash must not lose: more than values that can be computed
+    /// again.
     pub(super) fn must_be_written(&self) -> bool {
         let pure = |event: &Event| {
             matches!(
@@ -100,8 +100,8 @@ impl PendingWrite {
         self.emitted.push(emitted);
     }
 
-    /// The next write will make the event that settles the current effect, which is likely to change
-    /// this.
+    /// The next write will make the event that settles the current effect, which is likely to
+    /// change this.
     pub(super) fn expect_event(&mut self, changes: RowChanges) {
         self.expects_event = true;
         self.changes.add(changes);

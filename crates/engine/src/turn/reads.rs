@@ -166,7 +166,7 @@ impl Turn {
                 return absent;
             }
             (Outcome::Failed(fault), _) => fault,
-            // It began, and nobody knows how it ended: asking again will not tell.
+            // It began, and how it ended is unknown: asking again will not tell.
             (Outcome::InDoubt(doubt), Ask::Marker) => Fault::permanent(doubt.code, doubt.message),
             (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
         };

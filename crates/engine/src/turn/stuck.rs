@@ -1,9 +1,9 @@
-//! Runs that make no progress stop here: quarantined, with the reason on record.
+//! Quarantine of runs that make no progress, with the reason recorded.
 //!
 //! A write that the database refuses is a fact about the run. What was refused is dropped, and a
 //! small transition takes its place that carries none of it. An attempt whose outcome was in it is
-//! in doubt, and what its destination answered is handed in as evidence: resuming the run takes the
-//! answer from there and sends nothing.
+//! in doubt, and its destination's response is recorded as a late response: resuming the run uses
+//! that response and sends nothing.
 
 use semel_model::event::{Event, Plan};
 use semel_model::run::Reason;
@@ -15,21 +15,21 @@ use super::{Stop, Turn};
 use crate::event::{self, Before};
 use crate::state::FoldError;
 
-/// How often a run may be taken without getting anywhere before it is quarantined.
+/// How often a run may be taken without progress before it is quarantined.
 pub(crate) const TAKES_MAX: i16 = 5;
 
 /// How many rows the journal of a run may have before the run is quarantined: it is read whole
 /// whenever the run is taken.
 const JOURNAL_ROWS_MAX: i32 = 50_000;
 
-/// From how many rows on an operator should know.
+/// From how many rows on an operator is warned.
 const JOURNAL_ROWS_WARN: i32 = 10_000;
 
-/// How much of the database's own words is kept.
+/// How much of the database's own message is kept.
 const WORDS_CHARS_MAX: usize = 500;
 
 impl Turn {
-    /// Why the run is not carried on, where it got nowhere.
+    /// Why the run does not continue, where it made no progress.
     pub(super) fn stuck(&self) -> Option<Fault> {
         if self.takes > TAKES_MAX {
             let message = format!("taken {} times without progress", self.takes);
@@ -38,7 +38,7 @@ impl Turn {
         self.too_long()
     }
 
-    /// Why the run is not carried on, where its journal has grown too long. It may still be ended.
+    /// Why the run does not continue, where its journal has grown too long. It may still be ended.
     pub(super) fn too_long(&self) -> Option<Fault> {
         let too_long = self.seq >= JOURNAL_ROWS_MAX && !self.cancel;
         too_long.then(|| {
@@ -47,12 +47,12 @@ impl Turn {
         })
     }
 
-    /// Whether an operator has not let the run go on since it was quarantined.
+    /// Whether no operator has resumed the run since it was quarantined.
     pub(super) fn stays_quarantined(&self) -> bool {
         self.quarantined && self.state.stopped && !self.cancel
     }
 
-    /// Takes in that a write landed.
+    /// Notes that a write was committed.
     pub(super) fn progressed(&mut self, progresses: bool) {
         if progresses && self.suspect.take().is_some() {
             // The next one may be taken.
@@ -60,11 +60,11 @@ impl Turn {
         }
         if self.seq == JOURNAL_ROWS_WARN {
             tracing::warn!(run.id = %self.run, key = %self.key, rows = self.seq,
-                "the journal of a run grows long; at {JOURNAL_ROWS_MAX} rows it is quarantined");
+                "the journal of a run grows long; at {JOURNAL_ROWS_MAX} rows Semel quarantines the run");
         }
     }
 
-    /// The database refuses what the run wants to write: it is quarantined without it.
+    /// The database refuses what the run wants to write: the run is quarantined without it.
     pub(super) async fn refused(&mut self, words: &str) {
         self.runtime.metrics.writes_refused.add_one();
         let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
@@ -72,8 +72,8 @@ impl Turn {
             .await;
     }
 
-    /// An event does not fit the state of the run, which is a defect: the run is quarantined without
-    /// it.
+    /// An event does not fit the state of the run, which is a defect: the run is quarantined
+    /// without it.
     pub(super) async fn inconsistent_event(&mut self, error: &FoldError) {
         self.runtime.metrics.journals_inconsistent.add_one();
         tracing::error!(run.id = %self.run, key = %self.key, %error,
@@ -85,7 +85,8 @@ impl Turn {
     async fn quarantine_without(&mut self, fault: Fault) {
         self.hand_in_evidence().await;
         self.pending = PendingWrite::default();
-        // What the journal says, and not what was to follow: the attempt, and that the run moves.
+        // The state as the journal has it, without what was to follow: the attempt, and an active
+        // run.
         self.state.ended = false;
         self.state.stopped = false;
         self.doubt_what_was_sent(&fault);
@@ -94,7 +95,7 @@ impl Turn {
             Err(Stop::Fenced) => self.settled = true,
             Err(Stop::Unsure(reason)) => {
                 tracing::warn!(run.id = %self.run, key = %self.key, reason,
-                    "a run could not be quarantined yet");
+                    "failed to quarantine a run; its next take retries");
             }
             Err(Stop::Refused(_) | Stop::Inconsistent(_)) => self.quarantine_bare(&fault).await,
         }
@@ -126,7 +127,7 @@ impl Turn {
         match queue::quarantine(cell, self.run, self.epoch, session, fault).await {
             Ok(_) => self.settled = true,
             Err(error) => tracing::error!(run.id = %self.run, key = %self.key, %error,
-                "a run could not be quarantined"),
+                "failed to quarantine a run"),
         }
     }
 }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::Turn;
 use crate::runtime::{Runtime, WorkerSession};
 
-/// How long a take and what is loaded with it may stay unanswered. The server's own limit is
-/// shorter, so this is a connection that is dead without having said so.
+/// How long a take and what is loaded with it may stay unanswered. PostgreSQL's own limit is
+/// shorter, so the connection is dead by then without an error.
 const TAKE_PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn within_patience<T, E: std::fmt::Display>(
@@ -25,21 +25,21 @@ pub(crate) async fn within_patience<T, E: std::fmt::Display>(
 }
 
 /// How many seconds sooner or later than others a run is due that waits for room to begin, for each
-/// step of its flow's priority. Whoever waits for longer than that goes first.
+/// step of its flow's priority. A run that waits for longer than that goes first.
 const HEAD_START_SECS: f64 = 10.0;
 
 /// The most that any priority gives.
 pub(crate) const HEAD_START_SECS_MAX: f64 = 10.0 * HEAD_START_SECS;
 
-/// Moves a run that nobody had room for among those that are due, as its flow's priority says.
+/// Changes the due time of a run that no worker had room for, as its flow's priority says.
 pub(crate) async fn give_head_start(runtime: &Runtime, run: RunId, priority: i8) {
     let secs = f64::from(priority) * HEAD_START_SECS;
     if let Err(error) = queue::give_head_start(&runtime.cell, run, secs).await {
-        tracing::debug!(%error, run.id = %run, "a run begins without its priority");
+        tracing::debug!(%error, run.id = %run, "failed to apply a run's priority");
     }
 }
 
-/// How long an operator's command waits for room among the runs in hand.
+/// How long an operator's command waits for room among the runs of this process.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an operator's command tries to take a run that a worker holds: a worker that looks at a
@@ -52,7 +52,7 @@ const HELD_PAUSE: Duration = Duration::from_millis(50);
 /// Why a single run could not be taken.
 #[derive(Debug)]
 pub(crate) enum TakeError {
-    /// Somebody else holds it, or this process has no room.
+    /// Another worker holds it, or this process has no room.
     Busy,
     /// The database did not answer in time.
     Unavailable(String),
@@ -77,7 +77,7 @@ impl Runtime {
         }
     }
 
-    /// Takes a run like any worker, for a person's command.
+    /// Takes a run as any worker does, for an operator's command.
     pub(crate) async fn take(self: &Arc<Self>, run: RunId) -> Result<Turn, TakeError> {
         let (until, stop) = (Instant::now() + HELD_PATIENCE, &self.shutdown.requested);
         loop {
@@ -98,7 +98,7 @@ impl Runtime {
         };
         let id = session.id;
         let mut taker = self.work.single.lock().await;
-        // Until the turn has entered the run, or nobody here will come to carry it.
+        // Until the turn has entered the run, or no turn of this process will begin to carry it.
         let holding = self.work.holdings.carry(id, run);
         let taken = match within_patience(taker.take_one(id, run)).await {
             Ok(taken) => taken,

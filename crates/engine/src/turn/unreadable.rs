@@ -1,9 +1,9 @@
-//! Runs that cannot be loaded: put off, counted, and quarantined without reading them.
+//! Runs that cannot be loaded: postponed, counted, and quarantined without reading them.
 //!
-//! What a newer version wrote is left to another server: it is put off by some seconds each time
-//! and never counted. What cannot be read at all is put off for longer each time, and quarantined
-//! at its fifth take. A journal whose events do not fit each other is quarantined at once. Each is
-//! logged once per run and process, and counted at every take.
+//! A run that a newer version wrote is left to another server: it is postponed by some seconds each
+//! time and never counted. One that cannot be read at all is postponed for longer each time, and
+//! quarantined at its fifth take. A journal whose events do not fit each other is quarantined at
+//! once. Each is logged once per run and process, and counted at every take.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::runtime::{Runtime, jitter};
 use crate::turn::parent_state::Unread;
 use crate::turn::{TAKES_MAX, Turn, inconsistent};
 
-/// How long a run is left to other servers that a newer version wrote, in seconds.
+/// How long a run that a newer version wrote is left to other servers, in seconds.
 const NEWER_SECS: f64 = 5.0;
 
 /// How long a run rests after its first take that could not read it, in seconds; doubled each time.
@@ -67,7 +67,7 @@ impl Runtime {
         }
     }
 
-    /// Gives a run back that could not be loaded, so that nobody spins on it.
+    /// Returns a run that could not be loaded with a later due time, so that no worker spins on it.
     pub(crate) async fn put_off(self: &Arc<Self>, unloaded: Unloaded) {
         let Unloaded {
             run,
@@ -80,7 +80,7 @@ impl Runtime {
         let cell = &self.cell;
         let given_back = match &why {
             Unread::Unavailable(reason) => {
-                tracing::info!(run.id = %run, reason, "a run could not be loaded yet");
+                tracing::info!(run.id = %run, reason, "failed to load a run; retrying");
                 return self.return_to_queue((run, epoch), session, Cause::Trouble);
             }
             _ if quarantined => {
@@ -95,7 +95,7 @@ impl Runtime {
             }
             Unread::Damaged(reason) if takes < TAKES_MAX => {
                 self.say(run, &why);
-                tracing::debug!(run.id = %run, takes, reason, "a run is put off");
+                tracing::debug!(run.id = %run, takes, reason, "postponed a run that cannot be read");
                 let secs = DAMAGED_SECS * f64::from(1_i32 << takes.clamp(0, 10));
                 queue::defer(cell, run, epoch, session, (secs, true)).await
             }
@@ -114,7 +114,7 @@ impl Runtime {
         match given_back {
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(run.id = %run, %error, "a run could not be put off");
+                tracing::warn!(run.id = %run, %error, "failed to postpone a run");
                 self.return_to_queue((run, epoch), session, Cause::Trouble);
             }
         }

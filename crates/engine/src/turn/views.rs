@@ -46,7 +46,7 @@ pub(super) fn views(runtime: &Runtime, release: &Release, state: &RunState, key:
     }
 }
 
-/// Who comes to a step: this run, one that it is a part of, or a branch of it. Which item of a list
+/// The run that reaches a step: this run, a parent of it, or a branch of it. Which item of a list
 /// will is not known from outside.
 fn comer(flow: &Flow, state: &RunState, step: &Step) -> Option<Comer> {
     let mut ways = Vec::new();

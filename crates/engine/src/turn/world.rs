@@ -1,4 +1,4 @@
-//! Where a turn meets the world: attempts, reads and probes.
+//! How a turn acts on the outside world: attempts, reads and probes.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Turn {
         let Current::Effect(pending) = &mut self.state.current else {
             return self.blind(&call).await;
         };
-        // The commit may have taken its time, and nothing leaves before it: what may still land is
-        // counted from here, as it is by whoever reads the journal.
+        // The commit may have taken its time, and nothing is sent before it: the landing time is
+        // counted from here, as a worker that reads the journal counts it.
         pending.intended_at = now;
         let Entry::Pending(effect) = pending.entry.clone() else {
             return Ok(());
@@ -183,7 +183,7 @@ impl Turn {
         })
     }
 
-    /// Only ever reached by a seeded mistake: the outcome was written before the send.
+    /// Only ever reached by a seeded bug: the outcome was written before the send.
     async fn blind(&self, call: &Call) -> Result<(), Stop> {
         Box::pin(self.session.executors.read(self.route(None), call)).await;
         Ok(())

@@ -1,4 +1,4 @@
-//! Where a turn meets the journal: everything that happened since the last write, in one commit.
+//! How a turn writes the journal: everything that happened since the last write, in one commit.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Turn {
                 Ok(())
             }
             Ok(Written::Fenced) => Err(Stop::Fenced),
-            // Handed back, so that the next turn finds the callback.
+            // Returned to the queue, so that the next turn finds the callback.
             Ok(Written::Overtaken) => {
                 self.overtaken = true;
                 Err(Stop::Unsure("a callback came first".to_owned()))
@@ -78,7 +78,7 @@ impl Turn {
             (true, Some(event)) => {
                 let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
                 let applied = event::apply(&mut self.state, &event, flow, now);
-                // The row is written: whoever folds the journal finds the same.
+                // The row is written: a worker that folds the journal finds the same.
                 applied.map_err(|misfit| Stop::Inconsistent(misfit.at(self.seq)))
             }
             // The write took effect before its answer was lost: only the journal knows the result.
@@ -121,7 +121,7 @@ impl Turn {
         }
     }
 
-    /// The run was woken for nothing: it sleeps on, and the journal stays as it is.
+    /// The run was woken for nothing: it sleeps again, and the journal stays as it is.
     async fn commit_nothing(&mut self, lease: Lease) -> Result<(), Stop> {
         let Lease::Return { due_at, stage } = lease else {
             return Ok(());
@@ -129,7 +129,7 @@ impl Turn {
         let session = self.session.id;
         let rest = (due_at, stage);
         let (cell, run) = (&self.runtime.cell, self.run);
-        // A quarantined run moves when an operator lets it: evidence does not wake it.
+        // Only an operator resumes a quarantined run: a late response does not wake it.
         let hears = match self.stays_quarantined() {
             true => WakeSource::Nothing,
             false => external_result::wake_source(&self.state),
@@ -150,13 +150,13 @@ impl Turn {
             Stop::Fenced => {
                 self.runtime.metrics.fenced.add_one();
                 self.settled = true;
-                tracing::warn!(run.id = %self.run, key = %self.key, "the lease of a run was lost");
+                tracing::warn!(run.id = %self.run, key = %self.key, "lost the lease of a run");
                 self.hand_in_evidence().await;
                 self.leave_what_is_over().await;
             }
             Stop::Unsure(reason) => {
-                tracing::info!(run.id = %self.run, key = %self.key, reason, "a run is handed back");
-                // Before the run is freed: whoever takes it next finds the answer.
+                tracing::info!(run.id = %self.run, key = %self.key, reason, "returned a run to the queue");
+                // Before the run is freed: the worker that takes it next finds the response.
                 self.hand_in_evidence().await;
             }
             Stop::Refused(words) => self.refused(&words).await,

@@ -1,16 +1,16 @@
-//! Whether the master keys at hand open what is in the database.
+//! Whether the configured master keys decrypt the data keys in the database.
 
 use semel_store::{Cell, ReadError, secrets};
 use zeroize::Zeroizing;
 
 use super::{MasterKeys, key_owner};
 
-/// What the master keys at hand open.
+/// What the configured master keys decrypt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyReport {
-    /// How many data keys the first of them opens.
+    /// How many data keys the first of them decrypts.
     pub current: usize,
-    /// How many only a former one opens: `semel secret rotate` seals them anew.
+    /// How many only a former one decrypts: `semel secret rotate` encrypts them anew.
     pub former: usize,
     /// What tells the master keys that are missing from others, one for each data key.
     pub locked: Vec<String>,
@@ -36,12 +36,12 @@ impl MasterKeys {
         Ok(report)
     }
 
-    /// Seals a text that belongs to `owner`, for this installation.
+    /// Encrypts a text that belongs to `owner`, for this installation.
     pub(crate) fn seal(&self, owner: &[u8], text: &[u8]) -> Vec<u8> {
         self.current().seal(owner, text)
     }
 
-    /// Opens what this installation sealed for `owner`; nothing for anything else.
+    /// Decrypts what this installation encrypted for `owner`; nothing for anything else.
     pub(crate) fn open(&self, owner: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         self.0.iter().find_map(|key| key.open(owner, sealed))
     }

@@ -1,7 +1,7 @@
-//! Sealing: what goes into the database can be opened with a key that is not in it.
+//! Encryption: secrets in the database can only be decrypted with a key that is not in it.
 //!
-//! XChaCha20-Poly1305 with a random nonce in front. What a sealed text belongs to goes into the
-//! seal, so that it cannot be moved to another name.
+//! XChaCha20-Poly1305 with a random nonce in front. The owner of a text is authenticated with it,
+//! so that the ciphertext cannot be moved to another name.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 const NONCE_BYTES: usize = 24;
 
-/// A key that seals and opens. Wiped when it is dropped.
+/// A key that encrypts and decrypts. Wiped when it is dropped.
 #[derive(Clone)]
 pub(crate) struct SealingKey(Zeroizing<[u8; 32]>);
 
@@ -25,7 +25,7 @@ impl SealingKey {
         Self::new(bytes)
     }
 
-    /// What tells one outer key from another, without saying anything about it.
+    /// A name that tells one master key from another, and reveals nothing about it.
     pub(crate) fn name(&self) -> String {
         let digest = Sha256::new()
             .chain_update(b"semel.key-name.1")
@@ -34,7 +34,7 @@ impl SealingKey {
         hex::encode(&digest[..8])
     }
 
-    /// Seals a text that belongs to `owner`.
+    /// Encrypts a text that belongs to `owner`.
     pub(crate) fn seal(&self, owner: &[u8], text: &[u8]) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];
         fill(&mut nonce);
@@ -47,7 +47,7 @@ impl SealingKey {
         [nonce.as_slice(), &sealed.unwrap_or_default()].concat()
     }
 
-    /// Opens what was sealed with this key for `owner`; nothing for anything else.
+    /// Decrypts what was encrypted with this key for `owner`; nothing for anything else.
     pub(crate) fn open(&self, owner: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
         let nonce: [u8; NONCE_BYTES] = nonce.try_into().ok()?;
@@ -59,12 +59,12 @@ impl SealingKey {
         Some(Zeroizing::new(opened))
     }
 
-    /// This key, sealed with another.
+    /// This key, encrypted with another.
     pub(crate) fn wrap(&self, by: &Self, owner: &[u8]) -> Vec<u8> {
         by.seal(owner, self.0.as_slice())
     }
 
-    /// The key that was sealed with this one.
+    /// The key that was encrypted with this one.
     pub(crate) fn unwrap_key(&self, owner: &[u8], wrapped: &[u8]) -> Option<Self> {
         let opened = self.open(owner, wrapped)?;
         let bytes: [u8; 32] = opened.as_slice().try_into().ok()?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_opens_with_its_key_and_for_its_owner_alone() {
+    fn a_ciphertext_decrypts_only_with_its_key_and_owner() {
         let key = SealingKey::generate();
         let sealed = key.seal(b"main|stripe|1", b"sk_live_1");
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_text_is_sealed_differently_each_time() {
+    fn the_same_text_is_encrypted_differently_each_time() {
         let key = SealingKey::generate();
 
         assert_ne!(key.seal(b"a", b"text"), key.seal(b"a", b"text"));

@@ -1,4 +1,4 @@
-//! Approvals: one decision, bound to what was shown, in time, by whoever may.
+//! Approvals: one decision, bound to what was shown, in time, by a person who may decide.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn result_of(end: &Standing) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn the_first_decision_stands_and_everybody_is_told_the_same() -> Result<()> {
+async fn the_first_decision_stands_and_every_request_gets_it() -> Result<()> {
     let world = world_with("within: 1h, login: false").await?;
     let (run, view) = asked(&world, "1").await?;
 
@@ -195,7 +195,7 @@ async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()>
 }
 
 #[tokio::test]
-async fn nobody_in_time_is_a_rejection_a_failure_or_no_decision_as_the_step_says() -> Result<()> {
+async fn an_approval_timeout_rejects_fails_or_continues_as_the_step_says() -> Result<()> {
     let cases = [
         ("", State::Failed, "approval-rejected"),
         (", on_timeout: fail", State::Failed, "approval-timed-out"),
@@ -232,7 +232,7 @@ async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_mea
 
     ahead(&world, 3_600 + 60).await?;
     until_told(&world, "reminded", 1).await?;
-    // Three are missed together, and people are told once.
+    // Three are missed together, and people are reminded once.
     ahead(&world, 3 * 3_600).await?;
     let reminded = until_told(&world, "reminded", 2).await?;
     let view = fresh(&world, view.wait).await?;
@@ -286,7 +286,7 @@ async fn a_link_alone_is_not_enough_unless_the_step_says_so() -> Result<()> {
     Ok(())
 }
 
-/// Flows that listen to what is told of approvals, one for each event.
+/// Flows that take the events of approvals, one for each event.
 async fn listen(world: &World) -> Result<()> {
     for name in ["requested", "reminded", "escalated", "decided"] {
         let source = format!(
@@ -298,7 +298,7 @@ async fn listen(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// What was told, as the flow that listens got it.
+/// The event, as the flow that takes it got it.
 async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
     let filter = runs::Filter {
         flow: Some(name.to_owned()),

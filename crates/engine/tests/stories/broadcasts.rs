@@ -1,4 +1,4 @@
-//! An event that very many waits are for: they are answered beside everything else.
+//! An event with very many waits: they are completed without delaying anything else.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::control::start;
 use crate::world::{World, soon};
 
-/// How many waits go by the same part of the event as the one that means it.
+/// How many waits have the same topic as the one that matches the event.
 const LISTENERS: i64 = 10_000;
 
 const WAITING: &str = "steps:\n  - id: shipped\n    \
@@ -25,7 +25,7 @@ const CALLER: &str = "flow: caller\ntrigger:\n  api: {}\nsteps:\n  - id: other\n
     call: { flow: called, input: {} }\nresult: steps.other.result\n";
 
 #[tokio::test]
-async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<()> {
+async fn an_event_with_ten_thousand_waits_delays_no_call() -> Result<()> {
     let world = World::start().await?;
     world.publish(WAITING).await?;
     for source in [SHIPPER, CALLED, CALLER] {
@@ -34,7 +34,7 @@ async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<(
     start(&world, "shipper", "other").await?;
     let mine = world.deliver(r#"{"id":"aa"}"#).await?.run;
     soon(async || Ok((count(&world, "event_waits").await? == 1).then_some(()))).await?;
-    // Waits of a run that has gone on: each is looked at, and none is meant.
+    // Waits of a run that has continued: each is checked, and none matches.
     let copies = "
         INSERT INTO event_waits (wait_id, run_id, namespace_id, event, path, value)
         SELECT md5(n::text)::uuid, r.id, l.namespace_id, l.event, l.path, l.value
@@ -60,7 +60,7 @@ async fn an_event_that_ten_thousand_waits_are_for_holds_up_no_call() -> Result<(
 }
 
 #[tokio::test]
-async fn every_wait_of_many_is_answered_once() -> Result<()> {
+async fn every_wait_of_a_broadcast_is_completed_once() -> Result<()> {
     let world = World::start().await?;
     let steps = WAITING.replace("event.id == input.id", r#"event.id == "aa""#);
     world.publish(&steps).await?;

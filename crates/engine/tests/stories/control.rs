@@ -1,4 +1,4 @@
-//! Where a run goes: one of several ways, the end, another flow, and back.
+//! Control flow: cases, ends, calls of other flows, and compensation.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ result: steps.all.result
 ";
 
 #[tokio::test]
-async fn a_run_goes_the_first_way_that_is_true_and_then_on() -> Result<()> {
+async fn the_first_case_that_is_true_is_taken() -> Result<()> {
     let world = World::start().await?;
     world.publish(SWITCH).await?;
 
@@ -75,7 +75,7 @@ async fn an_author_ends_a_run_with_a_result_or_a_fault() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_wait_ends_at_its_instant_and_one_that_runs_out_may_go_on() -> Result<()> {
+async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -123,7 +123,7 @@ result: steps.other.result
 ";
 
 #[tokio::test]
-async fn a_flow_calls_another_and_goes_on_with_its_result() -> Result<()> {
+async fn a_flow_calls_another_and_continues_with_its_result() -> Result<()> {
     let world = World::start().await?;
     publish_called(&world, "  - { id: count, kv: { add: calls } }\n").await?;
     world.publish(CALL).await?;
@@ -202,7 +202,7 @@ result: '\"kept\"'
 ";
 
 #[tokio::test]
-async fn what_was_done_last_is_taken_back_first() -> Result<()> {
+async fn effects_are_undone_in_reverse_order() -> Result<()> {
     let world = World::start().await?;
     let steps = ["a", "b", "c"].map(|id| {
         format!("  - {{ id: {id}, kv: {{ add: {id} }}, undo: {{ kv: {{ set: undone-last, value: {id} }} }} }}\n")
@@ -231,7 +231,7 @@ async fn what_was_done_last_is_taken_back_first() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_takes_back_what_it_did() -> Result<()> {
+async fn a_run_that_fails_undoes_its_effects() -> Result<()> {
     let world = World::start().await?;
     world.publish(SAGA).await?;
 
@@ -252,7 +252,7 @@ async fn a_run_that_fails_takes_back_what_it_did() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_undo_that_fails_is_for_a_person_and_goes_on_when_let() -> Result<()> {
+async fn an_undo_that_fails_stops_the_run_until_an_operator_resumes_it() -> Result<()> {
     let world = World::start().await?;
     let steps = SAGA.replace("delete: 'PEER/plain/undo", "delete: 'PEER/status/403/undo");
     world.publish(&steps).await?;
@@ -284,7 +284,7 @@ async fn an_undo_that_fails_is_for_a_person_and_goes_on_when_let() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_failed_run_is_resumed_behind_its_ledger() -> Result<()> {
+async fn a_failed_run_resumes_from_its_ledger() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -312,7 +312,7 @@ async fn a_failed_run_is_resumed_behind_its_ledger() -> Result<()> {
         .await_end(accepted.run, Duration::from_secs(15))
         .await?;
 
-    // The value that was read before the failure stands: a run never sees two answers to one question.
+    // The value that was read before the failure holds: a run never sees two results of one read.
     assert_eq!(end.context("a run")?.state, State::Failed);
     assert_eq!(world.peer.count("/plain/once").await?.effects, 1);
     Ok(())

@@ -1,4 +1,4 @@
-//! Events to subscribed webhooks: signed, under one id, tried until they are taken or given up.
+//! Events to subscribed webhooks: signed, under one id, retried until the receiver takes them.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn expected(effect: &Effect) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_subscribed_webhook_is_told_once_and_can_tell_who_speaks() -> Result<()> {
+async fn a_subscribed_webhook_receives_an_event_once_and_signed() -> Result<()> {
     let world = world_with(&[("erp", "/plain/erp")]).await?;
 
     world.result(r#"{"id":"1","total":7}"#).await?;
@@ -98,7 +98,7 @@ async fn a_subscribed_webhook_is_told_once_and_can_tell_who_speaks() -> Result<(
 }
 
 #[tokio::test]
-async fn what_was_not_taken_comes_again_under_the_same_id_with_the_same_bytes() -> Result<()> {
+async fn a_failed_delivery_is_retried_with_the_same_id_and_bytes() -> Result<()> {
     let world = world_with(&[("erp", "/plain/erp")]).await?;
     world
         .peer
@@ -148,7 +148,7 @@ async fn a_receiver_that_is_gone_is_failed_until_a_person_says_so() -> Result<()
 }
 
 #[tokio::test]
-async fn a_slow_webhook_holds_up_no_other() -> Result<()> {
+async fn a_slow_webhook_delays_no_other() -> Result<()> {
     let world = world_with(&[("slow", "/hold/plain/slow"), ("quick", "/plain/quick")]).await?;
 
     for id in 0..40 {
@@ -162,13 +162,17 @@ async fn a_slow_webhook_holds_up_no_other() -> Result<()> {
 
     assert_eq!(count, 40);
     let held = world.peer.until_held(1, Duration::from_secs(5)).await?;
-    assert!(held.len() <= 4, "{} are under way to one", held.len());
+    assert!(
+        held.len() <= 4,
+        "{} attempts for one subscription",
+        held.len()
+    );
     assert_eq!(world.peer.count("/hold/").await?.effects, 0);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_removed_subscription_is_told_nothing_more() -> Result<()> {
+async fn a_removed_subscription_receives_nothing_more() -> Result<()> {
     let world = world_with(&[("erp", "/plain/erp")]).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
     world
@@ -194,7 +198,7 @@ async fn a_removed_subscription_is_told_nothing_more() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_delivered_is_forgotten_after_a_month() -> Result<()> {
+async fn delivered_events_are_deleted_after_a_month() -> Result<()> {
     let world = world_with(&[("erp", "/plain/erp")]).await?;
     let cell = world.engine.cell();
     world.result(r#"{"id":"1"}"#).await?;

@@ -29,7 +29,7 @@ async fn events(world: &World, accepted: &Accepted) -> Result<Vec<Event>> {
 }
 
 #[tokio::test]
-async fn the_guard_that_a_connection_decides_stands_in_the_journal() -> Result<()> {
+async fn the_guard_of_a_connection_is_recorded_in_the_journal() -> Result<()> {
     let world = World::start().await?;
     let to = json!({"http": {"base_url": world.peer.url("")}});
     let connection = json!({"to": to, "idempotency_keys": {"window": "24h"}});
@@ -77,7 +77,7 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
     let to = json!({"http": {"base_url": world.peer.url("")}});
     world.connect("bank", json!({"to": to})).await?;
     world.publish(CALL).await?;
-    // Behind the engine's back: it removes no connection that a live flow goes over.
+    // Directly in the database: the engine removes no connection that a live flow uses.
     let act = Act::new(world.namespace_id, "test", "connection.delete", "bank");
     connections::delete(world.engine.cell(), world.namespace_id, "bank", &act).await?;
     tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
@@ -92,7 +92,7 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_secret_that_nobody_set_is_named_and_nothing_is_sent() -> Result<()> {
+async fn a_missing_secret_is_named_and_nothing_is_sent() -> Result<()> {
     let world = World::start().await?;
     let auth = json!({"bearer": {"secret": "bank_token"}});
     let to = json!({"http": {"base_url": world.peer.url(""), "auth": auth}});

@@ -1,4 +1,4 @@
-//! Doubt: settled by the guard, or kept for a person.
+//! Doubt: settled by the guard, or by an operator.
 
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
@@ -35,7 +35,7 @@ async fn a_lost_answer_without_a_guard_is_in_doubt_and_not_sent_again() -> Resul
 }
 
 #[tokio::test]
-async fn a_person_says_that_it_happened() -> Result<()> {
+async fn an_operator_confirms_that_an_effect_happened() -> Result<()> {
     let world = world_with("plain", "").await?;
     world
         .peer
@@ -69,7 +69,7 @@ async fn a_person_says_that_it_happened() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_person_may_not_say_too_soon_that_it_did_not_happen() -> Result<()> {
+async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
     let world = world_with("plain", "").await?;
     world
         .peer
@@ -127,7 +127,8 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
         world.engine.settle(id, doubt.id, settlement, "test").await
     };
 
-    // Both looked at the first attempt. The one who is late finds the second, which may have acted.
+    // Both operators looked at the first attempt. The later one finds the second, which may have
+    // acted.
     let (one, two) = tokio::join!(settle(), settle());
     let again = soon(async || Ok(effects::list_doubts(cell, id, 10).await?.pop())).await?;
 
@@ -138,7 +139,7 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_that_is_honoured_lets_the_same_bytes_go_again() -> Result<()> {
+async fn a_honoured_key_lets_the_same_bytes_be_sent_again() -> Result<()> {
     let world = world_with("keyed", "    guard: key\n").await?;
     world
         .peer
@@ -200,7 +201,7 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
 }
 
 #[tokio::test]
-async fn a_probe_that_finds_nothing_lets_it_be_performed() -> Result<()> {
+async fn a_probe_that_finds_nothing_lets_the_effect_be_performed() -> Result<()> {
     let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 100ms, because: it acts at once or never }\n";
     let world = world_with("plain", guard).await?;
     world
@@ -216,7 +217,7 @@ async fn a_probe_that_finds_nothing_lets_it_be_performed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_back_before_the_doubt_is_settled() -> Result<()> {
+async fn nothing_is_undone_before_the_doubt_is_settled() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(

@@ -1,4 +1,4 @@
-//! Effects: performed once, told in order.
+//! Effects: performed once, recorded in order.
 
 use anyhow::Result;
 use semel_model::run::State;
@@ -84,7 +84,7 @@ async fn a_refusal_that_stays_fails_the_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn exhausted_retries_are_kept_for_a_person() -> Result<()> {
+async fn exhausted_retries_need_review() -> Result<()> {
     let world = World::start().await?;
     world
         .publish("steps:\n  - id: call\n    http: { post: 'PEER/plain/x', text: hi }\n")

@@ -79,13 +79,13 @@ async fn an_event_commits_with_its_run_and_makes_one_run_of_its_listener() -> Re
     world.play(r#"{"id":"1"}"#).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
 
-    assert_eq!(before, 0, "nothing is told before it is so");
+    assert_eq!(before, 0, "nothing is dispatched before it is committed");
     assert_eq!(results(&heard(&world).await?), ["\"1\""]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_run_that_fails_before_it_emits_tells_nobody() -> Result<()> {
+async fn a_run_that_fails_before_its_emit_dispatches_nothing() -> Result<()> {
     let world = World::start().await?;
     listen(&world, "").await?;
     let steps = format!(
@@ -108,7 +108,7 @@ async fn a_run_that_fails_before_it_emits_tells_nobody() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_event_that_is_spread_again_meets_its_first_run() -> Result<()> {
+async fn an_event_that_is_dispatched_again_finds_its_first_run() -> Result<()> {
     let world = World::start().await?;
     listen(&world, "").await?;
     world.publish(EMIT).await?;
@@ -120,7 +120,7 @@ async fn an_event_that_is_spread_again_meets_its_first_run() -> Result<()> {
     let run = run.context("the run")?;
     let told = effects::list_of_run(cell, world.namespace_id, run.partition_date, run.id).await?;
 
-    // As it would be found by another server, had this one died before it removed the event.
+    // As another server would find it, had this one crashed before it removed the event.
     let again = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
                  VALUES ($1, $2, $3, 'order.paid', '{\"id\":\"1\"}', moment())";
     let (id, of) = (told[0].id.as_uuid(), run.id.as_uuid());
@@ -136,7 +136,7 @@ async fn an_event_that_is_spread_again_meets_its_first_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn two_servers_share_the_events_and_spread_none_of_them_twice() -> Result<()> {
+async fn two_servers_share_the_events_and_dispatch_none_twice() -> Result<()> {
     let world = World::start().await?;
     let other = world.start_another().await?;
     listen(&world, "").await?;
@@ -185,7 +185,7 @@ async fn a_listener_chooses_its_events_and_their_key() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_event_that_is_refused_for_good_holds_up_nobody() -> Result<()> {
+async fn an_event_that_is_refused_for_good_delays_no_other() -> Result<()> {
     let world = World::start().await?;
     listen(&world, ", key: input.order.id").await?;
     world.publish(EMIT).await?;

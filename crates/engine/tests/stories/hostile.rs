@@ -36,7 +36,7 @@ async fn settles(world: &World, payload: &Value) -> Result<(RunId, Standing)> {
     let after = rows(world, accepted.run).await?;
     ensure!(
         before == after,
-        "{payload} goes on writing: {before} rows, then {after}"
+        "{payload} keeps writing: {before} rows, then {after}"
     );
     Ok((accepted.run, end))
 }
@@ -73,7 +73,7 @@ fn hostile() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_first_flow_of_everybody_fails_cleanly_on_a_zero() -> Result<()> {
+async fn a_simple_flow_fails_cleanly_on_a_zero_byte() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -97,7 +97,7 @@ async fn the_first_flow_of_everybody_fails_cleanly_on_a_zero() -> Result<()> {
 }
 
 #[tokio::test]
-async fn names_that_a_step_works_out_fail_it_before_its_intent() -> Result<()> {
+async fn an_unstorable_name_fails_its_step_before_the_intent() -> Result<()> {
     let world = World::start_with_outputs().await?;
     let steps = [
         "kv: { set: '${{ input.name }}', value: 1 }",

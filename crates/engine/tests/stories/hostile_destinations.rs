@@ -26,7 +26,7 @@ fn call(path: &str, guard: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_repeat_that_is_refused_at_the_door_leaves_the_doubt() -> Result<()> {
+async fn a_repeat_refused_before_the_key_is_looked_up_leaves_the_doubt() -> Result<()> {
     for status in [401, 403, 404, 429, 503] {
         let world = World::start().await?;
         world.publish(&call("keyed", "guard: key")).await?;
@@ -67,8 +67,7 @@ async fn a_refusal_that_the_destination_stores_under_the_key_settles_the_doubt()
 }
 
 #[tokio::test]
-async fn a_commit_without_an_answer_stays_in_doubt_when_the_door_is_closed_afterwards() -> Result<()>
-{
+async fn an_unanswered_commit_stays_in_doubt_when_later_logins_are_refused() -> Result<()> {
     let world = World::start().await?;
     let server = world.database().server();
     let name = world.database().name();
@@ -195,7 +194,7 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
 }
 
 #[tokio::test]
-async fn an_answer_with_an_endless_identity_is_asked_for_no_more_often_than_any() -> Result<()> {
+async fn a_response_with_a_huge_external_id_is_retried_no_more_than_any() -> Result<()> {
     let world = World::start().await?;
     let guard = "guard: key\n    external_id: result.id";
     world.publish(&call("long-id/6000/keyed", guard)).await?;
@@ -209,7 +208,7 @@ async fn an_answer_with_an_endless_identity_is_asked_for_no_more_often_than_any(
 }
 
 #[tokio::test]
-async fn an_answer_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
+async fn a_response_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(&call("drip/200/plain", "guard: review"))

@@ -205,7 +205,7 @@ async fn another_server_answers_a_hook_the_moment_it_is_live() -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_server_finds_a_connection_the_moment_it_is_kept() -> Result<()> {
+async fn another_server_finds_a_connection_the_moment_it_is_stored() -> Result<()> {
     let world = World::start().await?;
     let other = world.start_another().await?;
     world

@@ -43,7 +43,7 @@ async fn played(on_error: &str) -> Result<(World, RunId, Standing)> {
 
 async fn resume(world: &World, run: RunId) -> Result<Standing> {
     let id = world.namespace_id;
-    world.engine.resume(id, run, "mended", "test").await?;
+    world.engine.resume(id, run, "fixed", "test").await?;
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     end.context("a run")
 }
@@ -57,7 +57,7 @@ fn states(items: &[PartView]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn all_are_tried_then_the_run_fails_and_resuming_tries_only_what_failed() -> Result<()> {
+async fn all_items_are_tried_and_resuming_tries_only_the_failed_ones() -> Result<()> {
     let (world, run, end) = played("collect").await?;
 
     let told = fault(&end)?;
@@ -88,7 +88,7 @@ async fn all_are_tried_then_the_run_fails_and_resuming_tries_only_what_failed() 
 }
 
 #[tokio::test]
-async fn an_item_is_resumed_by_itself_where_its_run_went_on_without_it() -> Result<()> {
+async fn an_item_is_resumed_alone_where_its_run_continued_without_it() -> Result<()> {
     let (world, run, end) = played("continue").await?;
     assert_eq!(end.state, State::Succeeded, "{end:?}");
     let failed = items(&world, run).await?[1].run;
@@ -119,13 +119,13 @@ async fn an_item_is_resumed_by_itself_where_its_run_went_on_without_it() -> Resu
 }
 
 #[tokio::test]
-async fn an_item_of_a_run_that_failed_goes_on_with_its_run() -> Result<()> {
+async fn an_item_of_a_failed_run_is_resumed_with_its_run() -> Result<()> {
     let (world, run, _) = played("collect").await?;
     let failed = items(&world, run).await?[1].run;
 
     let alone = world
         .engine
-        .resume(world.namespace_id, failed, "mended", "test");
+        .resume(world.namespace_id, failed, "fixed", "test");
 
     match alone.await {
         Err(ResumeError::Unfit { hint, .. }) => assert!(hint.contains(&run.to_string()), "{hint}"),

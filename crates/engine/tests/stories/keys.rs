@@ -1,4 +1,4 @@
-//! Keys: told, refused, mismatched.
+//! Keys: computed, refused, mismatched.
 
 use anyhow::Result;
 use semel_engine::{Intake, IntakeError, Moment};

@@ -1,4 +1,4 @@
-//! Leases: what a session holds is what its process carries, whatever answers are lost.
+//! Leases: a session holds exactly the runs that its process carries, whatever responses are lost.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn taken(world: &World) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn a_take_whose_answer_is_lost_strands_no_run() -> Result<()> {
+async fn a_lost_response_to_a_take_strands_no_run() -> Result<()> {
     let mut world = World::start().await?;
     world
         .publish("steps:\n  - { id: rest, wait: { for: 500ms } }\n")
@@ -33,7 +33,7 @@ async fn a_take_whose_answer_is_lost_strands_no_run() -> Result<()> {
         runs.push(world.deliver(&payload).await?.run);
     }
 
-    // A take commits, and nobody ever hears of it.
+    // A take commits, and its response never arrives.
     proxy.lose_every_answer("take", true);
     soon(async || Ok((taken(&world).await? > 0).then_some(()))).await?;
     proxy.lose_every_answer("take", false);
@@ -52,7 +52,7 @@ async fn a_take_whose_answer_is_lost_strands_no_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_person_whose_take_was_never_answered_can_decide_again() -> Result<()> {
+async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
     let mut world = World::start().await?;
     world
         .publish(
@@ -79,7 +79,7 @@ async fn a_person_whose_take_was_never_answered_can_decide_again() -> Result<()>
         .settle(namespace, effect, happened(), "test")
         .await;
     let healed = Instant::now();
-    // Until the run is returned, somebody is at it.
+    // Until the run is returned, a worker holds it.
     soon(async || {
         let again = world
             .engine
@@ -105,14 +105,14 @@ async fn a_person_whose_take_was_never_answered_can_decide_again() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_sender_who_hangs_up_leaves_no_run_behind() -> Result<()> {
+async fn a_sender_that_hangs_up_strands_no_run() -> Result<()> {
     let mut world = World::start().await?;
     world
         .publish("steps:\n  - { id: word, function: '\"done\"' }\n")
         .await?;
     let proxy = world.go_behind_a_proxy().await?;
 
-    // The commit is under way when whoever would have started the run is gone.
+    // The commit is in progress when the request that would have started the run is dropped.
     proxy.hold_commits();
     let hung_up = tokio::time::timeout(Duration::from_millis(300), world.deliver(r#"{"id":"1"}"#));
     assert!(hung_up.await.is_err());

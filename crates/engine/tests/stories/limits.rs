@@ -26,7 +26,7 @@ async fn end(world: &World, run: RunId) -> Result<Standing> {
     standing.context("a run")
 }
 
-/// When runs were let in, in order.
+/// When runs were admitted, in order.
 async fn starts(world: &World) -> Result<Vec<Timestamp>> {
     let client = world.engine.cell().reader().await?;
     let rows = client
@@ -36,7 +36,7 @@ async fn starts(world: &World) -> Result<Vec<Timestamp>> {
 }
 
 #[tokio::test]
-async fn no_more_runs_are_under_way_than_the_limit_of_their_key() -> Result<()> {
+async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
     let world = World::start().await?;
     let steps = "limit: { concurrency: 2, key: input.object }\nsteps:\n\
         \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n";

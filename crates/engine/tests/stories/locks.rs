@@ -1,4 +1,4 @@
-//! Locks and compare-and-set: who may, who was first, and who is late.
+//! Locks and compare-and-set: which run holds, which was first, and which is late.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn of_two_runs_one_waits_and_gets_a_higher_token() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_lease_that_runs_out_lets_the_next_in_and_the_late_one_frees_nothing() -> Result<()> {
+async fn an_expired_lock_goes_to_the_next_run_and_the_late_one_frees_nothing() -> Result<()> {
     let world = World::start().await?;
     world.publish(&ALONE.replace("LEASE", "1s")).await?;
 
@@ -70,7 +70,7 @@ async fn a_lease_that_runs_out_lets_the_next_in_and_the_late_one_frees_nothing()
 }
 
 #[tokio::test]
-async fn nobody_frees_a_lock_that_another_run_has() -> Result<()> {
+async fn a_run_cannot_free_another_run_s_lock() -> Result<()> {
     let world = World::start().await?;
     world.publish(&ALONE.replace("LEASE", "10m")).await?;
     let holder = world.deliver(r#"{"id":"1"}"#).await?;

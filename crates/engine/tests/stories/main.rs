@@ -1,4 +1,4 @@
-//! What the engine does with deliveries, told with real peers and a real PostgreSQL.
+//! What the engine does with deliveries, with real peers and a real PostgreSQL.
 
 mod addresses;
 mod approvals;

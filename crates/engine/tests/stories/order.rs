@@ -1,4 +1,4 @@
-//! Order: what is older than what was accepted of its object is recorded, and never applied.
+//! Order: a delivery that is older than the newest of its object is recorded, and never applied.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ async fn a_repeat_of_an_older_version_that_was_accepted_gets_its_run() -> Result
 }
 
 #[tokio::test]
-async fn a_run_that_is_let_in_after_something_newer_was_accepted_does_nothing() -> Result<()> {
+async fn a_run_admitted_after_a_newer_version_was_accepted_does_nothing() -> Result<()> {
     let world = start().await?;
 
     let first = world.deliver(&payload("a", 1)).await?;
@@ -154,7 +154,7 @@ async fn times_are_compared_as_instants_and_kinds_are_not_mixed() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_version_is_forgotten_when_its_key_is() -> Result<()> {
+async fn a_version_expires_with_its_key() -> Result<()> {
     let world = start().await?;
     let first = world.deliver(&payload("a", 2)).await?;
     let_one_go(&world).await?;

@@ -13,7 +13,7 @@ const HELD: &str = "steps:\n  - id: pay\n    http: { post: PEER/hang/plain/pay, 
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The database goes while the destination works, and stays away for longer than the writer tries.
+/// The database becomes unavailable while the destination works, for longer than the writer tries.
 async fn answer_during_an_outage(lease: Span) -> Result<()> {
     let (world, proxy) = World::start_behind_proxy(lease, None).await?;
     world.publish(HELD).await?;
@@ -39,20 +39,17 @@ async fn answer_during_an_outage(lease: Span) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_answer_that_came_while_the_database_was_away_is_recorded_when_it_is_back() -> Result<()>
-{
+async fn a_response_during_a_database_outage_is_recorded_afterwards() -> Result<()> {
     answer_during_an_outage(Span::from_secs(60)).await
 }
 
 #[tokio::test]
-async fn an_answer_whose_lease_is_over_when_the_database_is_back_is_recorded_all_the_same()
--> Result<()> {
+async fn a_response_is_recorded_after_an_outage_that_outlasts_the_lease() -> Result<()> {
     answer_during_an_outage(Span::from_secs(2)).await
 }
 
 #[tokio::test]
-async fn a_process_that_stops_while_the_database_is_away_leaves_its_answers_on_disk() -> Result<()>
-{
+async fn a_process_that_stops_during_an_outage_leaves_responses_on_disk() -> Result<()> {
     let state = tempfile::tempdir()?;
     let folder = state.path().join("state");
     let lease = Span::from_secs(2);

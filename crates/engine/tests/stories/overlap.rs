@@ -1,4 +1,4 @@
-//! Overlap: what becomes of a run while another one of the same object is under way.
+//! Overlap: what happens to a run while another one of the same object is running.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::world::{World, soon};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A run tells the peer that it is there, is held, and goes on. Whether its end was asked for it
-/// learns with the commit that the second step brings, so there is a third.
+/// A run calls the peer, is held there, and continues. It learns of a cancellation with the commit
+/// of the second step, so there is a third.
 const STEPS: &str = "overlap: { key: input.object, policy: POLICY }\nsteps:\n\
     \x20 - id: act\n    http: { post: 'PEER/hold/plain/act', json: { id: '${{ input.id }}' } }\n\
     \x20 - id: after\n    kv: { set: 'after/${{ input.id }}', value: true }\n\
@@ -32,7 +32,7 @@ async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
     world.deliver(&payload.to_string()).await
 }
 
-/// Lets the run go on that stands at the peer, once one does.
+/// Releases the run that the peer holds, once it holds one.
 async fn let_one_go(world: &World) -> Result<()> {
     world.peer.until_held(1, PATIENCE).await?;
     world.peer.let_go().await?;
@@ -77,7 +77,7 @@ async fn acted(world: &World) -> Result<Vec<String>> {
     effects.iter().map(|effect| read(&effect.body)).collect()
 }
 
-/// Waits until nobody is at any gate.
+/// Waits until no gate has an entry.
 pub(crate) async fn until_gates_are_empty(world: &World) -> Result<()> {
     soon(async || {
         let client = world.engine.cell().reader().await?;
@@ -126,7 +126,7 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_run_that_is_skipped_ends_and_names_the_one_under_way() -> Result<()> {
+async fn a_skipped_run_ends_and_names_the_running_one() -> Result<()> {
     let world = start("skip").await?;
 
     let first = deliver(&world, "1", "a").await?;
@@ -146,7 +146,11 @@ async fn a_run_that_is_skipped_ends_and_names_the_one_under_way() -> Result<()> 
     assert_eq!(code, "overlap-skipped");
     assert!(message.contains(&first.run.to_string()), "{message}");
     assert_eq!((again.run, again.replayed), (second.run, true));
-    assert_eq!(again.state, State::Superseded, "a repeat is told the same");
+    assert_eq!(
+        again.state,
+        State::Superseded,
+        "a repeat gets the same answer"
+    );
     assert_eq!(first_end.state, State::Succeeded);
     assert_eq!(third.state, State::Succeeded);
     assert_eq!(acted(&world).await?, ["1", "3"]);
@@ -180,7 +184,7 @@ async fn a_run_that_joins_does_nothing_and_ends_as_the_other() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_newest_run_takes_the_place_once_the_effect_under_way_is_settled() -> Result<()> {
+async fn the_newest_run_takes_the_place_once_the_pending_effect_is_settled() -> Result<()> {
     let world = start("replace").await?;
 
     let first = deliver(&world, "1", "a").await?;
@@ -196,7 +200,7 @@ async fn the_newest_run_takes_the_place_once_the_effect_under_way_is_settled() -
     let_one_go(&world).await?;
     let newest = end(&world, third.run).await?;
 
-    assert_eq!(still_there, 1, "the effect under way is not cut off");
+    assert_eq!(still_there, 1, "the pending effect is not cut off");
     for (standing, by) in [(&dropped, third.run), (&replaced, third.run)] {
         let (code, message) = fault(standing)?;
         assert_eq!(standing.state, State::Superseded);
@@ -257,7 +261,7 @@ async fn a_run_that_is_stopped_keeps_its_object_to_itself() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
+async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
     let world = start("queue").await?;
     let first = deliver(&world, "1", "a").await?;
     world.peer.until_held(1, PATIENCE).await?;
@@ -265,7 +269,8 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
     let held = until(&world, second.run, "held").await?;
     let gate: semel_model::GateId = held["id"].as_str().context("a gate")?.parse()?;
 
-    // As if whoever ended the first had called the next and died before it told anybody.
+    // As if the worker that ended the first had granted the next its place and crashed before it
+    // woke it.
     let client = world.engine.cell().reader().await?;
     client
         .execute(
@@ -282,7 +287,7 @@ async fn what_a_process_left_undone_at_a_gate_is_made_good() -> Result<()> {
         .await?;
     drop(client);
     world.peer.until_held(2, PATIENCE).await?;
-    // As if whoever ended this one had died before it left.
+    // As if the worker that ended this one had crashed before it left the gate.
     let stray = RunId::from_uuid(uuid::Uuid::from_u128(7));
     let client = world.engine.cell().reader().await?;
     let texts = [

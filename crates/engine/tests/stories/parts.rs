@@ -13,7 +13,7 @@ use crate::control::{fault, start};
 use crate::world::{World, soon};
 
 #[tokio::test]
-async fn branches_go_together_and_what_they_gave_is_known_behind_them() -> Result<()> {
+async fn branches_run_in_parallel_and_later_steps_read_their_results() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -125,7 +125,7 @@ result: steps.each.result.succeeded
 #[tokio::test]
 async fn only_what_failed_is_tried_again() -> Result<()> {
     let world = World::start().await?;
-    // A destination that is not there yet: the read gives up at once.
+    // A destination that is not there yet: the read fails at once.
     let steps = GATED.replace("PEER/flag", "PEER/status/403/flag");
     world.publish(&steps.replace("ON_ERROR", "stop")).await?;
 
@@ -162,7 +162,7 @@ async fn only_what_failed_is_tried_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_others_go_on_where_the_author_says_so() -> Result<()> {
+async fn other_items_continue_after_a_failure_where_the_author_says_so() -> Result<()> {
     let world = World::start().await?;
     let steps = GATED.replace("PEER/flag", "PEER/status/403/flag");
     world
@@ -177,7 +177,7 @@ async fn the_others_go_on_where_the_author_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn items_that_were_done_are_taken_back_where_the_run_fails() -> Result<()> {
+async fn items_are_undone_where_the_run_fails() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -279,7 +279,7 @@ async fn a_long_list_is_read_from_a_resource_piece_by_piece() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_list_that_is_none_fails_the_run_and_says_so() -> Result<()> {
+async fn a_foreach_over_no_list_fails_the_run() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(

@@ -144,7 +144,7 @@ async fn a_wider_scope_asks_once_in_every_run_of_the_flow_or_namespace() -> Resu
 }
 
 #[tokio::test]
-async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
+async fn concurrent_questions_all_get_the_first_answer() -> Result<()> {
     let ground = Ground::start().await?;
     let request = counting(CacheScope::Flow);
 
@@ -162,7 +162,7 @@ async fn of_many_that_ask_at_once_all_get_the_first_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_not_remembered() -> Result<()> {
+async fn an_answer_that_does_not_fit_its_schema_is_not_remembered() -> Result<()> {
     let ground = Ground::start().await?;
     let mut request = counting(CacheScope::Flow);
     request.prompt = json!({"json": {"total": "three"}}).to_string();
@@ -184,7 +184,7 @@ async fn what_is_no_answer_is_not_remembered() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_answer_is_forgotten_in_time() -> Result<()> {
+async fn an_answer_expires() -> Result<()> {
     let ground = Ground::start().await?;
     let flow = counting(CacheScope::Flow);
     let cell = ground.world.engine.cell();
@@ -220,7 +220,7 @@ async fn an_answer_within_a_run_holds_for_as_long_as_the_run() -> Result<()> {
     assert_eq!(
         ground.count().await?,
         2,
-        "the run goes on, and asks nobody again"
+        "the run continues, and does not ask again"
     );
     ground.answer(7, "story", &request).await?;
 

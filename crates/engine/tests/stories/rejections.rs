@@ -1,4 +1,4 @@
-//! Rejections: they stand, unless people are asked again or the flow goes on with them.
+//! Rejections: they stand, unless people are asked again or the flow continues with them.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn a_repeated_delivery_does_not_ask_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn people_are_asked_again_where_whoever_resumes_says_so() -> Result<()> {
+async fn people_are_asked_again_where_the_operator_says_so() -> Result<()> {
     let world = world_with("").await?;
     let (run, first) = rejected(&world).await?;
 
@@ -127,7 +127,7 @@ async fn people_are_asked_again_where_whoever_resumes_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_flow_can_go_on_with_a_rejection() -> Result<()> {
+async fn a_flow_can_continue_after_a_rejection() -> Result<()> {
     let world = world_with(", on_reject: continue").await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
     let silent = world.deliver(r#"{"id":"2"}"#).await?.run;

@@ -1,4 +1,4 @@
-//! Releases: a run goes on with the one that it started on.
+//! Releases: a run stays on the one that it started on.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn release(answer: &str) -> String {
     )
 }
 
-/// Lets a run go on that waits.
+/// Completes the wait of a run.
 async fn let_go(world: &World, run: RunId) -> Result<()> {
     let wait = soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);

@@ -1,4 +1,4 @@
-//! `on_repeat`: what a repeat of a failed run does, on every way in.
+//! `on_repeat`: what a repeat of a failed run does, for every trigger.
 
 use std::time::Duration;
 
@@ -40,14 +40,14 @@ async fn end(world: &World, run: RunId, wanted: State) -> Result<()> {
     .with_context(|| format!("the run did not become {wanted}"))
 }
 
-/// The failed run went on where it had failed, behind its ledger.
+/// The failed run continued where it had failed, from its ledger.
 async fn resumed(world: &World, first: &Accepted, again: &Accepted) -> Result<()> {
     assert_eq!(first.run, again.run);
     assert!(!first.replayed && again.replayed);
     assert_eq!(
         again.state,
         State::Active,
-        "the answer says that it goes on"
+        "the answer says that it is active"
     );
     assert_eq!(again.fault, None);
     end(world, first.run, State::Succeeded).await?;
@@ -170,7 +170,7 @@ result: '42'
 ";
 
 #[tokio::test]
-async fn a_repeat_is_told_where_its_run_stands_on_every_way_in() -> Result<()> {
+async fn a_repeat_gets_its_run_s_state_from_every_trigger() -> Result<()> {
     let world = World::start().await?;
     let source = ANY_END.replace("PEER", &world.peer.url(""));
     world.publish_source(&source).await?;
@@ -219,7 +219,7 @@ async fn a_repeat_is_told_where_its_run_stands_on_every_way_in() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_doubt_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Result<()> {
+async fn a_doubt_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Result<()> {
     let world = World::start().await?;
     let trigger = "webhook: { auth: none, key: input.id, on_repeat: resume }";
     let source = flow(trigger).replace("PEER", &world.peer.url(""));
@@ -230,7 +230,7 @@ async fn a_doubt_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Res
     let (cell, id) = (world.engine.cell(), world.namespace_id);
     let doubts = effects::list_doubts(cell, id, 10).await?;
 
-    let reason = "nobody knows".to_owned();
+    let reason = "unknown".to_owned();
     let settled = Settlement::Fail { reason };
     world
         .engine
@@ -246,7 +246,7 @@ async fn a_doubt_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Res
 }
 
 #[tokio::test]
-async fn an_item_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Result<()> {
+async fn an_item_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Result<()> {
     let world = World::start().await?;
     let source = "flow: story\ntrigger:\n  webhook: { auth: none, key: input.id, on_repeat: resume }\n\
         steps:\n  - id: each\n    foreach:\n      in: \"['a']\"\n      key: item\n      steps:\n        \
@@ -260,7 +260,7 @@ async fn an_item_that_an_operator_gave_up_is_not_sent_again_by_a_repeat() -> Res
     let (cell, id) = (world.engine.cell(), world.namespace_id);
     let doubt = soon(async || Ok(effects::list_doubts(cell, id, 10).await?.pop())).await?;
 
-    let reason = "nobody knows".to_owned();
+    let reason = "unknown".to_owned();
     let settled = Settlement::Fail { reason };
     world.engine.settle(id, doubt.id, settled, "test").await?;
     end(&world, accepted.run, State::Failed).await?;

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::world::World;
 
-/// A destination that keeps every request as it came, and answers what it is told to.
+/// A destination that keeps every request as it came, and answers with the given statuses.
 struct Recorder {
     url: String,
     requests: mpsc::UnboundedReceiver<String>,
@@ -126,7 +126,7 @@ async fn the_key_stands_in_the_query_that_the_destination_reads_on_every_try() -
 }
 
 #[tokio::test]
-async fn a_change_of_a_version_that_is_gone_is_a_failure_and_not_tried_again() -> Result<()> {
+async fn a_failed_precondition_is_a_failure_and_not_retried() -> Result<()> {
     let (world, mut to) = (World::start().await?, Recorder::start(&[412, 200]).await?);
     let http = format!(
         "patch: '{}/orders/1', json: {{ paid: true }}, if_match: '${{{{ input.etag }}}}'",
@@ -145,7 +145,7 @@ async fn a_change_of_a_version_that_is_gone_is_a_failure_and_not_tried_again() -
 }
 
 #[tokio::test]
-async fn a_version_that_is_gone_after_a_lost_answer_may_be_our_own_doing() -> Result<()> {
+async fn a_failed_precondition_after_a_lost_response_is_a_doubt() -> Result<()> {
     let (world, mut to) = (World::start().await?, Recorder::start(&[0, 412]).await?);
     let http = format!(
         "patch: '{}/orders/1', json: {{ paid: true }}, if_match: '${{{{ input.etag }}}}'",
@@ -162,7 +162,7 @@ async fn a_version_that_is_gone_after_a_lost_answer_may_be_our_own_doing() -> Re
 }
 
 #[tokio::test]
-async fn a_destination_that_asks_for_seconds_is_given_them() -> Result<()> {
+async fn a_destination_s_retry_after_is_honoured() -> Result<()> {
     let world = World::start().await?;
     let http = "post: 'PEER/fail-first/1/plain/x?after=2', text: hi";
     publish(&world, http, "").await?;

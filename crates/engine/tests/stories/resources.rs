@@ -1,4 +1,4 @@
-//! Large outputs: out of the journal, kept as long as somebody needs them, and no longer.
+//! Large outputs: outside the journal, stored as long as a row needs them, and no longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn keeping(keep: Span) -> Keeping<'static> {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_large_leaves_the_journal() -> Result<()> {
+async fn a_result_that_is_too_large_goes_to_the_resource_store() -> Result<()> {
     let ground = Ground::start().await?;
     let keeping = keeping(Span::from_secs(3_600));
     // The quotes count as well.
@@ -133,12 +133,12 @@ async fn a_result_that_is_too_large_leaves_the_journal() -> Result<()> {
         rows
     );
     let row = resources::find(&ground.cell, 1, kept.resource).await?;
-    assert_eq!(row.context("on record")?.step, "fetch");
+    assert_eq!(row.context("a row")?.step, "fetch");
     Ok(())
 }
 
 #[tokio::test]
-async fn without_a_place_a_large_result_says_which_setting_is_missing() -> Result<()> {
+async fn without_a_resource_store_a_large_result_names_the_missing_setting() -> Result<()> {
     let ground = Ground::start().await?;
     let off = Resources::new(ground.cell.clone(), Arc::new(NoResources));
     let keeping = keeping(Span::from_secs(1));
@@ -204,7 +204,8 @@ async fn a_row_that_comes_between_keeping_and_expiry_has_its_bytes() -> Result<(
         .await?;
     ground.pass(2).await?;
 
-    // Another server removes it after an executor kept the same bytes and before they are recorded.
+    // Another server removes it after an executor stored the same bytes and before they are
+    // recorded.
     ground.resources.expire().await?;
     let recorded = keeping(Span::from_secs(30 * 86_400));
     let recorded = ground
@@ -222,7 +223,7 @@ async fn a_row_that_comes_between_keeping_and_expiry_has_its_bytes() -> Result<(
 }
 
 #[tokio::test]
-async fn bytes_that_nobody_recorded_are_removed_in_time() -> Result<()> {
+async fn unrecorded_bytes_are_removed_in_time() -> Result<()> {
     let ground = Ground::start().await?;
     let kept = ground
         .persist(json!("kept"), Span::from_secs(90 * 86_400))
@@ -231,7 +232,7 @@ async fn bytes_that_nobody_recorded_are_removed_in_time() -> Result<()> {
         .persist(json!("stray"), Span::from_secs(3_600))
         .await?;
     ground.pass(2).await?;
-    // As if the process had died before it wrote the row.
+    // As if the process had crashed before it wrote the row.
     assert!(resources::remove_expired(&ground.cell, 1, stray.resource).await?);
 
     ground.resources.look_through(ground.now().await?).await?;

@@ -66,7 +66,7 @@ async fn until_decided(world: &World, to: &str) -> Result<Vec<String>> {
     told(world).await
 }
 
-/// What is on record, in short: `+` fired, `-` skipped and why.
+/// What is recorded, in short: `+` fired, `-` skipped and why.
 async fn told(world: &World) -> Result<Vec<String>> {
     let ticks = ticks(world).await?;
     Ok(ticks.iter().map(tell).collect())
@@ -137,7 +137,7 @@ async fn two_servers_give_every_instant_one_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn missed_instants_follow_the_policy_and_are_on_record() -> Result<()> {
+async fn missed_instants_follow_the_policy_and_are_recorded() -> Result<()> {
     let expected: [(&str, &[&str]); 4] = [
         ("skip", &["-2027-01-10T01:00:00Z 5 missed"]),
         (
@@ -271,7 +271,7 @@ async fn a_night_without_and_a_night_with_two_past_twos_have_one_run_each() -> R
 }
 
 #[tokio::test]
-async fn a_paused_schedule_starts_nothing_and_says_so_when_it_goes_on() -> Result<()> {
+async fn a_paused_schedule_starts_nothing_and_records_skips_when_resumed() -> Result<()> {
     let world = World::start().await?;
     let (namespace, flow) = names()?;
     let engine = &world.engine;

@@ -137,7 +137,7 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
     );
     world
         .engine
-        .resume(world.namespace_id, accepted.run, "mended", "test")
+        .resume(world.namespace_id, accepted.run, "fixed", "test")
         .await?;
     let ended = soon(async || {
         let (state, _) = fault(&world, accepted.run).await?;
@@ -153,7 +153,7 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_read_is_put_off_five_times_and_quarantined() -> Result<()> {
+async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Result<()> {
     let world = World::start().await?;
     world.publish(SLEEPER).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
@@ -233,7 +233,7 @@ async fn what_a_newer_version_wrote_is_left_to_another_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_followed_does_not_end_its_taker() -> Result<()> {
+async fn an_invalid_journal_does_not_crash_the_worker() -> Result<()> {
     let world = World::start().await?;
     world.publish(SLEEPER).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
@@ -249,7 +249,7 @@ async fn a_journal_that_cannot_be_followed_does_not_end_its_taker() -> Result<()
     let after = world.result(r#"{"id":"2"}"#).await?;
 
     assert_eq!(state, State::Quarantined, "{why}");
-    assert_eq!(after, json!(1), "the taker goes on");
+    assert_eq!(after, json!(1), "the worker keeps working");
     Ok(())
 }
 
@@ -318,7 +318,7 @@ async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_worker_s_own_word_steers_nothing() -> Result<()> {
+async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
     use semel_engine::commands::answer_task::TaskAnswer;
     use semel_store::tasks::Claim;
 

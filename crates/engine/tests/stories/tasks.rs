@@ -1,4 +1,5 @@
-//! Tasks: taken by programs outside, answered once, and settled by the guard where a worker is lost.
+//! Tasks: claimed by outside workers, answered once, and settled by the guard where a worker is
+//! lost.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;
     let ledger = effects::find(world.engine.cell(), world.namespace_id, task.task).await?;
-    let ledger = ledger.context("the intent is on record")?;
+    let ledger = ledger.context("the intent is recorded")?;
 
     let first = answer(&world, &task, done(json!({"width": 7}))).await?;
     let again = answer(&world, &task, done(json!({"width": 7}))).await?;
@@ -99,7 +100,7 @@ async fn a_lost_worker_s_task_is_given_to_another_where_the_key_makes_that_safe(
 }
 
 #[tokio::test]
-async fn a_lost_worker_without_a_guard_is_a_doubt_that_a_person_settles() -> Result<()> {
+async fn a_lost_worker_without_a_guard_leaves_a_doubt_for_an_operator() -> Result<()> {
     let world = world_with("guard: review").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;
@@ -123,13 +124,16 @@ async fn a_lost_worker_without_a_guard_is_a_doubt_that_a_person_settles() -> Res
     let end = end(&world, accepted.run).await?;
 
     assert_eq!(stands.state, State::InDoubt);
-    assert!(nobody.is_empty(), "nobody is given what may have happened");
+    assert!(
+        nobody.is_empty(),
+        "no worker gets a task that may have happened"
+    );
     assert_eq!(end.result.as_deref(), Some(r#""seen""#));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_late_answer_turns_doubt_into_done() -> Result<()> {
+async fn a_late_response_turns_doubt_into_done() -> Result<()> {
     let world = world_with("guard: review").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;
@@ -190,7 +194,7 @@ async fn a_heartbeat_keeps_a_task_and_its_token_must_be_the_latest() -> Result<(
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_takes_in_time_fails_its_run() -> Result<()> {
+async fn a_task_that_no_worker_takes_in_time_fails_its_run() -> Result<()> {
     let world = world_with("guard: review").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     until(&world, accepted.run, task::State::Open).await?;
@@ -206,7 +210,7 @@ async fn a_task_that_nobody_takes_in_time_fails_its_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_withdraws_what_nobody_took_and_tells_whoever_did() -> Result<()> {
+async fn a_cancelled_run_withdraws_open_tasks_and_notifies_workers_of_held_ones() -> Result<()> {
     let world = world_with("guard: review").await?;
     let free = world.deliver(r#"{"id":"free"}"#).await?;
     until(&world, free.run, task::State::Open).await?;
@@ -230,8 +234,8 @@ async fn a_cancelled_run_withdraws_what_nobody_took_and_tells_whoever_did() -> R
     let held_end = end(&world, held.run).await?;
 
     assert_eq!(free_end.state, State::Cancelled);
-    assert!(told.is_ok(), "the worker is told: {told:?}");
-    // It was the last step, and it was done: there was nothing left to end.
+    assert!(told.is_ok(), "the worker learns of it: {told:?}");
+    // It was the last step, and it was done: there was nothing left to cancel.
     assert_eq!(held_end.state, State::Succeeded, "{held_end:?}");
     Ok(())
 }
@@ -323,7 +327,7 @@ async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_that_nobody_was_given_is_no_evidence() -> Result<()> {
+async fn a_token_that_was_never_given_out_is_no_late_response() -> Result<()> {
     let world = world_with("guard: review").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;

@@ -1,4 +1,4 @@
-//! What runs are told from outside, and what they tell: events, addresses in branches, failures.
+//! Messages to runs and from runs: events, callback addresses in branches, failures.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::control::start;
 use crate::world::{World, soon};
 
 #[tokio::test]
-async fn an_event_answers_the_runs_that_wait_for_it_and_no_others() -> Result<()> {
+async fn an_event_completes_only_the_waits_that_match_it() -> Result<()> {
     let world = World::start().await?;
     world
         .publish(
@@ -68,7 +68,7 @@ async fn an_earlier_step_hands_out_the_address_of_a_wait_in_a_branch() -> Result
 }
 
 #[tokio::test]
-async fn whoever_asks_for_it_is_told_of_runs_that_fail() -> Result<()> {
+async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
     let world = World::start().await?;
     let source = "flow: watchman\ntrigger:\n  event: { name: semel.run.failed }\nsteps:\n  - id: note\n    \
                   kv: { set: 'failed/${{ input.key }}', value: '${{ input }}' }\n\

@@ -1,4 +1,4 @@
-//! Runs that need a person: who is told, and how they go on.
+//! Runs that need an operator: their events, and how they are resumed.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::world::{World, soon};
 
 const CALL: &str = "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi, timeout: 1s }\nresult: steps.call.status\n";
 
-/// A flow that notes every run of which it is told that it needs a person.
+/// A flow that notes every run whose event says that it needs an operator.
 const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.stopped }\nsteps:\n  - id: note\n    \
     kv: { set: 'stopped/${{ input.key }}', value: '${{ input }}' }\n";
 
@@ -27,7 +27,7 @@ async fn told(world: &World, key: &str) -> Result<Value> {
         Ok((!told.is_null()).then_some(told))
     })
     .await
-    .with_context(|| format!("nobody is told of {key}"))
+    .with_context(|| format!("no event of {key}"))
 }
 
 async fn until(world: &World, run: RunId, state: State) -> Result<()> {
@@ -39,7 +39,7 @@ async fn until(world: &World, run: RunId, state: State) -> Result<()> {
     .with_context(|| format!("the run did not become {state}"))
 }
 
-/// Has a waiting run taken as if so many workers had taken it and got nowhere.
+/// Takes a waiting run as if this many workers had taken it without progress.
 async fn take_after(world: &World, run: RunId, takes: i16) -> Result<()> {
     let text = "UPDATE queue SET stalled_takes = $2, due_at = moment() WHERE run_id = $1 AND holder IS NULL";
     soon(async || {
@@ -65,8 +65,7 @@ async fn wait_of(world: &World, run: RunId) -> Result<semel_model::WaitId> {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_it_is_told_of_a_doubt_a_run_that_gave_up_and_one_in_quarantine()
--> Result<()> {
+async fn a_flow_can_take_the_events_of_stopped_runs() -> Result<()> {
     let world = World::start().await?;
     world.publish_source(WATCH).await?;
     world.publish(CALL).await?;
@@ -98,8 +97,7 @@ async fn whoever_asks_for_it_is_told_of_a_doubt_a_run_that_gave_up_and_one_in_qu
 }
 
 #[tokio::test]
-async fn a_run_that_is_taken_five_times_for_nothing_is_quarantined_and_goes_on_when_let()
--> Result<()> {
+async fn a_run_taken_five_times_without_progress_is_quarantined_until_resumed() -> Result<()> {
     let world = World::start().await?;
     world.publish(WAITING).await?;
     let fine = world.deliver(r#"{"id":"fine"}"#).await?.run;
@@ -130,7 +128,7 @@ async fn a_run_that_is_taken_five_times_for_nothing_is_quarantined_and_goes_on_w
 }
 
 #[tokio::test]
-async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Result<()> {
+async fn a_run_that_needs_review_is_resumed_and_succeeds_under_the_same_key() -> Result<()> {
     let world = World::start().await?;
     world.publish(&CALL.replace("plain", "keyed")).await?;
     let busy = Behaviour::RefuseWith(429);
@@ -156,7 +154,7 @@ async fn a_run_that_gave_up_is_resumed_and_succeeds_under_the_same_key() -> Resu
 }
 
 #[tokio::test]
-async fn a_doubt_that_was_given_up_is_a_doubt_again_when_its_run_is_resumed() -> Result<()> {
+async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resumed() -> Result<()> {
     let world = World::start().await?;
     world.publish(CALL).await?;
     let gone = Behaviour::CloseBeforeEffect;
@@ -231,7 +229,7 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
     Ok(())
 }
 
-/// A run that failed because an operator gave up its one effect, whose answer was lost.
+/// A run that failed because an operator failed its one effect, whose response was lost.
 async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
     world.publish(CALL).await?;
     let lost = Behaviour::CloseWithoutAnswer;
@@ -248,7 +246,7 @@ async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
 }
 
 #[tokio::test]
-async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()> {
+async fn a_late_response_to_a_failed_doubt_shows_that_it_is_done() -> Result<()> {
     let world = World::start().await?;
     let (run, effect) = give_up(&world).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
@@ -269,12 +267,12 @@ async fn a_late_answer_to_what_was_given_up_shows_that_it_is_done() -> Result<()
 }
 
 #[tokio::test]
-async fn a_doubt_that_came_back_by_a_repeat_of_before_is_one() -> Result<()> {
+async fn a_doubt_that_an_older_build_s_repeat_reopened_is_a_doubt() -> Result<()> {
     let world = World::start().await?;
     let (run, effect) = give_up(&world).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
 
-    // As it was written when a repeat, too, took up what an operator had given up.
+    // As an earlier build wrote it, in which a repeat also resumed what an operator had failed.
     let events = [
         Event::Resumed {
             reason: "its delivery came again".to_owned(),

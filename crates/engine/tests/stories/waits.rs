@@ -30,7 +30,7 @@ async fn token(world: &World, id: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_callback_resumes_once_and_a_repeat_is_told_the_same() -> Result<()> {
+async fn a_callback_resumes_once_and_a_repeat_gets_the_same_response() -> Result<()> {
     let world = World::start().await?;
     world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
@@ -115,7 +115,7 @@ async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> 
 }
 
 #[tokio::test]
-async fn a_wait_that_nobody_answers_fails_its_run_and_refuses_latecomers() -> Result<()> {
+async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Result<()> {
     let world = World::start().await?;
     world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;

@@ -32,7 +32,7 @@ impl World {
         Self::start_with(None, None).await
     }
 
-    /// A world whose engine holds so many runs at once.
+    /// A world whose engine holds this many runs at once.
     pub(crate) async fn start_with_room(room: usize) -> Result<Self> {
         Self::start_with(None, Some(room)).await
     }
@@ -42,8 +42,8 @@ impl World {
         Self::start_with(Some(tempfile::tempdir()?), None).await
     }
 
-    /// A world whose engine reaches its database through a proxy, and is quick to say that it is
-    /// away. A state folder is there where one is named.
+    /// A world whose engine reaches its database through a proxy, with short timeouts. It has a
+    /// state folder where one is named.
     pub(crate) async fn start_behind_proxy(
         lease: Span,
         state_dir: Option<PathBuf>,
@@ -117,7 +117,7 @@ impl World {
         Ok(Engine::start(cell, self.options.clone()).await?)
     }
 
-    /// Has all that follows done by an engine that reaches the database through a proxy.
+    /// Replaces the engine by one that reaches the database through a proxy.
     pub(crate) async fn go_behind_a_proxy(&mut self) -> Result<Proxy> {
         self.engine.shutdown().await;
         let proxy = Proxy::start(self.database.server().address()).await?;
@@ -127,7 +127,7 @@ impl World {
         Ok(proxy)
     }
 
-    /// Keeps a connection.
+    /// Stores a connection.
     pub(crate) async fn connect(&self, name: &str, connection: Value) -> Result<()> {
         let connection = serde_json::from_value(connection)?;
         self.engine
@@ -220,7 +220,7 @@ impl World {
             .await
     }
 
-    /// Delivers a payload and waits until its run has ended or is stopped.
+    /// Delivers a payload and waits until its run has ended or stopped.
     pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, Standing)> {
         let accepted = self.deliver(payload).await?;
         let standing = self

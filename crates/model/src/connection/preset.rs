@@ -1,8 +1,8 @@
-//! Presets: connections to providers that people use, but for what only their owner knows.
+//! Presets: connections to well-known providers, without what only their owner knows.
 //!
-//! A preset says what the provider's documentation says, and no more: a window for keys stands
-//! only where the provider promises one, limits are the lowest that its plans have, and a refusal
-//! is final for an earlier attempt only where the provider says that it is stored under the key.
+//! A preset says what the provider's documentation says, and no more: it has a window for keys only
+//! where the provider promises one, limits are the lowest that its plans have, and a refusal is
+//! final for an earlier attempt only where the provider says that it is stored under the key.
 
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "smtp",
         about: "a mail server that takes submissions, for `notify` steps",
-        keys: "none: a mail that got lost cannot be told from one that did not",
+        keys: "none: Semel cannot tell a lost mail from a delivered one",
         needs: &[
             hole("host", "to.smtp.host"),
             hole("from", "to.smtp.from"),
@@ -237,7 +237,7 @@ impl Preset {
         serde_json::from_str(self.template).unwrap_or_default()
     }
 
-    /// The names of the holes that a connection under way still has.
+    /// The names of the holes that an unfinished connection still has.
     #[must_use]
     pub fn missing(&self, connection: &Value) -> Vec<&'static str> {
         let is_open = |hole: &&Hole| {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_promises_to_remember_keys_is_believed_to() {
+    fn only_providers_that_document_keys_are_trusted_with_them() {
         let honouring: BTreeSet<(&str, Span)> = PRESETS
             .iter()
             .filter_map(|preset| {
@@ -323,7 +323,7 @@ mod tests {
 
             match preset.name {
                 // Stripe stores results once an endpoint begins to execute: of its refusals that is
-                // "request failed", and not what sign-in, validation or rate limits answer.
+                // "request failed", and not what authentication, validation or rate limits answer.
                 "stripe" => assert_eq!(connection.final_refusals(), [402]),
                 _ => assert_eq!(connection.final_refusals(), super::super::KEY_REFUSALS),
             }

@@ -1,10 +1,11 @@
-//! Refusals that speak for earlier attempts: which of them a destination makes after it has looked.
+//! Refusals that settle earlier attempts: those that a destination makes after it looked up the
+//! key.
 
 use super::Connection;
 
 /// The HTTP statuses with which a destination that honours keys is taken to refuse only after it
-/// has looked up the key: payment refused, precondition failed, content refused. Whatever stands
-/// before the keys (sign-in, gateways, rate limits, size limits) answers with others.
+/// has looked up the key: payment refused, precondition failed, content refused. What comes before
+/// the look-up (authentication, gateways, rate limits, size limits) answers with others.
 pub const KEY_REFUSALS: &[u16] = &[402, 412, 422];
 
 impl Connection {

@@ -11,8 +11,8 @@ use crate::outcome::Fault;
 pub enum Seen {
     /// The destination answered, and the effect is not there.
     Absent,
-    /// The destination answered, and the effect is not there yet: a request under way may still
-    /// land.
+    /// The destination answered, and the effect is not there yet: a request in flight may still
+    /// arrive.
     AbsentSoFar {
         /// From when on *absent* is believed.
         absent_from: Timestamp,

@@ -1,7 +1,7 @@
-//! What a gate decides: who is let in, who waits, who gives way. Pure.
+//! A gate's decisions: which run is admitted, which waits, which gives way. Pure.
 //!
-//! A book is opened with the part of a gate's tickets that a visit can concern, the gate held by
-//! whoever opened it. It answers visits one after the other and keeps what has to be written down.
+//! The caller locks the gate and loads the entries that a visit can concern. [`AdmissionState`]
+//! answers visits one after the other and collects the changes to store.
 
 mod replace;
 
@@ -14,29 +14,29 @@ use super::{GateEntry, Place, Policy, Rate, Rules, Verdict, WakeUp};
 use crate::id::RunId;
 use crate::seeded_bug::SeededBug;
 
-/// How long before its start a run is called, so that starts close to each other need not wait for
-/// each other's turns.
+/// How long before its start a run is granted its place, so that starts close to each other need
+/// not wait for each other's turns.
 const CALL_AHEAD: Duration = Duration::from_millis(1_500);
 
-/// The starts that are still free, by the clock.
+/// The starts that the rate still allows.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
-    /// How many runs the gate let in so far.
+    /// How many runs the gate admitted so far.
     pub started: i64,
-    /// When those starts happened that the next ones have to keep their distance from, in order;
-    /// nothing where there was none. At most [`Shares::LOADED_MAX`] of them.
+    /// The earlier starts that limit when the next ones may happen, in order; `None` where there
+    /// was none. At most [`Shares::LOADED_MAX`] of them.
     pub past: VecDeque<Option<Timestamp>>,
 }
 
 impl Shares {
-    /// How many are looked at together.
+    /// How many are loaded together.
     pub const LOADED_MAX: u32 = 64;
 }
 
 /// What one run asks of a gate.
 #[derive(Clone, Copy, Debug)]
 pub enum Visit {
-    /// To be let in, or to be told where it stands.
+    /// To be admitted, or to learn its place.
     Enter {
         /// When its delivery was accepted.
         accepted_at: Timestamp,
@@ -45,14 +45,14 @@ pub enum Visit {
         /// What its release says.
         rules: Rules,
     },
-    /// To be forgotten: it has ended.
+    /// To be removed: it has ended.
     Leave {
         /// The row of its journal by which it ended.
         seq: i32,
     },
 }
 
-/// A run that asks to be let in.
+/// A run that asks to be admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// The run.
@@ -65,22 +65,22 @@ pub struct Arrival {
     pub rules: Rules,
 }
 
-/// A gate, while it is held.
+/// A gate, while it is locked.
 #[derive(Clone, Debug)]
 pub struct AdmissionState {
-    /// The most runs inside.
+    /// The most runs at a time.
     pub concurrency: Option<u32>,
-    /// How often runs may be let in.
+    /// How often runs may be admitted.
     pub rate: Option<Rate>,
-    /// How many are inside.
+    /// How many are running.
     pub inside: u32,
-    /// How many are called.
+    /// How many are granted a place and have not come yet.
     pub called: u32,
-    /// Which starts are free.
+    /// The starts that the rate still allows.
     pub shares: Shares,
-    /// Everybody known here.
+    /// The entries that were loaded or added.
     pub tickets: BTreeMap<RunId, GateEntry>,
-    /// Tickets that changed; nothing where one is gone.
+    /// Entries that changed; `None` for one that was removed.
     pub changed: BTreeMap<RunId, Option<GateEntry>>,
     /// Starts that happened now.
     pub new_starts: u32,
@@ -90,7 +90,7 @@ pub struct AdmissionState {
 }
 
 impl AdmissionState {
-    /// A gate that nobody is at.
+    /// A gate without entries.
     pub fn new(now: Timestamp) -> Self {
         Self {
             concurrency: None,
@@ -107,12 +107,12 @@ impl AdmissionState {
         }
     }
 
-    /// Enters somebody as the store knows them.
+    /// Adds an entry as the store has it.
     pub fn load(&mut self, ticket: GateEntry) {
         self.tickets.insert(ticket.run, ticket);
     }
 
-    /// Lets a run in, or tells it where it stands.
+    /// Admits a run, or returns its place.
     pub fn enter(&mut self, arrival: Arrival) -> Verdict {
         let Arrival { run, rules, .. } = arrival;
         self.concurrency = rules.concurrency;
@@ -147,9 +147,9 @@ impl AdmissionState {
         }
     }
 
-    /// Forgets a run that has ended, and lets the next in.
+    /// Removes a run that has ended, and admits the next.
     pub fn leave(&mut self, run: RunId, seq: i32) {
-        // A run that was resumed after that end has come anew.
+        // A run that was resumed after that end entered the gate again.
         let is_over = |ticket: &GateEntry| ticket.since < seq;
         if self.tickets.get(&run).is_some_and(is_over)
             && let Some(ticket) = self.tickets.remove(&run)
@@ -171,27 +171,27 @@ impl AdmissionState {
         self.settle();
     }
 
-    /// Who has to be told something since this was last asked.
+    /// Takes the runs to wake since the last call.
     pub fn take_summons(&mut self) -> Vec<WakeUp> {
         std::mem::take(&mut self.summons)
     }
 
-    /// Whose end is wanted since this was last asked.
+    /// Takes the run that has to end since the last call.
     pub fn take_wanted(&mut self) -> Option<RunId> {
         self.wanted.take()
     }
 
-    /// Whether nobody is at the gate, as far as anybody has to be counted.
+    /// Whether no run counts: none is running, granted or in line.
     pub fn is_empty(&self) -> bool {
         self.inside == 0 && self.called == 0 && !self.has_line()
     }
 
-    /// Whether somebody known here is in line.
+    /// Whether a loaded run is in line.
     pub fn has_line(&self) -> bool {
         self.first_in_line().is_some()
     }
 
-    /// Whether another one could be inside.
+    /// Whether there is room for another run.
     pub fn has_room(&self) -> bool {
         self.concurrency
             .map(|most| most + u32::from(SeededBug::GateOneTooMany.is_seeded()))
@@ -249,7 +249,7 @@ impl AdmissionState {
         }
     }
 
-    /// Somebody who is inside, or as good as.
+    /// A run that is running, or was granted its place.
     fn holder(&self) -> Option<GateEntry> {
         let of = |place: Place| self.tickets.values().find(|ticket| ticket.place == place);
         of(Place::Running).or_else(|| of(Place::Granted)).copied()
@@ -265,7 +265,7 @@ impl AdmissionState {
         self.look(ticket.run)
     }
 
-    /// Where a run stands that is in line or was called from it.
+    /// The place of a run that is in line or was granted its place.
     fn look(&mut self, run: RunId) -> Verdict {
         match self.tickets.get(&run).copied() {
             Some(ticket) if ticket.place == Place::Granted => self.come(ticket),
@@ -276,14 +276,14 @@ impl AdmissionState {
         }
     }
 
-    /// A run that was called has come.
+    /// A granted run has come.
     fn come(&mut self, ticket: GateEntry) -> Verdict {
         match self.share(0) {
             Some(at) if at <= self.now => {
                 self.called = self.called.saturating_sub(1);
                 self.inside += 1;
                 self.start();
-                // Whoever has come need not be told.
+                // The run has come, so it need not be woken.
                 self.summons.retain(|summons| summons.run != ticket.run);
                 self.put(GateEntry {
                     place: Place::Running,
@@ -311,13 +311,13 @@ impl AdmissionState {
         self.new_starts += 1;
         self.shares.started += 1;
         self.shares.past.pop_front();
-        // The start of now is the one to keep away from after so many others.
+        // The start of now limits the start that comes `rate.most` later.
         if rate.most <= Shares::LOADED_MAX {
             self.shares.past.push_back(Some(self.now));
         }
     }
 
-    /// When the start after so many others is free; nothing where that is not known here.
+    /// When the start after `index` others is allowed; nothing where that was not loaded.
     fn share(&self, index: u32) -> Option<Timestamp> {
         let Some(rate) = self.rate else {
             return Some(self.now);
@@ -326,7 +326,7 @@ impl AdmissionState {
         Some(past.map_or(self.now, |at| at + rate.per.to_duration()))
     }
 
-    /// Calls whoever is first in line, for as long as there is room.
+    /// Grants places to the runs that are first in line, for as long as there is room.
     fn settle(&mut self) {
         while self.has_room() {
             let Some(ready_at) = self.share(self.called) else {

@@ -76,7 +76,7 @@ proptest! {
 
         let drawn = delay(chance).map(|span| span.as_millis() as f64);
         prop_assert!(drawn.is_some_and(|drawn| (drawn - ceiling * chance).abs() <= 1.0), "{drawn:?}");
-        prop_assert_eq!(delay(0.0), Some(Span::default()), "somebody comes back at once");
+        prop_assert_eq!(delay(0.0), Some(Span::default()), "one caller retries at once");
     }
 
     #[test]

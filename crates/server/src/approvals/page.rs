@@ -52,7 +52,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// An address that opens something must not travel on by itself, nor be shown inside another page.
+/// A secret address must not leak by a referrer or a cache, nor be shown inside another page.
 const DISCREET: [(HeaderName, HeaderValue); 4] = [
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -60,7 +60,7 @@ const DISCREET: [(HeaderName, HeaderValue); 4] = [
     (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
-/// Keeps an answer out of caches, and its address to itself.
+/// Keeps a response out of caches, and its address out of referrers.
 pub(super) fn discreet(mut response: Response) -> Response {
     response.headers_mut().extend(DISCREET);
     response
@@ -78,7 +78,7 @@ pub(super) fn show(view: &ApprovalView) -> Response {
 
 /// The decision that was just made, or was the same before.
 pub(super) fn decided(view: &ApprovalView, decision: &Decision) -> Response {
-    // As whoever comes next sees it: the first click and the second get the same page.
+    // As the next request sees it: the first click and the second get the same page.
     let view = &ApprovalView {
         decision: Some(decision.clone()),
         ..view.clone()
@@ -93,7 +93,7 @@ pub(super) fn contrary(view: &ApprovalView, decision: &Decision) -> Response {
     page(StatusCode::CONFLICT, &title(view), &asked(view, &act))
 }
 
-/// There is nothing here, or not for whoever asks.
+/// There is nothing here, or not for this client.
 pub(super) fn refuse(refusal: ApiError) -> Response {
     let problem = refusal.into_problem();
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -220,7 +220,7 @@ fn page(status: StatusCode, title: &str, body: &str) -> Response {
     discreet((status, policy, Html(text)).into_response())
 }
 
-/// Text that cannot become part of the page's own.
+/// Text with its HTML escaped.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -42,7 +42,7 @@ pub fn mint() -> Result<Minted, getrandom::Error> {
     })
 }
 
-/// Reads a token. What is wrong with one that cannot be read is nobody's business.
+/// Parses a token. Does not say what is wrong with one that cannot be parsed.
 pub fn parse(text: &str) -> Option<Presented> {
     let (name, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     let (mut id, mut bytes) = ([0; 16], [0; 32]);
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Option<Presented> {
 }
 
 impl Presented {
-    /// Whether the secret is the one whose digest was kept, in a time that tells nothing.
+    /// Whether the secret is the one whose digest is stored, compared in constant time.
     pub fn matches(&self, kept: &[u8]) -> bool {
         self.digest.ct_eq(kept).into()
     }

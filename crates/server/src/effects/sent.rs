@@ -1,4 +1,4 @@
-//! What an effect sends, as people see it: from the call that was pinned with its intent.
+//! What an effect sends, for people to read: from the call that was recorded with its intent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ const BODY_CHARS_MAX: usize = 4_000;
 /// each.
 const RUNS_MAX: usize = 10;
 
-/// How much of journals is read for one answer before no further one is, in bytes.
+/// After how many bytes of journals no further journal is read for one answer.
 const JOURNAL_BYTES_ENOUGH: usize = 4 << 20;
 
 /// Effects with the flow and the key that they come from, and with what they send: all of the first
@@ -78,7 +78,7 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
 }
 
 impl Looked {
-    /// Adds the calls that were pinned with the first intents of wanted effects.
+    /// Adds the calls that were recorded with the first intents of wanted effects.
     fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::Line]) {
         for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
             if let Event::Intended {
@@ -94,7 +94,7 @@ impl Looked {
     }
 }
 
-/// What stands for a call that was not looked for.
+/// What is shown instead of a call that was not looked for.
 fn elsewhere(effect: EffectId) -> Sent {
     Sent {
         connection: None,

@@ -14,7 +14,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::query::{page_size, read_key};
 
-/// What a destination calls so, with the flow and the key that it came from.
+/// The effects with this external id, with the flow and the key that they came from.
 pub(super) async fn of_external_id(
     app: &App,
     caller: &Caller,
@@ -38,7 +38,7 @@ pub(super) async fn of_external_id(
     })
 }
 
-/// What a flow made of a key, with the destination's identities.
+/// The effects of a flow's key, with the destination's identities.
 pub(super) async fn of_key(
     app: &App,
     caller: &Caller,

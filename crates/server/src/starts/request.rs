@@ -5,8 +5,8 @@
 //!      └─▶ the same name with another payload (422), or the run that answered before
 //! ```
 //!
-//! The header names the request and never a run. What is kept is which run answered, so that a
-//! repeat is told how that run stands now. A request in flight is joined: starting twice is safe,
+//! The header names the request and never a run. The server stores which run answered, so that a
+//! repeat gets that run's state of now. A request in flight is joined: starting twice is safe,
 //! because the run's claim makes it one.
 
 use semel_api::Code;
@@ -23,7 +23,7 @@ use crate::auth::Caller;
 use crate::commands::identify;
 use crate::error::{ApiError, chain};
 
-/// How long a request may be under way before its process counts as dead, in seconds.
+/// How long a request may be in progress before its process counts as dead, in seconds.
 const HOLD_SECS: u64 = 30;
 
 /// Starts a run once per request of a name.
@@ -37,7 +37,7 @@ pub(super) async fn once(
     let id = identify(caller, "start", name.as_bytes());
     let Prints { payload, request } = Prints::of(&start)?;
     let hold = Span::from_secs(HOLD_SECS);
-    // What requests read from can change nothing.
+    // The pool that requests read from is read-only.
     let cell = app.engine.cell();
     let begun = commands::begin(cell, id, start.namespace_id, request, hold).await?;
     let first = matches!(begun, Begin::First);
@@ -57,15 +57,16 @@ pub(super) async fn once(
         Ok(Intake::Accepted(accepted)) => {
             commands::finish(cell, id, 200, &json!({ "run": accepted.run })).await
         }
-        // A refusal changed nothing, and what it rested on may change. What is kept for a person
-        // was not accepted: a repeat is judged again, and told the same as long as that holds.
+        // A refusal changed nothing, and its cause may change. A delivery that is held for an
+        // operator was not accepted: a repeat is judged again, and gets the same answer as long as
+        // that holds.
         Ok(Intake::Held(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) if first => {
             commands::abandon(cell, id).await
         }
         Ok(Intake::Held(_) | Intake::Ignored | Intake::Stale(_)) | Err(_) => Ok(()),
     };
     if let Err(error) = kept {
-        tracing::warn!(error = %chain(&error), "which run answered a request could not be kept");
+        tracing::warn!(error = %chain(&error), "failed to store which run answered a request");
     }
     tell(&app, taken?, wait).await
 }

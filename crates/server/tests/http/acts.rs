@@ -1,4 +1,4 @@
-//! Acts of people: each commits together with the record of who did it and why, or not at all.
+//! Operators' actions: each commits together with its audit record, or not at all.
 
 mod stage;
 
@@ -28,7 +28,7 @@ async fn an_act_that_cannot_be_recorded_is_not_done() -> Result<()> {
         assert_eq!(stage.recorded(action).await?, recorded, "{action}");
 
         client.batch_execute(allow).await?;
-        // A run that was let go may be in a worker's hands for a moment.
+        // A worker may still hold a run for a moment after it was resumed.
         let status = crate::world::soon(async || {
             let status = stage
                 .send(&method, &path, &body, &format!("b{number}"))

@@ -108,7 +108,7 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
 }
 
 #[tokio::test]
-async fn what_is_unknown_over_or_withdrawn_looks_the_same() -> Result<()> {
+async fn unknown_ended_and_withdrawn_approvals_look_the_same() -> Result<()> {
     let world = World::start().await?;
     let (run, path, asked) = ask(&world, "").await?;
     let reason = "over".to_owned();
@@ -141,7 +141,7 @@ async fn what_is_unknown_over_or_withdrawn_looks_the_same() -> Result<()> {
 }
 
 #[tokio::test]
-async fn guessing_addresses_is_answered_with_patience_for_a_while_only() -> Result<()> {
+async fn guessing_addresses_is_rate_limited() -> Result<()> {
     let world = World::start().await?;
 
     let mut statuses = Vec::new();
@@ -233,7 +233,7 @@ async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_started_the_run_may_not_decide_where_the_step_says_so() -> Result<()> {
+async fn the_starter_of_the_run_may_not_decide_where_the_step_says_so() -> Result<()> {
     let world = World::start().await?;
     let flow = world
         .publish("asking", &ASKING.replace("MORE", ", not_starter: true"))
@@ -269,7 +269,7 @@ async fn audited(world: &World) -> Result<Vec<(String, String)>> {
 }
 
 #[tokio::test]
-async fn whoever_decides_by_link_gives_a_name_which_is_recorded_as_claimed() -> Result<()> {
+async fn a_decision_by_link_records_a_claimed_name() -> Result<()> {
     let world = World::start().await?;
     let (_, path, asked) = ask(&world, ", login: false").await?;
     let headers = [("content-type", "application/json")];

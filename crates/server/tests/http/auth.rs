@@ -1,4 +1,4 @@
-//! Access: who is let in, and how far.
+//! Authentication: which tokens are accepted, and what they may see.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use semel_server::auth::token;
 use crate::world::{World, refused, soon};
 
 #[tokio::test]
-async fn every_way_of_not_being_let_in_has_the_same_answer() -> Result<()> {
+async fn every_failed_authentication_has_the_same_answer() -> Result<()> {
     let world = World::start().await?;
     let unknown = token::mint()?.text;
     let mut forged = world.token.clone();
@@ -30,7 +30,7 @@ async fn every_way_of_not_being_let_in_has_the_same_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_says_whom_it_speaks_for() -> Result<()> {
+async fn whoami_shows_the_token_s_owner() -> Result<()> {
     let world = World::start().await?;
 
     let whoami = world.client.whoami().await?;
@@ -41,7 +41,7 @@ async fn a_token_says_whom_it_speaks_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_out_within_five_seconds() -> Result<()> {
+async fn a_revoked_token_stops_working_within_five_seconds() -> Result<()> {
     let world = World::start().await?;
     world.client.whoami().await?;
     let database = world.database.connect().await?;
@@ -56,7 +56,7 @@ async fn a_revoked_token_is_out_within_five_seconds() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_namespace_is_not_there() -> Result<()> {
+async fn another_namespace_s_objects_are_not_found() -> Result<()> {
     let world = World::start().await?;
     let flow = "trigger: { api: {} }\nsteps: [{ id: one, function: '1' }]\n";
     let flow = world.publish("mine", flow).await?;

@@ -1,4 +1,4 @@
-//! Authenticity: what each source signs is taken, and nothing else, whatever is wrong with it.
+//! Signatures: what each source signs is accepted, and nothing else, whatever is wrong with it.
 
 use anyhow::{Context, Result};
 use hyper::Method;
@@ -125,7 +125,7 @@ async fn prove(source: &str) -> Result<()> {
     assert_eq!(problem.code, "signature-invalid");
     assert!(bodies.iter().all(|body| *body == bodies[0]), "{source}");
 
-    // While a secret is changed, both versions fit; one that has retired does not.
+    // While a secret is rotated, both versions verify; a retired one does not.
     world.set_secret("hook", SECRETS[1], day).await?;
     let former = world.send(&make(0, 10, now)).await?;
     let latest = world.send(&make(1, 11, now)).await?;
@@ -184,7 +184,7 @@ sources! {
 }
 
 #[tokio::test]
-async fn a_hook_whose_secret_is_not_set_lets_nobody_in() -> Result<()> {
+async fn a_hook_without_its_secret_refuses_all_deliveries() -> Result<()> {
     let world = World::start().await?;
     let rest = format!(
         "trigger:\n  webhook: {}\n{STEPS}",
@@ -242,7 +242,7 @@ async fn a_token_is_neither_seen_nor_kept() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_source_counts_between_deliveries_is_no_mismatch() -> Result<()> {
+async fn changing_fields_of_a_source_are_no_mismatch() -> Result<()> {
     let world = World::start().await?;
     world.publish_signed("hook", "linear", SECRETS[0]).await?;
     let now = world.now().await?;

@@ -1,4 +1,4 @@
-//! Callbacks: one call resumes, every other is told the same or nothing.
+//! Callbacks: one call resumes, every other gets the same response or an error.
 
 use anyhow::{Context, Result};
 use semel_api::types::{Called, Standing, StartRun};
@@ -28,7 +28,7 @@ async fn ask(world: &World) -> Result<(RunId, String)> {
 }
 
 #[tokio::test]
-async fn a_callback_resumes_its_run_and_a_repeat_is_told_the_same() -> Result<()> {
+async fn a_callback_resumes_its_run_and_a_repeat_gets_the_same_response() -> Result<()> {
     let world = World::start().await?;
     let (run, path) = ask(&world).await?;
 
@@ -70,7 +70,7 @@ async fn reading_the_address_changes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_address_that_leads_nowhere_tells_nothing() -> Result<()> {
+async fn an_unknown_address_reveals_nothing() -> Result<()> {
     let world = World::start().await?;
     let (run, path) = ask(&world).await?;
     let cancel = semel_api::types::Cancel {
@@ -92,7 +92,7 @@ async fn an_address_that_leads_nowhere_tells_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn guessing_addresses_is_answered_with_patience_for_a_while_only() -> Result<()> {
+async fn guessing_addresses_is_rate_limited() -> Result<()> {
     let world = World::start().await?;
     let (_, path) = ask(&world).await?;
 

@@ -1,4 +1,4 @@
-//! Commands: asked for twice, carried out once.
+//! Commands: sent twice, carried out once.
 
 use anyhow::Result;
 use semel_api::types::{Cancel, DropKey, Promote, PushFlow, StartRun};
@@ -51,7 +51,7 @@ async fn a_command_that_is_repeated_gets_the_first_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_refusal_does_not_stand_in_the_way_of_the_same_command_later() -> Result<()> {
+async fn a_refusal_does_not_block_the_same_command_later() -> Result<()> {
     let world = World::start().await?;
     let flow = world.publish("waiting", WAITING).await?;
     let run = world.client.start_run(&flow, &keyed("k"), None).await?;
@@ -77,12 +77,12 @@ async fn a_refusal_does_not_stand_in_the_way_of_the_same_command_later() -> Resu
 }
 
 #[tokio::test]
-async fn a_command_that_is_under_way_is_a_409_with_a_time_to_come_back() -> Result<()> {
+async fn a_command_in_progress_is_a_409_with_a_retry_time() -> Result<()> {
     let world = World::start().await?;
     let flow = world.publish("instant", INSTANT).await?;
     let promote = Promote { release: 1 };
     world.client.promote_flow(&flow, &promote, "p").await?;
-    // Another process began the same command and has not answered: as if it were under way.
+    // Another process began the same command and has not answered: as if it were in progress.
     let database = world.database.connect().await?;
     let undone = "UPDATE commands SET status = NULL, answer = NULL";
     database.batch_execute(undone).await?;
@@ -101,7 +101,7 @@ async fn a_command_that_is_under_way_is_a_409_with_a_time_to_come_back() -> Resu
 }
 
 #[tokio::test]
-async fn a_wait_is_completed_by_a_person_once() -> Result<()> {
+async fn an_operator_completes_a_wait_once() -> Result<()> {
     let world = World::start().await?;
     let flow = world.publish("waiting", WAITING).await?;
     let run = world.client.start_run(&flow, &keyed("k"), None).await?;

@@ -21,7 +21,7 @@ fn books(base_url: &str) -> Result<PutConnection> {
 }
 
 #[tokio::test]
-async fn the_same_connection_twice_is_one_and_another_has_to_be_meant() -> Result<()> {
+async fn the_same_connection_twice_is_one_and_a_change_needs_replace() -> Result<()> {
     let world = World::start().await?;
     let name: Label = "books".parse()?;
     let (one, other) = (books("https://a.example")?, books("https://b.example")?);
@@ -72,7 +72,7 @@ async fn a_connection_says_which_secrets_it_lacks_until_they_are_set() -> Result
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_it_is_kept() -> Result<()> {
+async fn an_invalid_connection_is_refused() -> Result<()> {
     let world = World::start().await?;
     let name: Label = "books".parse()?;
     let cases = [
@@ -96,7 +96,7 @@ async fn what_cannot_be_is_refused_before_it_is_kept() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_removed_connection_is_gone_and_nobody_elses_is_seen() -> Result<()> {
+async fn a_removed_connection_is_gone_and_other_namespaces_are_hidden() -> Result<()> {
     let world = World::start().await?;
     let name: Label = "books".parse()?;
     let put = books("https://a.example")?;
@@ -118,7 +118,7 @@ async fn a_removed_connection_is_gone_and_nobody_elses_is_seen() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_destination_is_tried_without_a_call() -> Result<()> {
+async fn a_destination_is_tested_without_a_request() -> Result<()> {
     let world = World::start().await?;
     let (there, gone, lacking): (Label, Label, Label) =
         ("there".parse()?, "gone".parse()?, "lacking".parse()?);
@@ -146,7 +146,7 @@ async fn a_destination_is_tried_without_a_call() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_flow_over_no_connection_may_be_pushed_and_not_published() -> Result<()> {
+async fn a_flow_with_a_missing_connection_may_be_pushed_and_not_published() -> Result<()> {
     let world = World::start().await?;
     let flow = "orders".parse()?;
     let source = "flow: orders\ntrigger: { api: {} }\nsteps:\n  - id: ask\n    \

@@ -1,4 +1,4 @@
-//! Doubts: a person settles over the API what nobody else can know.
+//! Doubts: an operator settles them over the API.
 
 use anyhow::{Context, Result};
 use semel_api::Code;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::world::{PATIENCE_SECS, World, refused};
 
-/// A run whose one call lost its answer.
+/// A run whose one call lost its response.
 async fn doubt(world: &World, bank: &Peer) -> Result<(RunId, Effect)> {
     let steps = format!(
         "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
@@ -41,7 +41,7 @@ fn said(verdict: Verdict) -> Settle {
 }
 
 #[tokio::test]
-async fn a_doubt_is_settled_once_and_its_run_goes_on() -> Result<()> {
+async fn a_doubt_is_settled_once_and_its_run_continues() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let (run, effect) = doubt(&world, &bank).await?;
     let settle = Settle {
@@ -122,13 +122,13 @@ async fn a_list_shows_what_was_sent_of_some_runs_and_says_where_the_rest_is() ->
 }
 
 #[tokio::test]
-async fn it_is_too_soon_to_say_that_it_did_not_happen() -> Result<()> {
+async fn an_effect_cannot_be_denied_too_soon() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let (_, effect) = doubt(&world, &bank).await?;
 
     let soon = said(Verdict::DidNotHappen);
     let soon = world.client.settle_effect(effect.id, &soon, "s").await;
-    // The refusal was not kept: the same key can carry another word.
+    // The refusal was not stored: the same key can carry another settlement.
     let fail = said(Verdict::Fail);
     let fail = world.client.settle_effect(effect.id, &fail, "s").await?;
 
@@ -170,7 +170,7 @@ async fn what_happened_needs_the_result_that_is_read_later() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_person_corrects_what_a_person_said_while_nobody_has_used_it() -> Result<()> {
+async fn an_operator_corrects_a_result_that_no_step_has_used() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let steps = format!(
         "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \

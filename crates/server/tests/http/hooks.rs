@@ -32,7 +32,7 @@ async fn a_delivery_that_comes_again_gets_the_same_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn repeats_are_on_record() -> Result<()> {
+async fn repeats_are_recorded() -> Result<()> {
     let world = World::start().await?;
     world.publish("orders", ORDERS).await?;
     for _ in 0..3 {
@@ -54,7 +54,7 @@ async fn repeats_are_on_record() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_delivery_that_the_trigger_lets_pass_is_ignored() -> Result<()> {
+async fn a_delivery_that_fails_when_is_ignored() -> Result<()> {
     let world = World::start().await?;
     world.publish("orders", ORDERS).await?;
 
@@ -98,7 +98,7 @@ async fn a_known_key_with_another_payload_is_treated_as_the_trigger_says() -> Re
     let mismatch = recorded.iter().find(|one| one.verdict == "mismatch");
     assert!(
         mismatch.is_some(),
-        "on record before it is answered: {recorded:?}"
+        "recorded before it is answered: {recorded:?}"
     );
     let problem: Problem = told.json()?;
     assert_eq!(

@@ -22,7 +22,7 @@ steps:
 ";
 
 #[tokio::test]
-async fn a_key_that_collapses_different_work_is_seen_in_the_fields_that_differ() -> Result<()> {
+async fn a_key_that_merges_different_work_is_seen_in_the_fields_that_differ() -> Result<()> {
     let world = World::start().await?;
     world.publish("by-customer", BY_CUSTOMER).await?;
     for order in ["1", "2", "2", "3"] {

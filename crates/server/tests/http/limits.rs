@@ -88,7 +88,7 @@ async fn a_server_says_that_it_lives_is_ready_and_what_it_counted() -> Result<()
 }
 
 #[tokio::test]
-async fn metrics_are_for_whoever_has_a_token() -> Result<()> {
+async fn metrics_need_a_token() -> Result<()> {
     let world = World::start().await?;
 
     let stranger = world.bare.get("/metrics").await?;
@@ -195,7 +195,8 @@ async fn a_client_that_hangs_up_ends_its_statement_and_its_connection() -> Resul
     .await?;
     drop(stream);
 
-    // Left to itself, the statement would give up after a second and leave its connection in the pool.
+    // Left to itself, the statement would time out after a second and leave its connection in the
+    // pool.
     soon(async || {
         let there = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
         let rows = watcher.query(there, &[&pid]).await?;

@@ -1,4 +1,4 @@
-//! A database that is away: nothing is acknowledged, and everything goes on when it is back.
+//! A database outage: nothing is acknowledged, and everything continues afterwards.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const ORDERS: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
     steps:\n  - id: note\n    kv: { add: orders }\n";
 
 #[tokio::test]
-async fn a_delivery_is_not_acknowledged_while_the_database_is_away() -> Result<()> {
+async fn a_delivery_is_not_acknowledged_during_a_database_outage() -> Result<()> {
     let (world, proxy) = World::start_behind_proxy().await?;
     world.publish("orders", ORDERS).await?;
     proxy.refuse();
@@ -62,7 +62,7 @@ async fn a_hook_is_unknown_only_where_the_database_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sender_who_hangs_up_does_not_strand_its_run() -> Result<()> {
+async fn a_sender_that_hangs_up_does_not_strand_its_run() -> Result<()> {
     let (world, proxy) = World::start_behind_proxy().await?;
     world.publish("orders", ORDERS).await?;
     proxy.hold_answers();
@@ -92,7 +92,7 @@ async fn a_sender_who_hangs_up_does_not_strand_its_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stranger_who_sends_nothing_is_not_waited_for_by_others() -> Result<()> {
+async fn a_silent_client_does_not_delay_others() -> Result<()> {
     let world = World::start().await?;
     let mut silent = Vec::new();
     for _ in 0..50 {

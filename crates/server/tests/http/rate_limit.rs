@@ -1,4 +1,4 @@
-//! The edge: how much is let in, and how slowly.
+//! Rate limits and slow clients.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const OPEN: &str = "trigger:\n  webhook: { auth: none, key: input.id }\n\
     steps:\n  - id: note\n    kv: { add: seen }\n";
 
 #[tokio::test]
-async fn a_hook_takes_its_burst_and_says_when_to_come_again() -> Result<()> {
+async fn a_hook_takes_its_burst_and_says_when_to_retry() -> Result<()> {
     let world = World::start_with(ServerOptions {
         hook_rate: NonZeroU32::new(1),
         ..ServerOptions::default()
@@ -47,7 +47,7 @@ async fn a_hook_takes_its_burst_and_says_when_to_come_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn strangers_are_told_to_stay_away_and_never_keep_a_genuine_delivery_out() -> Result<()> {
+async fn unverified_deliveries_are_rate_limited_and_never_block_verified_ones() -> Result<()> {
     let world = World::start().await?;
     world.publish_signed("hook", "github", SECRETS[0]).await?;
     let now = world.now().await?;
@@ -69,7 +69,7 @@ async fn strangers_are_told_to_stay_away_and_never_keep_a_genuine_delivery_out()
 }
 
 #[tokio::test]
-async fn a_head_or_a_body_that_does_not_come_is_not_waited_for() -> Result<()> {
+async fn a_missing_head_or_body_times_out() -> Result<()> {
     let world = World::start_with(ServerOptions {
         header_patience: Duration::from_millis(200),
         body_patience: Duration::from_millis(200),
@@ -93,7 +93,7 @@ async fn a_head_or_a_body_that_does_not_come_is_not_waited_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nothing_is_read_for_a_hook_that_is_not_there() -> Result<()> {
+async fn no_body_is_read_for_an_unknown_hook() -> Result<()> {
     let world = World::start().await?;
     let head = "POST /hooks/main/nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
 
@@ -106,7 +106,7 @@ async fn nothing_is_read_for_a_hook_that_is_not_there() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_hook_that_is_full_says_so_before_a_body_is_read() -> Result<()> {
+async fn a_hook_at_its_limit_refuses_before_a_body_is_read() -> Result<()> {
     let world = World::start_with(ServerOptions {
         hook_rate: NonZeroU32::new(1),
         ..ServerOptions::default()
@@ -129,7 +129,7 @@ async fn a_hook_that_is_full_says_so_before_a_body_is_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn bodies_that_do_not_fit_into_memory_are_told_to_come_again() -> Result<()> {
+async fn bodies_that_do_not_fit_into_memory_are_asked_to_retry() -> Result<()> {
     let world = World::start_with(ServerOptions {
         body_budget: BodyBudget::of_bytes(200_000),
         ..ServerOptions::default()

@@ -1,4 +1,4 @@
-//! What is on record: what people did, repeats of callbacks, and deliveries without a key.
+//! What is recorded: operators' actions, repeats of callbacks, and deliveries without a key.
 
 use anyhow::{Context, Result};
 use semel_api::types::{Cancel, DropKey, Resume, Settle, Standing, StartRun, Verdict};
@@ -44,8 +44,7 @@ async fn acts(world: &World) -> Result<Vec<(String, String, String, Option<Strin
 }
 
 #[tokio::test]
-async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_why() -> Result<()>
-{
+async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let steps = format!(
         "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    http: {{ post: '{}', json: {{ n: 1 }}, timeout: 1s }}\n",
@@ -56,7 +55,7 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
         "trigger: { api: {} }\nsteps:\n  - id: answer\n    wait: { callback: true, within: 1h }\n";
     let waiting = world.publish("waiting", waiting).await?;
 
-    // A doubt that a person gives up; the run that is resumed, and its doubt settled; the key that
+    // A doubt that an operator fails; the run that is resumed, and its doubt settled; the key that
     // is freed.
     bank.next("/plain/", Behaviour::CloseBeforeEffect).await?;
     let run = start(&world, &flow, "k").await?;
@@ -129,7 +128,7 @@ async fn what_a_person_does_to_a_run_a_doubt_or_a_key_is_on_record_with_who_and_
 }
 
 #[tokio::test]
-async fn repeats_of_a_callback_are_on_record_beside_its_run() -> Result<()> {
+async fn repeats_of_a_callback_are_recorded_with_its_run() -> Result<()> {
     let world = World::start().await?;
     let steps = "trigger: { api: {} }\nsteps:\n\
         \x20 - id: tell\n    kv: { set: address, value: '${{ waits.answer.url }}' }\n\
@@ -167,7 +166,7 @@ async fn repeats_of_a_callback_are_on_record_beside_its_run() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_delivery_whose_key_cannot_be_told_is_on_record_and_has_no_run() -> Result<()> {
+async fn a_delivery_whose_key_cannot_be_computed_is_recorded_without_a_run() -> Result<()> {
     let world = World::start().await?;
     let steps = "trigger:\n  webhook: { auth: none, key: input.id }\n\
         steps:\n  - id: note\n    kv: { add: orders }\n";
@@ -182,7 +181,7 @@ async fn a_delivery_whose_key_cannot_be_told_is_on_record_and_has_no_run() -> Re
     let database = world.database.connect().await?;
     let text = "SELECT flow, code, message FROM refused_deliveries ORDER BY id";
     let rows = database.query(text, &[]).await?;
-    assert_eq!(rows.len(), 3, "each refusal is on record");
+    assert_eq!(rows.len(), 3, "each refusal is recorded");
     for row in &rows {
         assert_eq!((row.get(0), row.get(1)), ("orders", "key-failed"));
         assert!(!row.get::<_, &str>(2).is_empty(), "it says why");

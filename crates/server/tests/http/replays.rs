@@ -35,7 +35,7 @@ async fn count_runs(world: &World) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn a_signed_body_under_another_id_is_held_for_a_person() -> Result<()> {
+async fn a_signed_body_under_another_id_is_held_for_an_operator() -> Result<()> {
     let (world, signed) = world(" }").await?;
 
     let first: Started = world.send(&signed).await?.json()?;
@@ -111,7 +111,7 @@ async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_agai
 }
 
 #[tokio::test]
-async fn a_trigger_can_take_them_as_they_come() -> Result<()> {
+async fn a_trigger_can_accept_replayed_bodies() -> Result<()> {
     let (world, signed) = world(", replay: accept }").await?;
 
     world.send(&signed).await?;
@@ -126,7 +126,7 @@ async fn a_trigger_can_take_them_as_they_come() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_body_is_forgotten_with_its_key_and_not_before() -> Result<()> {
+async fn a_body_expires_with_its_key_and_not_before() -> Result<()> {
     let (world, signed) = world(" }").await?;
     let cell = world.engine.cell();
     world.send(&signed).await?;

@@ -109,7 +109,7 @@ async fn a_resource_is_downloaded_as_a_file() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stranger_and_a_wrong_name_find_nothing() -> Result<()> {
+async fn another_namespace_and_a_wrong_name_find_nothing() -> Result<()> {
     let world = World::start().await?;
     let kept = persist(&world, "mine", None).await?;
     let stranger = world.stranger().await?;
@@ -120,7 +120,7 @@ async fn a_stranger_and_a_wrong_name_find_nothing() -> Result<()> {
 
     assert_eq!(refused(foreign)?, Code::ResourceNotFound);
     assert_eq!(refused(foreign_bytes)?, Code::ResourceNotFound);
-    assert_eq!(odd.status, 401, "nobody looks without a token");
+    assert_eq!(odd.status, 401, "a request needs a token");
     assert!(
         stranger
             .list_resources(&ResourceFilter::default())

@@ -122,7 +122,7 @@ async fn a_repeated_command_gets_the_first_answer_and_another_value_is_another_c
 }
 
 #[tokio::test]
-async fn secrets_are_removed_and_sealed_anew() -> Result<()> {
+async fn secrets_are_deleted_and_rotated() -> Result<()> {
     let world = World::start().await?;
     let name: Label = "stripe_key".parse()?;
     world.client.set_secret(&name, &set(VALUE), None).await?;

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
-/// Where deliveries reach the installation, as its sources were told.
+/// The address to which sources send their deliveries.
 const PUBLIC_URL: &str = "http://127.0.0.1:7171";
 
 /// A request that its source signed.
@@ -46,7 +46,7 @@ impl Signed {
     }
 }
 
-/// The header that proves where a delivery of a source comes from.
+/// The header that holds a source's signature or token.
 pub(crate) fn proof_header(source: &str) -> &'static str {
     match source {
         "stripe" => "stripe-signature",
@@ -61,7 +61,7 @@ pub(crate) fn proof_header(source: &str) -> &'static str {
         "standard-webhooks" => "webhook-signature",
         "described" => "x-shop-signature",
         "token" => "x-shop-token",
-        other => panic!("nobody knows {other}"),
+        other => panic!("unknown: {other}"),
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn sign(source: &str, secret: &str, target: &str, id: u32, at: Timest
             let body = format!(r#"{{"id":"{id}"}}"#);
             (vec![json, ("x-shop-token", secret.to_owned())], body)
         }
-        other => panic!("nobody knows {other}"),
+        other => panic!("unknown: {other}"),
     };
     let headers = headers.into_iter();
     Signed {

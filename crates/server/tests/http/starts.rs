@@ -1,4 +1,4 @@
-//! Starts through the API: the same thing asked for twice is one run.
+//! Starts through the API: the same request twice makes one run.
 
 use anyhow::Result;
 use semel_api::types::{RunFilter, Standing, StartRun};
@@ -37,7 +37,7 @@ async fn a_start_that_is_repeated_gets_the_first_run_and_its_result() -> Result<
     assert!(!first.replayed && again.replayed);
     assert_eq!(first.body.state, Standing::Succeeded);
     assert_eq!(first.body.result, Some(json!(42)));
-    assert_eq!(again.body, first.body, "the repeat is told the same");
+    assert_eq!(again.body, first.body, "the repeat gets the same answer");
     Ok(())
 }
 
@@ -232,7 +232,7 @@ async fn a_request_that_comes_again_gets_its_run_and_another_payload_is_refused(
 }
 
 #[tokio::test]
-async fn a_request_that_is_kept_for_a_person_is_told_the_same_when_it_comes_again() -> Result<()> {
+async fn a_repeat_of_a_held_request_gets_the_same_answer() -> Result<()> {
     let world = World::start().await?;
     let keeping = REFUND.replace(
         "api: { key: input.refund_id }",
@@ -254,7 +254,7 @@ async fn a_request_that_is_kept_for_a_person_is_told_the_same_when_it_comes_agai
 }
 
 #[tokio::test]
-async fn an_input_that_does_not_fit_is_a_422_on_every_way_in() -> Result<()> {
+async fn an_input_that_does_not_fit_is_a_422_for_every_trigger() -> Result<()> {
     let world = World::start().await?;
     let strict = "trigger: { webhook: { auth: none, key: input.id }, api: { key: input.id } }\n\
         input_schema: { type: object, required: [id, n], properties: { id: { type: string }, n: { type: integer } } }\n\
@@ -287,7 +287,7 @@ async fn an_input_that_does_not_fit_is_a_422_on_every_way_in() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_whose_run_failed_is_told_how_to_be_freed() -> Result<()> {
+async fn a_mismatch_with_a_failed_run_says_how_to_free_the_key() -> Result<()> {
     let world = World::start().await?;
     let failing = "trigger: { api: {} }\nsteps:\n  - { id: no, fail: { message: not today } }\n";
     let flow = world.publish("failing", failing).await?;

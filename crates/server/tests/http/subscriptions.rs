@@ -50,7 +50,7 @@ async fn connect(world: &World, name: &str, to: serde_json::Value) -> Result<()>
 }
 
 #[tokio::test]
-async fn a_subscription_is_kept_shown_replaced_and_removed() -> Result<()> {
+async fn a_subscription_is_created_shown_replaced_and_deleted() -> Result<()> {
     let world = World::start().await?;
     let (client, name): (_, Label) = (&world.client, "erp".parse()?);
     let webhook = json!({"webhook": {"url": "https://a.example/hook", "secret": "s"}});
@@ -90,7 +90,7 @@ async fn a_subscription_is_kept_shown_replaced_and_removed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_subscription_names_an_event_and_a_webhook_that_is_there() -> Result<()> {
+async fn a_subscription_needs_a_valid_event_and_an_existing_webhook() -> Result<()> {
     let world = World::start().await?;
     let name: Label = "erp".parse()?;
     connect(
@@ -164,7 +164,7 @@ async fn deliveries_are_listed_and_one_that_was_failed_is_tried_again() -> Resul
 }
 
 #[tokio::test]
-async fn a_source_is_found_by_what_its_destination_calls_it_and_the_other_way() -> Result<()> {
+async fn a_source_key_is_found_by_external_id_and_back() -> Result<()> {
     let (world, peer) = (World::start().await?, Peer::start().await?);
     let client = &world.client;
     let rest = format!(

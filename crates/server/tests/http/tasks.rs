@@ -1,4 +1,4 @@
-//! Tasks over HTTP: whoever claims one answers once, under the token of the claim.
+//! Tasks over HTTP: a worker that claims one answers once, under the token of the claim.
 
 use anyhow::{Context, Result};
 use hyper::Method;
@@ -115,7 +115,7 @@ async fn a_worker_says_why_it_failed_within_bounds() -> Result<()> {
 }
 
 #[tokio::test]
-async fn tasks_of_another_namespace_are_not_there() -> Result<()> {
+async fn tasks_of_another_namespace_are_not_found() -> Result<()> {
     let world = World::start().await?;
     open(&world).await?;
     let stranger = world.stranger().await?;
@@ -179,12 +179,12 @@ async fn an_answer_that_cannot_be_stored_is_settled_at_once_with_the_reason() ->
     let fault = end.fault.context("the reason")?;
     assert_eq!(fault["code"], json!("answer-refused"));
     assert!(fault["message"].to_string().contains("2^53"), "{fault}");
-    assert!(nobody.tasks.is_empty(), "nobody does it again");
+    assert!(nobody.tasks.is_empty(), "no worker does it again");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_worker_mends_a_mistaken_body_and_a_result_that_could_not_be_stored() -> Result<()> {
+async fn a_worker_corrects_an_invalid_body_and_an_unstorable_result() -> Result<()> {
     let world = World::start().await?;
     let run = open(&world).await?;
     let task = take(&world.client).await?;
@@ -222,7 +222,11 @@ async fn a_worker_mends_a_mistaken_body_and_a_result_that_could_not_be_stored() 
     assert_eq!(unknown, (400, "body-invalid".to_owned()));
     assert_eq!(held, task::State::Held, "nothing was recorded");
     assert_eq!(unstorable, (400, "body-not-json".to_owned()));
-    assert_eq!(refused(mended)?, Code::TaskNotHeld, "kept as evidence");
+    assert_eq!(
+        refused(mended)?,
+        Code::TaskNotHeld,
+        "recorded as a late response"
+    );
     assert_eq!(end.result, Some(json!("9007199254740993")));
     Ok(())
 }

@@ -44,7 +44,7 @@ impl World {
         Self::start_on(database, &url, options).await
     }
 
-    /// A server that reaches its database through a proxy, and is quick to give up on it.
+    /// A server that reaches its database through a proxy, with short timeouts.
     pub(crate) async fn start_behind_proxy() -> Result<(Self, Proxy)> {
         let database = new_database().await?;
         let proxy = Proxy::start(database.server().address()).await?;
@@ -153,7 +153,7 @@ async fn add_token(cell: &Cell, namespace: &str) -> Result<String> {
     add_token_of(cell, namespace, "test", &[]).await
 }
 
-/// Makes a token of somebody.
+/// Makes a token of this name.
 pub(crate) async fn add_token_of(
     cell: &Cell,
     namespace: &str,
@@ -176,7 +176,7 @@ pub(crate) async fn add_token_of(
     Ok(minted.text)
 }
 
-/// The code of an answer that must be no.
+/// The code of a response that must be an error.
 pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Result<Code> {
     match answer {
         Err(ClientError::Problem(problem)) => problem.code().context("a known code"),

@@ -11,13 +11,13 @@ use super::kind::{Cell, Kind};
 use super::oracle::expect;
 use super::play::{Lane, Placed};
 
-/// How long an event may take to be spread by a server that looks once a second.
+/// How long an event may take to be dispatched by a server that looks once a second.
 const SPREAD_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often something outside is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What became of a cell.
+/// The outcome of a cell.
 pub(super) struct Finding {
     pub(super) cell: Cell,
     pub(super) state: String,

@@ -193,7 +193,7 @@ impl Point {
             Self::MailAnnounced => Some("mail.announced"),
             Self::MailAnswered => Some("mail.answered"),
             Self::OutcomeBefore => Some("outcome.before"),
-            // The event's way begins where its outcome is on record.
+            // Dispatching the event begins where its outcome is recorded.
             Self::OutcomeAfter | Self::SpreadBefore | Self::SpreadAfter => Some("outcome.after"),
         }
     }

@@ -10,20 +10,20 @@ pub(super) struct Expected {
     pub(super) end: End,
     /// How often the destination acted.
     pub(super) effects: u64,
-    /// Who the journal says knows that it happened.
+    /// What confirmed the effect, by the journal.
     pub(super) by: Option<&'static str>,
 }
 
 /// How far the effect had come, as far as the world and the journal are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Nothing of it is on record, and nothing happened.
+    /// Nothing of it is recorded, and nothing happened.
     Nothing,
-    /// The intent is on record, and the destination has not acted.
+    /// The intent is recorded, and the destination has not acted.
     Intended,
-    /// The destination has acted; only the server knows, if anybody.
+    /// The destination has acted; at most the server knows.
     Acted,
-    /// The outcome is on record.
+    /// The outcome is recorded.
     Recorded,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn expect(cell: Cell) -> Expected {
         Kind::Db | Kind::Emit | Kind::Persist | Kind::Http => once,
         Kind::SshMarked if acted => done("probe"),
         Kind::SshMarked => once,
-        // The paused server wakes up with an answer in its hands: late, but evidence.
+        // The paused server wakes up with a response: it counts as a late response.
         Kind::Ssh | Kind::Mail if cell.fault == Fault::Pause && acted => done("evidence"),
         Kind::Ssh | Kind::Mail => Expected {
             end: End::InDoubt,

@@ -19,8 +19,8 @@ OpenSSH server, a mail server, another flow, an HTTP service. The faults are the
 killed; it is paused past its lease, and wakes up after another has taken over; it loses its own
 database for a moment.
 
-A cell reads *end of the run · effects counted at the destination*. *In doubt* means that nobody can
-know, and that a person is asked instead of the step being performed again. In every cell there is
+A cell reads *end of the run · effects counted at the destination*. *In doubt* means that Semel cannot
+know, and asks an operator instead of performing the step again. In every cell there is
 one run for the key, the journal has no gap and its leases only grow, and the ledger says what the
 record says.
 ";
@@ -88,8 +88,8 @@ fn about(kind: Kind) -> (&'static str, &'static str) {
         ),
         Kind::SshMarked => (
             "`ssh` with `marker: true`",
-            "A command that appends a line to a file. Whoever takes over asks the marker on the other \
-             machine. Lines are counted.",
+            "A command that appends a line to a file. The server that takes over checks the marker on the \
+             other machine. Lines are counted.",
         ),
         Kind::Ssh => (
             "`ssh`",

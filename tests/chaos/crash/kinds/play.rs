@@ -36,7 +36,7 @@ const REFUSAL: Duration = Duration::from_millis(200);
 /// How often something outside is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How often an event may be spread by the other server first.
+/// How often an event may be dispatched by the other server first.
 const SPREADS_MAX: usize = 5;
 
 /// How often a round may be set up anew because the machine was too slow for its lease.
@@ -251,7 +251,7 @@ impl<'p> Lane<'p> {
         self.let_requests_go(placed).await
     }
 
-    /// Lets this lane's requests go that the destination holds.
+    /// Releases this lane's requests that the destination holds.
     async fn let_requests_go(&self, placed: &[Placed]) -> Result<()> {
         let peer = &self.places.peer;
         for held in peer.until_held(0, Duration::ZERO).await? {

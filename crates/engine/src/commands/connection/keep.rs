@@ -1,4 +1,4 @@
-//! Keeping what people send twice: a connection that is the same is no change, nor is a secret.
+//! Idempotent changes: storing the same connection or the same secret again changes nothing.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use super::{By, ConnectionError, validate};
 use crate::runtime::Runtime;
 use crate::vault::VaultError;
 
-/// What keeping a connection changed.
+/// What storing a connection changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// There was none of that name.
     Created,
-    /// Another one gave way.
+    /// It replaced another one.
     Replaced,
-    /// It was there, and the same.
+    /// The same one was there.
     Unchanged,
 }
 
 impl Runtime {
-    /// Keeps a connection where there is none of that name, or the same; says its version.
+    /// Stores a connection where there is none of that name, or the same; returns its version.
     ///
     /// # Errors
     ///
-    /// Where it says what cannot be, or another connection has the name.
+    /// Where it is not valid, or another connection has the name.
     pub async fn keep_connection(
         self: &Arc<Self>,
         by: By<'_>,
@@ -49,11 +49,11 @@ impl Runtime {
         }
     }
 
-    /// Keeps a connection, in place of another of that name; says its version.
+    /// Stores a connection, in place of another of that name; returns its version.
     ///
     /// # Errors
     ///
-    /// Where it says what cannot be.
+    /// Where it is not valid.
     pub async fn replace_connection(
         self: &Arc<Self>,
         by: By<'_>,
@@ -69,7 +69,7 @@ impl Runtime {
         }
     }
 
-    /// Sets a secret, unless it has that text already; says its version and whether it changed.
+    /// Sets a secret, unless it has that text already; returns its version and whether it changed.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl Runtime {
         Ok((self.set_secret(by, name, text, overlap).await?, true))
     }
 
-    /// What tells a secret's text from another, and says nothing about it to whoever does not hold
-    /// the installation's key: a plain digest of a short secret could be guessed.
+    /// A keyed digest that tells one secret's text from another, and reveals nothing without the
+    /// installation's key: a plain digest of a short secret could be guessed.
     #[must_use]
     pub fn fingerprint_secret(
         self: &Arc<Self>,
@@ -141,7 +141,8 @@ impl Runtime {
         })
     }
 
-    /// Tries whether a destination can be reached, and says what was found. Changes nothing there.
+    /// Tests whether a destination can be reached, and reports what it found. Changes nothing
+    /// there.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl Runtime {
         Ok(self.session().executors.test(to).await)
     }
 
-    /// Makes what effects need at a destination, and says what that is. May be repeated.
+    /// Creates what effects need at a destination, and returns what that is. May be repeated.
     ///
     /// # Errors
     ///
@@ -170,7 +171,7 @@ impl Runtime {
         self.vault.refresh().await?;
         let destinations = self.vault.destinations(by.namespace_id);
         let to = destinations.find(name).ok_or(ConnectionError::Unknown)?;
-        // What is made is made at the destination: the record comes first.
+        // The change is made at the destination, so the audit record comes first.
         audit::begin(&self.cell, &by.act("connection.prepare", name)).await?;
         Ok(self.session().executors.prepare(to).await)
     }

@@ -128,7 +128,7 @@ pub(in crate::event) fn project_probed(
 }
 
 /// What the ledger says where the write itself will make the event that settles the effect: the
-/// store puts right what it made otherwise.
+/// store corrects the row where it made another event.
 pub(crate) fn expect_done(state: &RunState, flow: &Flow, step: &str) -> RowChanges {
     project_done(&Before::of(state, flow), flow, step, None)
 }

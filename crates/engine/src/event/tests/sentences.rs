@@ -10,7 +10,7 @@ fn told(event: Value) -> String {
 }
 
 #[test]
-fn attempts_and_outcomes_are_told_in_plain_words() {
+fn attempts_and_outcomes_are_described_in_plain_words() {
     let effect = "eff_00000000000000000000000000000001";
     let fault = json!({ "code": "http-503", "message": "busy", "retryable": true });
     let doubt = json!({ "code": "no-answer", "message": "no answer came" });
@@ -57,7 +57,7 @@ fn attempts_and_outcomes_are_told_in_plain_words() {
 }
 
 #[test]
-fn what_a_model_used_and_what_is_kept_elsewhere_are_told() {
+fn model_usage_and_stored_resources_are_described() {
     let digest = "ab".repeat(32);
 
     let sentence = told(json!({"event": "computed", "step": "ask",

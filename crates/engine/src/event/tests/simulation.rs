@@ -170,7 +170,7 @@ impl<'f> Simulation<'f> {
         }
     }
 
-    /// Whoever takes the run from here knows the same, and the ledger agrees with it.
+    /// A worker that takes the run from here folds the same state, and the ledger agrees with it.
     fn folds_to_the_same(&self) {
         let mut folded = match &self.origin {
             Some(origin) => origin.clone(),

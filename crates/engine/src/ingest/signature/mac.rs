@@ -17,7 +17,7 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// How many bytes an Ed25519 public key has.
 const PUBLIC_KEY_BYTES: usize = 32;
 
-/// The key that stands in for one of another form.
+/// The stand-in for a key of another form.
 const STAND_IN: [u8; 32] = [0; 32];
 
 /// What came of trying.
@@ -77,8 +77,8 @@ fn verifies(key: &[u8], message: &Message<'_>, given: &[u8]) -> Choice {
     Choice::from(u8::from(verified.is_ok()))
 }
 
-/// The bytes of a secret. The prefix tells what it is for: a public key, which is no secret at
-/// all, must never be taken for one.
+/// The bytes of a secret. The prefix says what it is for: a public key, which is not secret, must
+/// never be used as one.
 fn read_key(scheme: &Scheme, secret: &str) -> Option<Zeroizing<Vec<u8>>> {
     match scheme.secret {
         SecretEncoding::Text => {

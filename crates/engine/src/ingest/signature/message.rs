@@ -13,7 +13,7 @@ use super::Call;
 /// The method of every request to a hook.
 const METHOD: &str = "POST";
 
-/// Where the digest of a body stands that is no form.
+/// The query parameter with the digest of a body that is no form.
 const BODY_DIGEST: &str = "bodySHA256";
 
 /// The bytes that are signed, piece by piece.
@@ -55,7 +55,7 @@ fn piece<'a>(
         SignedPart::Text(fixed) => Some(text(fixed)),
         SignedPart::Body => Some(Cow::Borrowed(call.body)),
         SignedPart::Sent => time.map(text),
-        // With a dot in it, a part of the value could pass for the part behind it.
+        // With a dot in it, the end of the value could pass for the piece behind it.
         SignedPart::Header(name) => {
             let value = call.header(name);
             value.filter(|value| !value.contains('.')).map(text)

@@ -1,4 +1,5 @@
-//! Carries calls between flows: the start, the end and the cancellation of a run that another called.
+//! Carries calls between flows: the start, the end and the cancellation of a run that another
+//! called.
 
 use std::sync::Arc;
 
@@ -15,18 +16,18 @@ use crate::ingest::callback::CallbackError;
 use crate::ingest::{Inbound, IntakeError};
 use crate::runtime::Runtime;
 
-/// What became of something that one run had to tell another.
+/// The outcome of a message from one run to another.
 pub(crate) enum Told {
     /// It has arrived, or never will.
     Through,
-    /// It is told again later.
+    /// It is sent again later.
     NotYet,
-    /// It is no such thing, but an event like any other.
+    /// It is not such a message, but an event like any other.
     Event,
 }
 
 impl Runtime {
-    /// Takes to its destination what one run has to tell another.
+    /// Carries a message from one run to another.
     pub(crate) async fn carry(self: &Arc<Self>, event: &Event) -> Told {
         let done = match event.event.as_str() {
             START => self.carry_start(event).await,
@@ -37,7 +38,7 @@ impl Runtime {
         match done {
             Ok(()) => Told::Through,
             Err(error) => {
-                tracing::debug!(error, event.id = %event.id, "a run could not be told yet");
+                tracing::debug!(error, event.id = %event.id, "failed to carry a message to a run; retrying");
                 Told::NotYet
             }
         }

@@ -1,7 +1,7 @@
 //! Which schedules are live, and keeping their rows in step with that.
 //!
-//! Promoting writes control data only. Every server sees the change, and whoever is first makes the
-//! row or has it looked at; deciding it is what puts the new release in force.
+//! Promoting writes control data only. Every server sees the change, and the first one creates the
+//! row or makes it due; deciding the schedule puts the new release in force.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Live {
         }
     }
 
-    /// Makes the rows that are missing, and has those looked at that rest on something else.
+    /// Creates the rows that are missing, and makes those due that were decided by another release.
     async fn put_in_step(&self, runtime: &Runtime) -> Result<(), ReadError> {
         let rows = schedules::list(&runtime.cell, None).await?;
         let stale = rows.iter().filter(|row| self.is_stale(row));
@@ -124,7 +124,7 @@ impl Live {
         differs && row.version <= self.version
     }
 
-    /// What a schedule that was taken is decided by; nothing where others know more of it.
+    /// What a schedule that was taken is decided by; nothing where other servers have newer data.
     pub(crate) async fn basis(
         &self,
         runtime: &Runtime,

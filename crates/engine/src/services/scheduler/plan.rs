@@ -1,4 +1,4 @@
-//! What becomes of instants that are due. Pure: the clock's reading is handed in.
+//! Which due instants start runs. Pure: the current time is an argument.
 //!
 //! Of the instants that are not decided yet, the last is the current one; those before it were
 //! overtaken. The policy says which of them start runs:
@@ -175,8 +175,8 @@ pub(crate) struct Span {
     pub(crate) now: Timestamp,
 }
 
-/// What becomes of the instants of a time, and whether that is all of them: of a long one, the first
-/// `skips` that are skipped.
+/// What becomes of the instants of a time, and whether that is all of them: of a long one, the
+/// first `skips` that are skipped.
 pub(crate) fn decide(schedule: &ScheduleTrigger, span: Span, skips: usize) -> (Vec<Call>, bool) {
     let (keep, reason) = match schedule.missed {
         Missed::Skip | Missed::Once => (1, "missed"),

@@ -1,4 +1,4 @@
-//! What comes of a step whose parts have ended.
+//! The result of a step whose child runs have ended.
 
 use semel_flow::Action;
 use semel_flow::release::{Foreach, Join, OnError, Parallel};
@@ -20,17 +20,17 @@ const RESULTS_BYTES_MAX: usize = 64 * 1024;
 /// How many items that failed are named in the step's result.
 const FAILURES_MAX: i64 = 20;
 
-/// How deep what branches gave may nest: two levels stand around what a step gave.
+/// How deep the results of branches may nest: two levels are around each step's result.
 const JOINED_DEPTH_MAX: usize = json::RESULT_DEPTH_MAX + 2;
 
 /// How many of them are named in the step's fault.
 const FAILURES_NAMED: usize = 5;
 
-/// How many characters of each one's reason stand there.
+/// How many characters of each one's reason are shown there.
 const REASON_CHARS_SHOWN: usize = 200;
 
 impl Turn {
-    /// What came of the parts.
+    /// The outcome of the child runs.
     pub(super) async fn gather(&self) -> Result<Event, Stop> {
         let cell = &self.runtime.cell;
         let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
@@ -79,7 +79,7 @@ impl Turn {
             .map_err(unsure)
     }
 
-    /// What each item gave, where that is little enough to go on with.
+    /// Each item's result, where they are small enough to keep.
     async fn results(&self, counts: &Counts) -> Result<Value, Stop> {
         if counts.all() > RESULTS_MAX {
             return Ok(Value::Null);
@@ -93,7 +93,7 @@ impl Turn {
             return Ok(Value::Null);
         }
         let results = Value::Array(views.iter().map(result_of).collect());
-        // Two levels of the step's own stand around it.
+        // Two levels of the step's own are around it.
         match json::depth(&results) + 2 > json::RESULT_DEPTH_MAX {
             true => Ok(Value::Null),
             false => Ok(results),

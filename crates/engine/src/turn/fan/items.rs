@@ -18,7 +18,7 @@ use super::super::{Stop, Turn};
 use super::unsure;
 use crate::decide;
 
-/// How many items are put on record in one statement.
+/// How many items are recorded in one statement.
 const CHUNK: usize = 500;
 
 /// The most items of one list.
@@ -33,7 +33,7 @@ const KEY_CHARS_SHOWN: usize = 200;
 type Loaded = Result<Result<u32, Fault>, Stop>;
 
 impl Turn {
-    /// Puts the items of a list on record; says how many the list has.
+    /// Records the items of a list; returns how many the list has.
     pub(super) async fn load_items(&self, each: &Foreach) -> Loaded {
         let destinations = self.runtime.destinations(&self.release);
         let context = self.decide_context(&destinations);
@@ -70,14 +70,14 @@ impl Turn {
     }
 }
 
-/// Items on their way to the record.
+/// Items to be recorded.
 struct Shelf<'a> {
     turn: &'a Turn,
     each: &'a Foreach,
     scope: &'a Scope<'a>,
     chunk: Vec<NewPart>,
     count: u32,
-    /// How many are on record from an earlier try.
+    /// How many were recorded by an earlier try.
     loaded: u32,
 }
 
@@ -266,7 +266,7 @@ impl<'de> Visitor<'de> for Items<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(item) = list.next_element()? {
-            // Nobody listens any more: the rest does not matter.
+            // The receiver is gone: the rest does not matter.
             if self.to.blocking_send(item).is_err() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Where a test build may be held: before and after each write, named for what it writes.
+//! Failpoints of test builds: before and after each write, named for what it writes.
 
 use semel_model::event::Event;
 use semel_model::run::State;
@@ -7,7 +7,7 @@ use semel_store::journal::RecordChange;
 use super::PendingWrite;
 
 impl PendingWrite {
-    /// The names of the fault points before and after the write.
+    /// The names of the failpoints before and after the write.
     pub(in crate::turn) fn fault_points(&self) -> (&'static str, &'static str) {
         let outcome = |event: &Event| {
             matches!(

@@ -1,4 +1,4 @@
-//! Instants that a person fires, and runs beside the schedule.
+//! Instants that an operator fires, and runs beside the schedule.
 
 use super::*;
 
@@ -70,7 +70,7 @@ async fn a_run_beside_the_schedule_is_one_per_key() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_instant_whose_key_is_forgotten_keeps_its_run() -> Result<()> {
+async fn an_instant_whose_key_expired_keeps_its_run() -> Result<()> {
     let world = World::start().await?;
     let (namespace, flow) = names()?;
     set_clock(&world, "2027-01-10T00:30:00Z").await?;
@@ -83,7 +83,7 @@ async fn an_instant_whose_key_is_forgotten_keeps_its_run() -> Result<()> {
         .fire_schedule(world.by(), &namespace, &flow, &moment)
         .await?;
 
-    // A key is not forgotten before its run has ended.
+    // A key does not expire before its run has ended.
     soon(async || {
         let runs = list_runs(&world).await?;
         let over = !runs.is_empty() && runs.iter().all(|run| run.state.is_ended());

@@ -1,4 +1,4 @@
-//! A worker's hands: claiming tasks, answering them, and being lost.
+//! What a worker does: claims tasks, answers them, and is lost.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::{AdmissionState, GateEntry, Place, Verdict};
 use crate::id::RunId;
 
 impl AdmissionState {
-    /// The newest of an object takes the place of all others.
+    /// The newest run of an object takes the place of all others.
     pub(super) fn replace(&mut self, ticket: GateEntry) -> Verdict {
         if let Some(by) = self.drop_older(&ticket) {
             return Verdict::Dropped { by };
@@ -18,8 +18,8 @@ impl AdmissionState {
         self.queue_up(ticket)
     }
 
-    /// Notes that the end of whoever is inside is wanted. On every visit: who asked before may have
-    /// died before anybody was told.
+    /// Notes that the running run has to end. On every visit: the worker that asked before may have
+    /// crashed before it asked the run to end.
     pub(super) fn want_place(&mut self, ticket: &GateEntry) {
         if let Some(holder) = self.holder()
             && holder.place == Place::Running
@@ -34,7 +34,7 @@ impl AdmissionState {
         }
     }
 
-    /// Has everybody who has not begun give way to a run. Tells who is newer than it, if anybody.
+    /// Makes every run that has not begun give way to a run. Returns a run that is newer, if any.
     pub(super) fn drop_older(&mut self, ticket: &GateEntry) -> Option<RunId> {
         let outside = |other: &&GateEntry| other.place.is_outside() && other.run != ticket.run;
         let others: Vec<GateEntry> = self.tickets.values().filter(outside).copied().collect();

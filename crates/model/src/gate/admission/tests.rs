@@ -14,7 +14,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).unwrap()
 }
 
-/// A gate and its visitors, who were accepted one second after the other.
+/// A gate and its runs, which were accepted one second after the other.
 struct Door {
     book: AdmissionState,
     rules: Rules,
@@ -75,7 +75,7 @@ fn behind(number: u128) -> Verdict {
 }
 
 #[test]
-fn whoever_was_accepted_first_is_called_first() {
+fn the_run_accepted_first_is_granted_its_place_first() {
     let mut door = Door::with_policy(Policy::Queue);
 
     assert_eq!(door.enter(2), Verdict::In);
@@ -95,7 +95,7 @@ fn whoever_was_accepted_first_is_called_first() {
 }
 
 #[test]
-fn leaving_twice_lets_nobody_in_twice() {
+fn leaving_twice_admits_one_run() {
     let mut door = Door::with_policy(Policy::Queue);
     door.enter(1);
     door.enter(2);
@@ -110,7 +110,7 @@ fn leaving_twice_lets_nobody_in_twice() {
 }
 
 #[test]
-fn whoever_waits_and_leaves_is_passed_over() {
+fn a_waiting_run_that_leaves_is_skipped() {
     let mut door = Door::with_policy(Policy::Queue);
     door.enter(1);
     door.enter(2);
@@ -120,14 +120,14 @@ fn whoever_waits_and_leaves_is_passed_over() {
     assert_eq!(door.summoned(), []);
     door.leave(1);
     assert_eq!(door.summoned(), [run(3)]);
-    // Called, and cancelled before it came.
+    // Granted its place, and cancelled before it came.
     door.leave(3);
 
     assert!(door.book.is_empty());
 }
 
 #[test]
-fn a_limit_lets_so_many_in() {
+fn a_limit_admits_that_many_runs() {
     let mut door = Door::new(Rules {
         concurrency: Some(2),
         ..Rules::one_at_a_time(Policy::Queue)
@@ -154,7 +154,7 @@ fn a_run_that_is_skipped_leaves_no_trace() {
 }
 
 #[test]
-fn whoever_joins_is_told_of_the_end_and_nobody_else_is() {
+fn only_a_run_that_joined_is_woken_at_the_end() {
     let mut door = Door::with_policy(Policy::Join);
     let joined = |ended| Verdict::Join { run: run(1), ended };
     door.enter(1);
@@ -192,7 +192,7 @@ fn the_newest_takes_the_place_and_all_others_give_way() {
 }
 
 #[test]
-fn a_run_that_is_older_than_the_one_inside_does_not_replace_it() {
+fn an_older_run_does_not_replace_the_running_one() {
     let mut door = Door::with_policy(Policy::Replace);
     door.enter(5);
 
@@ -201,7 +201,7 @@ fn a_run_that_is_older_than_the_one_inside_does_not_replace_it() {
 }
 
 #[test]
-fn an_object_rests_until_it_is_quiet_and_only_its_newest_starts() {
+fn debounce_waits_for_quiet_and_starts_only_the_newest() {
     let mut door = Door::new(Rules {
         concurrency: None,
         debounce: Some(Span::from_secs(200)),

@@ -234,7 +234,7 @@ impl Simulation<'_> {
         self.record(event);
     }
 
-    /// All parts are recorded; the first of them is played by what is left of the script.
+    /// All child runs are recorded; the rest of the script plays the first of them.
     fn load(&mut self, step: String) -> Event {
         let begun = Event::Begun {
             parent: self.state.run,
@@ -258,7 +258,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A child that succeeded takes back what it did, because its parent does.
+    /// A child that succeeded undoes its effects, because its parent does.
     fn take_back(&mut self) {
         let end = self.written.journal.last().map(|(_, event)| event.clone());
         if let Some(Event::Ended { state, .. }) = end
