@@ -3,6 +3,7 @@
 //! Each check lists everything it objects to, so that one run shows all there is to fix.
 
 mod binaries;
+mod cells;
 mod crates;
 mod faults;
 mod layers;

@@ -29,7 +29,7 @@ pub(crate) async fn make_token(
         .map_err(|error| Problem::local(format!("the system gives no randomness: {error}")))?;
     let lifetime = Span::from_secs(LIFETIME_DAYS * 86_400);
     tokens::insert(
-        cell,
+        cell.home(),
         minted.id,
         &namespace()?,
         name,
@@ -47,7 +47,7 @@ pub(crate) async fn works(cell: &Cell, text: &str) -> Result<bool, Problem> {
     let Some(presented) = token::parse(text) else {
         return Ok(false);
     };
-    let found = tokens::find(cell, presented.id)
+    let found = tokens::find(cell.home(), presented.id)
         .await
         .map_err(|error| Problem::local(chain(&error)))?;
     Ok(found.is_some_and(|row| presented.matches(&row.digest)))

@@ -74,7 +74,7 @@ impl Catalogue {
 
     /// Loads the live releases again, if they changed.
     pub async fn refresh(&self) -> Result<(), ReadError> {
-        let version = flows::version(&self.cell).await?;
+        let version = flows::version(self.cell.home()).await?;
         let known = self.live().version;
         if version == known {
             return Ok(());
@@ -83,7 +83,7 @@ impl Catalogue {
             version,
             ..Live::default()
         };
-        for row in flows::list_live(&self.cell).await? {
+        for row in flows::list_live(self.cell.home()).await? {
             if let Some(release) = self.compile(row) {
                 live.gives_way |= release.flow.priority() < 0;
                 let flow = release.flow.name.as_str().to_owned();
@@ -164,7 +164,7 @@ impl Catalogue {
         if let Some(release) = self.known(id) {
             return Ok(Some(release));
         }
-        let row = flows::find_release(&self.cell, id).await?;
+        let row = flows::find_release(self.cell.home(), id).await?;
         Ok(row.and_then(|row| self.compile(row)))
     }
 

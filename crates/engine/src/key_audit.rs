@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use semel_model::event::Event;
 use semel_model::{FlowName, Key, Span};
 use semel_store::key_audit::{self, Differing, Late, Shared};
-use semel_store::{Cell, ReadError};
+use semel_store::{EveryCell, ReadError};
 use serde_json::Value;
 
 mod diff;
@@ -62,7 +62,7 @@ pub struct Field {
 
 /// Reads everything that is recorded of a flow. Nothing when there is no such flow.
 pub async fn audit_keys(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     flow: &FlowName,
     window: Span,

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_model::request::{CacheScope, LlmRequest};
-use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, Span};
+use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, Slot, Span};
 use semel_steps::{Destination, llm};
 use semel_store::Cell;
 use semel_store::llm_answers::{self, KeepFor};
@@ -118,6 +118,7 @@ async fn ask_first(
     (namespace_id, digest): Asked,
     asking: impl Future<Output = Outcome> + Send,
 ) -> Outcome {
+    let cell = cell.of(Slot::of_digest(&digest));
     match llm_answers::find(cell, namespace_id, &digest).await {
         Ok(Some(answer)) => return Outcome::Done(Receipt::new(answer, None)),
         Ok(None) => {}

@@ -85,7 +85,7 @@ impl Resources {
     /// Where the database did not answer. Recording them again is harmless.
     pub async fn record(&self, keeping: &Keeping<'_>, kept: &[Resource]) -> Result<(), Fault> {
         for resource in kept {
-            resources::insert(&self.cell, keeping, resource)
+            resources::insert(self.cell.of(resource.resource), keeping, resource)
                 .await
                 .map_err(|error| {
                     let message =
@@ -176,7 +176,7 @@ impl Resources {
     pub async fn expire(&self) -> Result<u64, ExpireError> {
         let mut removed = 0;
         while self.store.is_on() {
-            let expired = resources::list_expired(&self.cell).await?;
+            let expired = resources::list_expired(self.cell.every()).await?;
             let batch = expired.len();
             for (namespace_id, resource, now) in expired {
                 removed += u64::from(self.expire_one(namespace_id, resource, now).await?);
@@ -195,10 +195,11 @@ impl Resources {
         now: Timestamp,
     ) -> Result<bool, ExpireError> {
         let aside = self.store.set_aside(namespace_id, resource, now).await?;
-        let removed = resources::remove_expired(&self.cell, namespace_id, resource).await?;
+        let removed =
+            resources::remove_expired(self.cell.of(resource), namespace_id, resource).await?;
         if let Some(aside) = aside
             && !removed
-            && resources::is_needed(&self.cell, namespace_id, resource).await?
+            && resources::is_needed(self.cell.of(resource), namespace_id, resource).await?
         {
             self.store.restore(aside).await?;
         }
@@ -218,7 +219,9 @@ impl Resources {
             let batch = asides.len();
             for aside in asides {
                 let (namespace_id, resource) = (aside.namespace_id, aside.resource);
-                if resources::is_needed(&self.cell, namespace_id, resource).await? {
+                // Crosses slots (V2): one store serves all cells, and bytes that a database does not
+                // know are discarded. With a second cell, the owner of the digest's slot must answer.
+                if resources::is_needed(self.cell.of(resource), namespace_id, resource).await? {
                     self.store.restore(aside).await?;
                 } else {
                     self.store.discard(aside).await?;
@@ -249,7 +252,9 @@ impl Resources {
         let mut chunks = old.try_chunks(LOOK_UP_MAX);
         let mut found = 0;
         while let Some(kept) = chunks.try_next().await.map_err(|error| error.1)? {
-            for (namespace_id, resource) in resources::list_strays(&self.cell, &kept).await? {
+            // Crosses slots (V2): as in `settle_aside`; nothing is a stray before every cell answered.
+            for (namespace_id, resource) in resources::list_strays(self.cell.every(), &kept).await?
+            {
                 let aside = self.store.set_aside(namespace_id, resource, now).await?;
                 found += u64::from(aside.is_some());
             }

@@ -100,7 +100,14 @@ pub(crate) async fn hand_in(
                 "cannot decrypt a response that an earlier process left on disk: its effect stays in doubt");
             continue;
         };
-        match late_responses::hand_in(cell, answer.run, answer.epoch, &answer.late()).await {
+        match late_responses::hand_in(
+            cell.of(answer.run),
+            answer.run,
+            answer.epoch,
+            &answer.late(),
+        )
+        .await
+        {
             Ok(()) => {}
             Err(error) if error.refusal().is_some() => {
                 tracing::error!(file = %path.display(), run.id = %answer.run, %error,

@@ -15,12 +15,12 @@ use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
-use semel_store::ReadError;
 use semel_store::audit;
 use semel_store::journal::Lease;
 use semel_store::late_responses::Late;
 use semel_store::queue::Cause;
 use semel_store::runs::Stage;
+use semel_store::{ReadError, SlotCell};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -129,6 +129,11 @@ pub enum Stop {
 }
 
 impl Turn {
+    /// The slot of the run.
+    fn cell(&self) -> SlotCell<'_> {
+        self.runtime.cell.of(self.run)
+    }
+
     /// Carries the run on until it ends, sleeps or is lost.
     pub(crate) async fn drive(mut self) {
         let gone = match self.stuck() {

@@ -142,7 +142,7 @@ impl Vault {
 
     /// Looks again, if control data changed.
     pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
-        let version = flows::version(&self.cell).await?;
+        let version = flows::version(self.cell.home()).await?;
         let known = self.held().version;
         if version == known {
             return Ok(());
@@ -152,7 +152,7 @@ impl Vault {
             version,
             ..Held::default()
         };
-        for row in secrets::list(&self.cell, None).await? {
+        for row in secrets::list(self.cell.home(), None).await? {
             let key = keys.get(&(row.namespace_id, row.data_key));
             let text = key.and_then(|key| open_secret(key, &row));
             let Some(text) = text else {
@@ -171,7 +171,7 @@ impl Vault {
             held.secrets.entry(name).or_default().push(opened);
         }
         let mut destinations: HashMap<i32, Destinations> = HashMap::new();
-        for row in connections::list_all(&self.cell).await? {
+        for row in connections::list_all(self.cell.home()).await? {
             let destination = held.link(row);
             destinations
                 .entry(destination.namespace_id)
@@ -223,9 +223,9 @@ impl Vault {
         }
         let (number, key) = self.sealing_key(namespace_id).await?;
         loop {
-            let version = secrets::next_version(&self.cell, namespace_id, name).await?;
+            let version = secrets::next_version(self.cell.home(), namespace_id, name).await?;
             let row = seal_secret(&key, number, namespace_id, name, version, text);
-            if secrets::set(&self.cell, &row, overlap, act).await? {
+            if secrets::set(self.cell.home(), &row, overlap, act).await? {
                 self.refresh().await?;
                 return Ok(version);
             }
@@ -239,7 +239,7 @@ impl Vault {
         name: &str,
         act: &Act,
     ) -> Result<bool, ReadError> {
-        let deleted = secrets::delete(&self.cell, namespace_id, name, act).await?;
+        let deleted = secrets::delete(self.cell.home(), namespace_id, name, act).await?;
         self.refresh().await?;
         Ok(deleted)
     }
@@ -247,7 +247,7 @@ impl Vault {
     /// The secrets of a namespace, without their values.
     pub(crate) async fn list(&self, namespace_id: i32) -> Result<Vec<SecretView>, ReadError> {
         let mut views: Vec<SecretView> = Vec::new();
-        for row in secrets::list(&self.cell, Some(namespace_id)).await? {
+        for row in secrets::list(self.cell.home(), Some(namespace_id)).await? {
             match views.last_mut().filter(|view| view.name == row.name) {
                 Some(view) => view.former_until = view.former_until.max(row.retires_at),
                 None => views.push(SecretView {
@@ -267,7 +267,7 @@ impl Vault {
     pub(crate) async fn rotate(&self, namespace_id: i32, act: &Act) -> Result<usize, VaultError> {
         let keys = self.open_keys(Some(namespace_id)).await?;
         let mut rewrapped = Vec::new();
-        for row in secrets::list_keys(&self.cell, Some(namespace_id)).await? {
+        for row in secrets::list_keys(self.cell.home(), Some(namespace_id)).await? {
             let key = keys
                 .get(&(namespace_id, row.number))
                 .ok_or(VaultError::Locked {
@@ -278,17 +278,17 @@ impl Vault {
         // Nothing is changed before all keys are known to decrypt.
         let number = keys.keys().map(|(_, number)| *number).max().unwrap_or(0) + 1;
         let fresh = self.wrapped(namespace_id, number, &SealingKey::generate());
-        secrets::make_key_by(&self.cell, &fresh, act).await?;
+        secrets::make_key_by(self.cell.home(), &fresh, act).await?;
         for row in &rewrapped {
-            secrets::rewrap(&self.cell, row).await?;
+            secrets::rewrap(self.cell.home(), row).await?;
         }
         let (number, key) = self.sealing_key(namespace_id).await?;
-        let rows = secrets::list(&self.cell, Some(namespace_id)).await?;
+        let rows = secrets::list(self.cell.home(), Some(namespace_id)).await?;
         for row in &rows {
             let former = keys.get(&(namespace_id, row.data_key));
             if let Some(text) = former.and_then(|former| open_secret(former, row)) {
                 let row = seal_secret(&key, number, namespace_id, &row.name, row.version, &text);
-                secrets::reseal(&self.cell, &row).await?;
+                secrets::reseal(self.cell.home(), &row).await?;
             }
         }
         self.refresh().await?;
@@ -297,14 +297,14 @@ impl Vault {
 
     /// The key that encrypts new secrets of a namespace; made where there is none.
     async fn sealing_key(&self, namespace_id: i32) -> Result<(i32, SealingKey), VaultError> {
-        if secrets::list_keys(&self.cell, Some(namespace_id))
+        if secrets::list_keys(self.cell.home(), Some(namespace_id))
             .await?
             .is_empty()
         {
             let fresh = self.wrapped(namespace_id, 1, &SealingKey::generate());
-            secrets::make_key(&self.cell, &fresh).await?;
+            secrets::make_key(self.cell.home(), &fresh).await?;
         }
-        let rows = secrets::list_keys(&self.cell, Some(namespace_id)).await?;
+        let rows = secrets::list_keys(self.cell.home(), Some(namespace_id)).await?;
         let name = rows.last().map(|row| row.wrapped_by.clone());
         let keys = self.open_keys(Some(namespace_id)).await?;
         let latest = rows.last().and_then(|row| {
@@ -330,7 +330,7 @@ impl Vault {
         &self,
         namespace_id: Option<i32>,
     ) -> Result<BTreeMap<(i32, i32), SealingKey>, ReadError> {
-        let rows = secrets::list_keys(&self.cell, namespace_id).await?;
+        let rows = secrets::list_keys(self.cell.home(), namespace_id).await?;
         let opened = rows.iter().filter_map(|row| {
             let owner = key_owner(row.namespace_id, row.number);
             let mut masters = self.masters.0.iter();

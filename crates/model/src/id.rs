@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
-//! effects of this run".
+//! effects of this run", and they are in their run's slot ([`InSlot`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ use crate::claim::KeySpace;
 use crate::gate;
 use crate::key::Key;
 use crate::name::{FlowName, NamespaceName};
-use crate::slot::Slot;
+use crate::slot::{InSlot, Slot};
 
 /// The text is not an identity of the kind that was asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +122,18 @@ identity!(
     DeliveryId, "delivery_"
 );
 
+macro_rules! in_slot {
+    ($($name:ident),*) => {$(
+        impl InSlot for $name {
+            fn slot(&self) -> Slot {
+                Slot::of(self.0.as_bytes())
+            }
+        }
+    )*};
+}
+
+in_slot!(ClaimId, RunId, EffectId, WaitId, ScheduleId, GateId);
+
 impl ClaimId {
     /// Derives the claim of a key.
     pub fn derive(namespace: &NamespaceName, flow: &FlowName, key: &Key) -> Self {
@@ -162,11 +174,6 @@ impl ClaimId {
     ) -> [Self; KeySpace::ALL.len()] {
         KeySpace::ALL.map(|space| Self::derive_in(space, namespace, flow, key))
     }
-
-    /// The slot that this claim and everything after it live in.
-    pub fn slot(&self) -> Slot {
-        Slot::of(self.0.as_bytes())
-    }
 }
 
 impl RunId {
@@ -199,11 +206,6 @@ impl RunId {
         bytes[0] = head[0];
         bytes[1] = (head[1] & 0xf0) | (bytes[1] & 0x0f);
         Uuid::from_bytes(bytes)
-    }
-
-    /// The slot that the run lives in.
-    pub fn slot(&self) -> Slot {
-        Slot::of(self.0.as_bytes())
     }
 
     /// The lowest and the highest identity that an effect or a wait of this run can have.
@@ -250,11 +252,6 @@ impl ScheduleId {
         let parts = [namespace.as_str().as_bytes(), flow.as_str().as_bytes()];
         Self(Uuid::from_bytes(digest("semel.schedule.1", &parts)))
     }
-
-    /// The slot that the schedule and its ticks live in.
-    pub fn slot(&self) -> Slot {
-        Slot::of(self.0.as_bytes())
-    }
 }
 
 impl GateId {
@@ -272,11 +269,6 @@ impl GateId {
             object.as_bytes(),
         ];
         Self(Uuid::from_bytes(digest("semel.gate.1", &parts)))
-    }
-
-    /// The slot that the gate and everything about it live in.
-    pub fn slot(&self) -> Slot {
-        Slot::of(self.0.as_bytes())
     }
 }
 

@@ -48,7 +48,7 @@ pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use secret::SecretText;
 pub use seeded_bug::SeededBug;
-pub use slot::Slot;
+pub use slot::{InSlot, Slot};
 pub use span::Span;
 pub use trigger::{Mismatch, TriggerKind};
 pub use version::Version;

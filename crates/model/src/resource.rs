@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::slot::{InSlot, Slot};
+
 /// The most bytes of an output that a journal holds itself. What is longer becomes a resource.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
@@ -29,6 +31,12 @@ impl ResourceRef {
     #[must_use]
     pub const fn digest(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+impl InSlot for ResourceRef {
+    fn slot(&self) -> Slot {
+        Slot::of_digest(&self.0)
     }
 }
 

@@ -18,9 +18,32 @@ impl Slot {
         Self(u16::from_be_bytes([bytes[0], bytes[1]]) >> 4)
     }
 
+    /// The slot of something that is named by the SHA-256 of its content.
+    pub fn of_digest(digest: &[u8; 32]) -> Self {
+        Self(u16::from_be_bytes([digest[0], digest[1]]) >> 4)
+    }
+
     /// The slot's number, below [`SLOT_COUNT`].
     pub fn number(self) -> u16 {
         self.0
+    }
+}
+
+/// What lives in one slot: an identity that carries its slot, or something that has such an identity.
+pub trait InSlot {
+    /// The slot.
+    fn slot(&self) -> Slot;
+}
+
+impl InSlot for Slot {
+    fn slot(&self) -> Slot {
+        *self
+    }
+}
+
+impl<T: InSlot + ?Sized> InSlot for &T {
+    fn slot(&self) -> Slot {
+        T::slot(self)
     }
 }
 

@@ -205,7 +205,11 @@ pub(crate) async fn list(
     Params(Filter { run, all, limit }): Params<Filter>,
 ) -> Answered {
     let limit = page_size(limit);
-    let found = approvals::list(app.cell(), caller.namespace_id, run, all, limit).await?;
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let found = match run {
+        Some(run) => approvals::list_of_run(cell.of(run), id, run, all, limit).await?,
+        None => approvals::list(cell.every(), id, all, limit).await?,
+    };
     answer::ok(&Page {
         items: found.iter().map(view).collect(),
         next: None,
@@ -241,7 +245,7 @@ pub(crate) async fn decide(
 
 async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<ApprovalView, ApiError> {
     let id: WaitId = approval.read(Code::ApprovalNotFound)?;
-    let found = approvals::find(app.cell(), caller.namespace_id, id).await?;
+    let found = approvals::find(app.cell().of(id), caller.namespace_id, id).await?;
     found.ok_or_else(|| ApiError::plain(Code::ApprovalNotFound))
 }
 

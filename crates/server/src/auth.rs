@@ -61,7 +61,7 @@ impl FromRequestParts<App> for Caller {
         if let Some(caller) = app.verified.find(&presented) {
             return Ok(caller);
         }
-        let row = tokens::find(app.cell(), presented.id).await?;
+        let row = tokens::find(app.cell().home(), presented.id).await?;
         let row = row
             .filter(|row| {
                 presented.matches(&row.digest)

@@ -5,7 +5,7 @@ use semel_api::Code;
 use semel_api::types::{Page, Part, PartFilter, PartState, Progress, Standing};
 use semel_model::RunId;
 use semel_store::child_runs::{self, PartView};
-use semel_store::{Cell, ReadError};
+use semel_store::{ReadError, SlotCell};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -32,7 +32,7 @@ pub(crate) async fn list(
         state: filter.state.map(PartState::as_str),
         after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
     };
-    let found = child_runs::list(app.cell(), run.id, wanted, i64::from(limit)).await?;
+    let found = child_runs::list(app.cell().of(run.id), run.id, wanted, i64::from(limit)).await?;
     let more = found.len() == usize::from(limit);
     let next = found.last().filter(|_| more);
     answer::ok(&Page {
@@ -55,7 +55,7 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
 }
 
 /// The progress of a run's child runs, by step.
-pub(crate) async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
+pub(crate) async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<Progress>, ReadError> {
     let steps = child_runs::steps(cell, run).await?;
     let progress = steps.into_iter().map(|(step, counts)| Progress {
         step,

@@ -12,7 +12,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
-use semel_model::{Fingerprint, Span};
+use semel_model::{Fingerprint, Slot, Span};
 use semel_store::commands::{self, Begin};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ async fn keep<F>(
 where
     F: Future<Output = Result<Reply, ApiError>>,
 {
-    let cell = app.engine.cell();
+    let cell = app.engine.cell().of(Slot::of(id.as_bytes()));
     let hold = Span::from_secs(HOLD_SECS);
     match commands::begin(cell, id, namespace_id, fingerprint, hold).await? {
         Begin::First => {}

@@ -35,7 +35,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
 /// `GET /v1/connections/{name}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, name: Named) -> Answered {
     let name: Label = name.read(Code::ConnectionNotFound)?;
-    let found = connections::find(app.cell(), caller.namespace_id, name.as_str()).await?;
+    let found = connections::find(app.cell().home(), caller.namespace_id, name.as_str()).await?;
     let row = found.ok_or_else(|| ApiError::plain(Code::ConnectionNotFound))?;
     let set = list_set(&app, caller.namespace_id).await?;
     answer::ok(&view(row, &set))

@@ -40,9 +40,11 @@ pub(crate) async fn list(
         Some(key) => Some(read_key(key.as_bytes())?),
         None => None,
     };
-    let mut found = match &key {
-        Some(key) => of_key(&app, &caller, key, limit).await?,
-        None => duplicates::list(app.cell(), caller.namespace_id, filter.run, limit).await?,
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let mut found = match (&key, filter.run) {
+        (Some(key), _) => of_key(&app, &caller, key, limit).await?,
+        (None, Some(run)) => duplicates::list_of_run(cell.of(run), id, run, limit).await?,
+        (None, None) => duplicates::list(cell.every(), id, limit).await?,
     };
     found.retain(|duplicate| filter.run.is_none_or(|run| duplicate.run == run));
     let mut items: Vec<Duplicate> = found.iter().map(view).collect();
@@ -62,13 +64,14 @@ async fn list_stale(
 ) -> Result<Vec<Duplicate>, ApiError> {
     let cell = app.cell();
     let behind = match run {
-        Some(run) => match store_runs::find(cell, caller.namespace_id, run).await? {
+        Some(run) => match store_runs::find(cell.of(run), caller.namespace_id, run).await? {
             Some(run) => Some(run.claim),
             None => return Ok(Vec::new()),
         },
         None => None,
     };
-    let stale = object_versions::list_stale(cell, caller.namespace_id, key, behind, limit).await?;
+    let stale =
+        object_versions::list_stale(cell.every(), caller.namespace_id, key, behind, limit).await?;
     Ok(stale.into_iter().map(view_stale).collect())
 }
 
@@ -102,7 +105,8 @@ async fn of_key(
 ) -> Result<Vec<DuplicateView>, ApiError> {
     let mut found = Vec::new();
     for run in runs::find_by_key(app, caller, None, key).await? {
-        let of_run = duplicates::list(app.cell(), caller.namespace_id, Some(run.id), limit).await?;
+        let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
+        let of_run = duplicates::list_of_run(cell, id, run.id, limit).await?;
         found.extend(of_run);
     }
     found.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));

@@ -57,11 +57,11 @@ async fn of_run(
     run: RunId,
     filter: &EffectFilter,
 ) -> Result<Page<Effect>, ApiError> {
-    let run = runs::find(app.cell(), caller.namespace_id, run)
+    let run = runs::find(app.cell().of(run), caller.namespace_id, run)
         .await?
         .ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-    let found =
-        effects::list_of_run(app.cell(), caller.namespace_id, run.partition_date, run.id).await?;
+    let (cell, namespace_id) = (app.cell().of(run.id), caller.namespace_id);
+    let found = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
     let wanted = |effect: &&EffectView| filter.state.is_none_or(|state| effect.state == state);
     Ok(Page {
         items: found.iter().filter(wanted).map(view).collect(),
@@ -73,7 +73,8 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
-    let found = effects::list(app.cell(), caller.namespace_id, filter.state, before, limit).await?;
+    let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
+    let found = effects::list(cell, namespace_id, filter.state, before, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     Ok(Page {
         items: found.iter().map(view).collect(),
@@ -83,7 +84,7 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
 
 /// `GET /v1/doubts`.
 pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answered {
-    let found = effects::list_doubts(app.cell(), caller.namespace_id, PAGE_MAX).await?;
+    let found = effects::list_doubts(app.cell().every(), caller.namespace_id, PAGE_MAX).await?;
     answer::ok(&Page {
         items: sent::detailed(&app, &caller, &found).await?,
         next: None,
@@ -93,9 +94,10 @@ pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answe
 /// `GET /v1/effects/{effect}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) -> Answered {
     let id = effect.read(Code::EffectNotFound)?;
-    let found = effects::find(app.cell(), caller.namespace_id, id).await?;
+    let found = effects::find(app.cell().of(id), caller.namespace_id, id).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::EffectNotFound))?;
-    let acts = audit::list_of_run(app.cell(), caller.namespace_id, found.run, PAGE_MAX).await?;
+    let (cell, namespace_id) = (app.cell().of(found.run), caller.namespace_id);
+    let acts = audit::list_of_run(cell, namespace_id, found.run, PAGE_MAX).await?;
     let about = id.to_string();
     let acts = acts.into_iter().filter(|act| act.subject == about);
     let detailed = sent::detailed(&app, &caller, &[found]).await?;

@@ -23,7 +23,7 @@ use crate::query::Named;
 
 /// `GET /v1/flows`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let found = flows::list(app.cell(), caller.namespace_id, None).await?;
+    let found = flows::list(app.cell().home(), caller.namespace_id, None).await?;
     answer::ok(&Page {
         items: found.iter().map(view).collect(),
         next: None,
@@ -33,11 +33,12 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
 /// `GET /v1/flows/{flow}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) -> Answered {
     let name = flow.flow()?;
-    let found = flows::list(app.cell(), caller.namespace_id, Some(name.as_str())).await?;
+    let found = flows::list(app.cell().home(), caller.namespace_id, Some(name.as_str())).await?;
     let Some(flow) = found.first() else {
         return Err(ApiError::plain(Code::FlowNotFound));
     };
-    let releases = flows::list_releases(app.cell(), caller.namespace_id, name.as_str()).await?;
+    let releases =
+        flows::list_releases(app.cell().home(), caller.namespace_id, name.as_str()).await?;
     answer::ok(&FlowDetail {
         flow: view(flow),
         draft: flow.draft.clone(),

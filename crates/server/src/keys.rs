@@ -31,10 +31,10 @@ pub(crate) async fn show(
     Params(of): Params<OfKey>,
 ) -> Answered {
     let (flow, key) = (flow.flow()?, of.read()?);
-    let claim = claims::find_by_key(app.cell(), &caller.namespace, &flow, &key)
+    let claim = claims::find_by_key(app.cell().every(), &caller.namespace, &flow, &key)
         .await?
         .ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
-    let run = runs::find(app.cell(), caller.namespace_id, claim.run).await?;
+    let run = runs::find(app.cell().of(claim.run), caller.namespace_id, claim.run).await?;
     answer::ok(&KeyInfo {
         flow,
         key: key.text(),
@@ -67,7 +67,7 @@ pub(crate) async fn audit(
     Params(Window { window }): Params<Window>,
 ) -> Answered {
     let flow = flow.flow()?;
-    let found = audit_keys(app.cell(), caller.namespace_id, &flow, window)
+    let found = audit_keys(app.cell().every(), caller.namespace_id, &flow, window)
         .await?
         .ok_or_else(|| ApiError::plain(Code::FlowNotFound))?;
     let text = |keys: Vec<Key>| keys.iter().map(Key::text).collect();

@@ -55,7 +55,7 @@ impl Pulse {
 
     /// Checks the database, and counts.
     pub(crate) async fn look(&self, cell: &Cell, counts: bool) {
-        let there = timeout(LOOK_PATIENCE, flows::version(cell)).await;
+        let there = timeout(LOOK_PATIENCE, flows::version(cell.home())).await;
         let there = matches!(there, Ok(Ok(_)));
         self.database.store(there, Ordering::Release);
         if !there || !counts {
@@ -82,7 +82,7 @@ impl Pulse {
 
 async fn count(cell: &Cell) -> Result<Counted, ReadError> {
     Ok(Counted {
-        depth: queue::depth(cell).await?,
-        doubts: effects::count_doubts(cell).await?,
+        depth: queue::depth(cell.every()).await?,
+        doubts: effects::count_doubts(cell.every()).await?,
     })
 }

@@ -45,7 +45,7 @@ pub(crate) async fn list(
 ) -> Answered {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
-    let found = resources::list(app.cell(), caller.namespace_id, before, limit).await?;
+    let found = resources::list(app.cell().every(), caller.namespace_id, before, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     answer::ok(&Page {
         items: found.iter().map(view).collect(),
@@ -74,7 +74,7 @@ pub(crate) async fn download(State(app): State<App>, caller: Caller, digest: Nam
 
 async fn find(app: &App, caller: &Caller, digest: &Named) -> Result<ResourceRow, ApiError> {
     let Digits(resource) = digest.read(Code::ResourceNotFound)?;
-    resources::find(app.cell(), caller.namespace_id, resource)
+    resources::find(app.cell().of(resource), caller.namespace_id, resource)
         .await?
         .ok_or_else(|| ApiError::plain(Code::ResourceNotFound))
 }

@@ -64,7 +64,7 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
     };
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
-        let found = runs::list(app.cell(), caller.namespace_id, &wanted, limit).await?;
+        let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
         let more = found.len() == usize::from(limit);
         for run in &found {
             wanted.before = Some((run.accepted_at, run.id));
@@ -108,7 +108,7 @@ pub(crate) async fn find_by_key(
 ) -> Result<Vec<RunView>, ApiError> {
     let names: Vec<FlowName> = match flow {
         Some(flow) => vec![flow.clone()],
-        None => flows::list_names(app.cell(), caller.namespace_id)
+        None => flows::list_names(app.cell().home(), caller.namespace_id)
             .await?
             .iter()
             .filter_map(|name| name.parse().ok())
@@ -118,17 +118,17 @@ pub(crate) async fn find_by_key(
         .iter()
         .flat_map(|flow| ClaimId::derive_all(&caller.namespace, flow, key))
         .collect();
-    let ids = claims::list_newest_runs(app.cell(), &claims, INCARNATIONS_MAX).await?;
-    Ok(runs::find_many(app.cell(), caller.namespace_id, &ids).await?)
+    let ids = claims::list_newest_runs(app.cell().every(), &claims, INCARNATIONS_MAX).await?;
+    Ok(runs::find_many(app.cell().every(), caller.namespace_id, &ids).await?)
 }
 
 /// `GET /v1/runs/{run}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
     let run = get(&app, &caller, run.read(Code::RunNotFound)?).await?;
-    let cell = app.cell();
+    let cell = app.cell().of(run.id);
     let effects =
         effects::list_of_run(cell, caller.namespace_id, run.partition_date, run.id).await?;
-    let waits = waits::list(cell, caller.namespace_id, Some(run.id), true, PAGE_MAX).await?;
+    let waits = waits::list_of_run(cell, caller.namespace_id, run.id, true, PAGE_MAX).await?;
     let lines = journal::read(cell, run.partition_date, run.id).await?;
     let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
     answer::ok(&RunDetail {
@@ -164,7 +164,7 @@ async fn find_gate(
     let Some((gate, id)) = last else {
         return Ok(None);
     };
-    let standing = gates::find_standing(app.cell(), id, run.id).await?;
+    let standing = gates::find_standing(app.cell().of(id), id, run.id).await?;
     Ok(standing.map(|standing| AtGate {
         gate,
         place: standing.place.as_str().to_owned(),
@@ -309,7 +309,7 @@ impl From<CancelError> for ApiError {
 
 /// A run of the caller's namespace.
 pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, ApiError> {
-    runs::find(app.cell(), caller.namespace_id, run)
+    runs::find(app.cell().of(run), caller.namespace_id, run)
         .await?
         .ok_or_else(|| ApiError::plain(Code::RunNotFound))
 }

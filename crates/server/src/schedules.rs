@@ -52,7 +52,8 @@ pub(crate) async fn list_ticks(
     let (found, _) = get(&app, &caller, &flow).await?;
     let limit = page_size(filter.limit);
     let cell = app.cell();
-    let ticks = schedules::list_ticks(cell, found.id, filter.cursor, i64::from(limit)).await?;
+    let ticks =
+        schedules::list_ticks(cell.of(found.id), found.id, filter.cursor, i64::from(limit)).await?;
     let last = ticks.last().filter(|_| ticks.len() == usize::from(limit));
     let next = last.map(|last| last.tick.nominal.to_string());
     answer::ok(&Page {
@@ -96,7 +97,8 @@ async fn fired_after(
     found: &ScheduleView,
     after: Timestamp,
 ) -> Result<BTreeSet<Timestamp>, ApiError> {
-    let ticks = schedules::list_ticks(app.cell(), found.id, None, FIRED_AHEAD_MAX).await?;
+    let ticks =
+        schedules::list_ticks(app.cell().of(found.id), found.id, None, FIRED_AHEAD_MAX).await?;
     let ahead = ticks.into_iter().map(|view| view.tick.nominal);
     Ok(ahead.filter(|at| *at > after).collect())
 }

@@ -116,7 +116,7 @@ async fn advise(app: &App, namespace_id: i32, flow: &FlowName, refusal: ApiError
     let Some(run) = refusal.mismatched() else {
         return refusal;
     };
-    match store_runs::find(app.cell(), namespace_id, run).await {
+    match store_runs::find(app.cell().of(run), namespace_id, run).await {
         Ok(Some(view))
             if matches!(
                 view.state,
@@ -152,9 +152,10 @@ async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, ApiError> 
     if !accepted.replayed || accepted.state.is_ended() {
         return Ok(accepted.state.into());
     }
-    let namespace_id = store_runs::find_namespace(app.cell(), accepted.run).await?;
+    let namespace_id =
+        store_runs::find_namespace(app.cell().of(accepted.run), accepted.run).await?;
     let view = match namespace_id {
-        Some(id) => store_runs::find(app.cell(), id, accepted.run).await?,
+        Some(id) => store_runs::find(app.cell().of(accepted.run), id, accepted.run).await?,
         None => None,
     };
     Ok(view.map_or_else(|| accepted.state.into(), |view| runs::standing(&view)))

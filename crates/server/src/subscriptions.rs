@@ -25,7 +25,7 @@ use crate::query::{Named, Pair, Params, page_size};
 
 /// `GET /v1/subscriptions`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let rows = subscriptions::list(app.cell(), caller.namespace_id).await?;
+    let rows = subscriptions::list(app.cell().home(), caller.namespace_id).await?;
     answer::ok(&Page {
         items: rows.into_iter().map(view).collect(),
         next: None,
@@ -119,7 +119,8 @@ pub(crate) async fn list_deliveries(
     let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let name = &subscription.name;
-    let found = webhook_deliveries::list(cell, namespace_id, name, state, before, limit).await?;
+    let found =
+        webhook_deliveries::list(cell.every(), namespace_id, name, state, before, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     let next = last.map(|last| cursor::write(last.emitted_at, last.event.as_uuid()));
     let items = found
@@ -168,7 +169,7 @@ async fn get(
     caller: &Caller,
     name: &Label,
 ) -> Result<subscriptions::Subscription, ApiError> {
-    let found = subscriptions::find(app.cell(), caller.namespace_id, name.as_str()).await?;
+    let found = subscriptions::find(app.cell().home(), caller.namespace_id, name.as_str()).await?;
     found.ok_or_else(|| ApiError::plain(Code::SubscriptionNotFound))
 }
 

@@ -187,7 +187,7 @@ pub(crate) async fn list(
         state: asked.state,
         all: asked.all,
     };
-    let found = tasks::list(app.cell(), caller.namespace_id, &filter, limit).await?;
+    let found = tasks::list(app.cell().every(), caller.namespace_id, &filter, limit).await?;
     answer::ok(&Page {
         items: found.into_iter().map(view).collect(),
         next: None,
@@ -197,7 +197,7 @@ pub(crate) async fn list(
 /// `GET /v1/tasks/{task}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, task: Named) -> Answered {
     let task: EffectId = task.read(Code::TaskNotFound)?;
-    let found = tasks::find(app.cell(), caller.namespace_id, task).await?;
+    let found = tasks::find(app.cell().of(task), caller.namespace_id, task).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::TaskNotFound))?;
     answer::ok(&view(found))
 }

@@ -37,14 +37,11 @@ pub(crate) async fn list(
     Params(filter): Params<Filter>,
 ) -> Answered {
     let limit = page_size(filter.limit);
-    let found = waits::list(
-        app.cell(),
-        caller.namespace_id,
-        filter.run,
-        filter.all,
-        limit,
-    )
-    .await?;
+    let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
+    let found = match filter.run {
+        Some(run) => waits::list_of_run(cell.of(run), id, run, all, limit).await?,
+        None => waits::list(cell.every(), id, all, limit).await?,
+    };
     answer::ok(&Page {
         items: found.iter().map(view).collect(),
         next: None,

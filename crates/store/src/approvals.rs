@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::approval::{Decision, Digest, State};
-use semel_model::{RunId, SeededBug, Slot, WaitId};
+use semel_model::{InSlot, RunId, SeededBug, Slot, WaitId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
@@ -25,10 +25,13 @@ mod views;
 pub use changes::ApprovalChange;
 pub(crate) use changes::{ELAPSE, HEAR, OPEN, Rows, WITHDRAW};
 pub(crate) use views::STATEMENTS as VIEWS;
-pub use views::{ApprovalView, find, find_by_link, list};
+pub use views::{ApprovalView, find, find_by_link, list, list_of_run};
 
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
+
+// Crosses slots (V4): the decision's record commits with it, and `audit` has no slot. A second cell has
+// a table of its own.
 
 /// A decision applies to the round that its maker saw, must come in time, and the first one stands.
 /// The name of its maker is written with it.
@@ -219,7 +222,7 @@ fn read_decision(row: &Row, from: usize) -> Option<Decision> {
 }
 
 /// Looks for the decision that a run waits for.
-pub async fn look(cell: &Cell, wait: WaitId) -> Result<Option<Decision>, ReadError> {
+pub async fn look(cell: SlotCell<'_>, wait: WaitId) -> Result<Option<Decision>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(LOOK, &[wait.as_uuid()]).await?;
     Ok(row.and_then(|row| read_decision(&row, 0)))

@@ -13,7 +13,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{OneCell, ReadError, SlotCell};
+
+// Crosses slots (V4): `audit` has no slot, and its rows commit with changes of any slot and of control
+// data. A second cell has a table of its own; reading merges them by time, cell and identity.
 
 /// Several acts at once, for writers whose batches may carry some.
 pub(crate) const APPEND: &str = "
@@ -197,13 +200,13 @@ pub(crate) async fn append(tx: &Transaction<'_>, act: &Act) -> Result<(), ReadEr
 
 /// Runs one statement and, where it changed something, records the act in the same commit. Says
 /// how many rows it changed.
-pub(crate) async fn execute(
-    cell: &Cell,
+pub(crate) async fn execute<'a>(
+    cell: impl Into<OneCell<'a>>,
     text: &str,
     values: &[&(dyn ToSql + Sync)],
     act: &Act,
 ) -> Result<u64, ReadError> {
-    let mut client = cell.reader().await?;
+    let mut client = cell.into().reader().await?;
     let tx = client.transaction().await?;
     let changed = tx.execute(text, values).await?;
     if changed > 0 {
@@ -214,13 +217,13 @@ pub(crate) async fn execute(
 }
 
 /// The same for a statement that returns a row where it changed something.
-pub(crate) async fn query_opt(
-    cell: &Cell,
+pub(crate) async fn query_opt<'a>(
+    cell: impl Into<OneCell<'a>>,
     text: &str,
     values: &[&(dyn ToSql + Sync)],
     act: &Act,
 ) -> Result<Option<Row>, ReadError> {
-    let mut client = cell.reader().await?;
+    let mut client = cell.into().reader().await?;
     let tx = client.transaction().await?;
     let row = tx.query_opt(text, values).await?;
     if row.is_some() {
@@ -232,9 +235,10 @@ pub(crate) async fn query_opt(
 
 /// Records the beginning of an act whose effect is made elsewhere, where no transaction of ours
 /// reaches: whatever follows, the record is there before it.
-pub async fn begin(cell: &Cell, act: &Act) -> Result<(), ReadError> {
+pub async fn begin<'a>(cell: impl Into<OneCell<'a>>, act: &Act) -> Result<(), ReadError> {
     let rows = Rows::of([act]);
-    cell.reader().await?.execute(APPEND, &rows.values()).await?;
+    let client = cell.into().reader().await?;
+    client.execute(APPEND, &rows.values()).await?;
     Ok(())
 }
 
@@ -255,7 +259,7 @@ pub struct ActView {
 
 /// What people did to a run, its effects, waits and key, oldest first.
 pub async fn list_of_run(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
     limit: u16,

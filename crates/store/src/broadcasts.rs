@@ -9,7 +9,7 @@ use semel_model::{EffectId, RunId, Span, WaitId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::outbox::Event;
 
 /// An event that is dispatched twice is broadcast once, as long as the first broadcast lasts.
@@ -63,7 +63,7 @@ pub struct Cursor {
 }
 
 /// Records an event whose waits are to be answered a page at a time.
-pub async fn begin(cell: &Cell, event: &Event) -> Result<(), ReadError> {
+pub async fn begin(cell: SlotCell<'_>, event: &Event) -> Result<(), ReadError> {
     let values: [&(dyn ToSql + Sync); 6] = [
         event.id.as_uuid(),
         &event.namespace_id,
@@ -104,14 +104,14 @@ pub async fn take(cell: &Cell, most: i64, lease: Span) -> Result<Vec<Broadcast>,
 }
 
 /// Notes that a page is answered.
-pub async fn advance(cell: &Cell, event: EffectId, to: &Cursor) -> Result<(), ReadError> {
+pub async fn advance(cell: SlotCell<'_>, event: EffectId, to: &Cursor) -> Result<(), ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [event.as_uuid(), &to.path, to.after.as_uuid()];
     cell.reader().await?.execute(ADVANCE, &values).await?;
     Ok(())
 }
 
 /// Notes that the last page is answered.
-pub async fn end(cell: &Cell, event: EffectId) -> Result<(), ReadError> {
+pub async fn end(cell: SlotCell<'_>, event: EffectId) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     client.execute(END, &[event.as_uuid()]).await?;
     Ok(())

@@ -3,6 +3,9 @@
 //! A process has a fixed number of connections to it ([`CONNECTIONS_MAX`]), each with an owner:
 //! every lane of a writer, each poller, the renewal of the session, recovery, a pool for the
 //! engine's other work, and a pool for requests. Every wait for a connection has a limit.
+//!
+//! Most functions of the store take a part of a cell instead: [`SlotCell`] for the rows of one slot,
+//! [`HomeCell`] for control data, [`EveryCell`] for the rows of all slots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +24,11 @@ use crate::writer::describe;
 
 mod connector;
 mod lane;
+mod scope;
 
 pub(crate) use connector::{Connector, PgConnection, Session, WRITER_SESSION};
 pub(crate) use lane::Lane;
+pub use scope::{EveryCell, HomeCell, OneCell, SlotCell};
 
 /// How many connections serve the engine's work, besides those with a single owner.
 const ENGINE_CONNECTIONS_MAX: usize = 8;

@@ -16,12 +16,12 @@ pub use view::{Counts, PartFilter, PartView, count, first_succeeded, list, steps
 
 use jiff::civil::Date;
 use semel_model::event::Event;
-use semel_model::{Key, RunId, SessionId};
+use semel_model::{InSlot, Key, RunId, SessionId, Slot};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 /// An item that is recorded already stays as it is: loading continues where it was cut off, and of
 /// two items with one key the first counts. A run whose items are recorded makes progress.
@@ -221,6 +221,12 @@ pub struct Of<'a> {
     pub step: &'a str,
 }
 
+impl InSlot for Of<'_> {
+    fn slot(&self) -> Slot {
+        self.parent.slot()
+    }
+}
+
 /// What starting a child run needs to know of its parent.
 #[derive(Clone, Debug)]
 pub struct Beginning<'a> {
@@ -254,7 +260,7 @@ pub struct Look {
 }
 
 /// Records child runs.
-pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), ReadError> {
+pub async fn load(cell: SlotCell<'_>, of: Of<'_>, parts: &[NewPart]) -> Result<(), ReadError> {
     let indexes: Vec<i32> = parts.iter().map(|part| part.index).collect();
     let runs: Vec<Uuid> = parts.iter().map(|part| *part.run.as_uuid()).collect();
     let keys: Vec<&str> = parts.iter().map(|part| part.key.as_str()).collect();
@@ -272,7 +278,7 @@ pub async fn load(cell: &Cell, of: Of<'_>, parts: &[NewPart]) -> Result<(), Read
 }
 
 /// How many items need not be loaded again: those up to the last that is recorded.
-pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
+pub async fn loaded(cell: SlotCell<'_>, of: Of<'_>) -> Result<u32, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(LOADED, &[of.parent.as_uuid(), &of.step])
@@ -284,7 +290,7 @@ pub async fn loaded(cell: &Cell, of: Of<'_>) -> Result<u32, ReadError> {
 /// Starts child runs until so many are open; returns how many it started. Zero if another worker
 /// holds the lease.
 pub async fn begin(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     of: Of<'_>,
     most: i64,
     with: &Beginning<'_>,
@@ -310,7 +316,7 @@ pub async fn begin(
 }
 
 /// Reads the state of a step's child runs.
-pub async fn look(cell: &Cell, of: Of<'_>) -> Result<Look, ReadError> {
+pub async fn look(cell: SlotCell<'_>, of: Of<'_>) -> Result<Look, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(LOOK, &[of.parent.as_uuid(), &of.step])
@@ -324,7 +330,7 @@ pub async fn look(cell: &Cell, of: Of<'_>) -> Result<Look, ReadError> {
 }
 
 /// Asks for the end of open child runs; returns of how many.
-pub async fn cancel(cell: &Cell, of: Of<'_>) -> Result<u64, ReadError> {
+pub async fn cancel(cell: SlotCell<'_>, of: Of<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     Ok(client
         .execute(CANCEL, &[of.parent.as_uuid(), &of.step])
@@ -343,7 +349,7 @@ pub enum Reopened {
 /// Resumes child runs that have ended, by an event of their journals; returns how many, up to a
 /// limit.
 pub async fn reopen(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     of: Of<'_>,
     which: Reopened,
     most: i64,
@@ -372,7 +378,7 @@ pub async fn reopen(
 
 /// Resumes one failed child run. False if it did not fail, or was resumed already.
 pub async fn reopen_one(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     part: RunId,
     event: &Event,
     act: &Act,
@@ -386,7 +392,7 @@ pub async fn reopen_one(
 }
 
 /// The step that a child run belongs to.
-pub async fn find_step(cell: &Cell, part: RunId) -> Result<Option<String>, ReadError> {
+pub async fn find_step(cell: SlotCell<'_>, part: RunId) -> Result<Option<String>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(STEP_OF, &[part.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))

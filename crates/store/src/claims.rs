@@ -25,8 +25,9 @@ use semel_model::{
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::EffectChange;
+use crate::pool::PooledClient;
 
 mod accept;
 
@@ -127,25 +128,28 @@ pub struct ClaimView {
 }
 
 /// Looks a claim up that holds its key.
-pub async fn find(cell: &Cell, claim: ClaimId) -> Result<Option<ClaimView>, ReadError> {
-    find_first(cell, &[claim]).await
+pub async fn find(cell: SlotCell<'_>, claim: ClaimId) -> Result<Option<ClaimView>, ReadError> {
+    find_first(&cell.reader().await?, &[claim]).await
 }
 
 /// Looks up the claim of a key that people know by its text: what a sender or an author named comes
 /// before what Semel made itself.
 pub async fn find_by_key(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace: &NamespaceName,
     flow: &FlowName,
     key: &Key,
 ) -> Result<Option<ClaimView>, ReadError> {
-    find_first(cell, &ClaimId::derive_all(namespace, flow, key)).await
+    let claims = ClaimId::derive_all(namespace, flow, key);
+    find_first(&cell.reader().await?, &claims).await
 }
 
 /// Looks up the first of several claims that holds its key.
-async fn find_first(cell: &Cell, claims: &[ClaimId]) -> Result<Option<ClaimView>, ReadError> {
+async fn find_first(
+    client: &PooledClient,
+    claims: &[ClaimId],
+) -> Result<Option<ClaimView>, ReadError> {
     let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
-    let client = cell.reader().await?;
     let rows = client.query(FIND, &[&ids]).await?;
     let found = rows.iter().map(|row| ClaimView {
         id: ClaimId::from_uuid(row.get(0)),
@@ -158,7 +162,7 @@ async fn find_first(cell: &Cell, claims: &[ClaimId]) -> Result<Option<ClaimView>
 
 /// Lists the newest runs of claims, whether their keys are held or free: at most `most` of each.
 pub async fn list_newest_runs(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     claims: &[ClaimId],
     most: u32,
 ) -> Result<Vec<RunId>, ReadError> {
@@ -178,7 +182,7 @@ pub async fn list_newest_runs(
 /// Frees a key whose run has ended, on an operator's behalf; the act is recorded in the same
 /// commit. False if another run has the key by now, or this one was resumed.
 pub async fn drop_claim(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     claim: ClaimId,
     run: RunId,
     act: &Act,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 const BEGIN: &str = "
     INSERT INTO commands AS c (id, namespace_id, fingerprint, begun_at, holder_until)
@@ -52,7 +52,7 @@ pub enum Begin {
 
 /// Begins a command, or says what became of the first.
 pub async fn begin(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     id: Uuid,
     namespace_id: i32,
     fingerprint: Fingerprint,
@@ -84,7 +84,12 @@ pub async fn begin(
 }
 
 /// Keeps the answer for callers that repeat the command.
-pub async fn finish(cell: &Cell, id: Uuid, status: u16, answer: &Value) -> Result<(), ReadError> {
+pub async fn finish(
+    cell: SlotCell<'_>,
+    id: Uuid,
+    status: u16,
+    answer: &Value,
+) -> Result<(), ReadError> {
     let status = i16::try_from(status).unwrap_or(500);
     cell.reader()
         .await?
@@ -94,7 +99,7 @@ pub async fn finish(cell: &Cell, id: Uuid, status: u16, answer: &Value) -> Resul
 }
 
 /// Forgets a command that could not be carried out, so that it can be tried again at once.
-pub async fn abandon(cell: &Cell, id: Uuid) -> Result<(), ReadError> {
+pub async fn abandon(cell: SlotCell<'_>, id: Uuid) -> Result<(), ReadError> {
     cell.reader().await?.execute(ABANDON, &[&id]).await?;
     Ok(())
 }

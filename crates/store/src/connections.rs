@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 
 const PUT: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1)
@@ -53,7 +53,7 @@ pub struct ConnectionRow {
 /// Keeps a connection, in place of an earlier one of that name; says its version. Here and below,
 /// the act is recorded in the same commit.
 pub async fn put(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     connection: &Connection,
@@ -70,7 +70,7 @@ pub async fn put(
 
 /// Keeps a connection, unless there is one of that name.
 pub async fn make(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     connection: &Connection,
@@ -83,7 +83,7 @@ pub async fn make(
 
 /// Removes a connection; false when there is none of that name.
 pub async fn delete(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     act: &Act,
@@ -92,13 +92,13 @@ pub async fn delete(
 }
 
 /// The connections of a namespace, sorted by name.
-pub async fn list(cell: &Cell, namespace_id: i32) -> Result<Vec<ConnectionRow>, ReadError> {
+pub async fn list(cell: HomeCell<'_>, namespace_id: i32) -> Result<Vec<ConnectionRow>, ReadError> {
     read(cell, Some(namespace_id), None).await
 }
 
 /// The connection of that name.
 pub async fn find(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
 ) -> Result<Option<ConnectionRow>, ReadError> {
@@ -106,12 +106,12 @@ pub async fn find(
 }
 
 /// Every connection of the installation.
-pub async fn list_all(cell: &Cell) -> Result<Vec<ConnectionRow>, ReadError> {
+pub async fn list_all(cell: HomeCell<'_>) -> Result<Vec<ConnectionRow>, ReadError> {
     read(cell, None, None).await
 }
 
 async fn read(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: Option<i32>,
     name: Option<&str>,
 ) -> Result<Vec<ConnectionRow>, ReadError> {

@@ -17,7 +17,8 @@ use semel_model::{ClaimId, Fingerprint, RunId, WaitId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::pool::PooledClient;
 
 const LIST: &str = "
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
@@ -129,14 +130,31 @@ pub struct DuplicateView {
 
 /// Lists stopped repeats, latest first.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    limit: u16,
+) -> Result<Vec<DuplicateView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, None, limit).await
+}
+
+/// Lists the repeats that a run stopped, latest first.
+pub async fn list_of_run(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    run: RunId,
+    limit: u16,
+) -> Result<Vec<DuplicateView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, Some(run), limit).await
+}
+
+async fn read_views(
+    client: &PooledClient,
     namespace_id: i32,
     run: Option<RunId>,
     limit: u16,
 ) -> Result<Vec<DuplicateView>, ReadError> {
     let run = run.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
-    let client = cell.reader().await?;
     let rows = client.query(LIST, &[&namespace_id, &run, &limit]).await?;
     Ok(rows.iter().map(read_view).collect())
 }

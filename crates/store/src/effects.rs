@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
 
 /// The part of a flight that makes new entries.
@@ -214,7 +214,7 @@ pub struct EffectView {
 
 /// Lists effects, newest first.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     state: Option<State>,
     before: Option<(Timestamp, EffectId)>,
@@ -235,7 +235,7 @@ pub async fn list(
 
 /// Lists the effects of one run, in the order of their intents.
 pub async fn list_of_run(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     partition_date: Date,
     run: RunId,
@@ -250,7 +250,7 @@ pub async fn list_of_run(
 
 /// Lists the effects that their destination knows by an identity, newest first.
 pub async fn list_of_external_id(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     external_id: &str,
     state: Option<State>,
@@ -266,7 +266,7 @@ pub async fn list_of_external_id(
 
 /// Looks one effect up.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     effect: EffectId,
 ) -> Result<Option<EffectView>, ReadError> {
@@ -279,7 +279,7 @@ pub async fn find(
 
 /// Lists what is in doubt, oldest first.
 pub async fn list_doubts(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     limit: u16,
 ) -> Result<Vec<EffectView>, ReadError> {
@@ -293,7 +293,7 @@ pub async fn list_doubts(
 pub const DOUBTS_MAX: i64 = 10_000;
 
 /// How many effects are in doubt, in all namespaces, [`DOUBTS_MAX`] at most.
-pub async fn count_doubts(cell: &Cell) -> Result<i64, ReadError> {
+pub async fn count_doubts(cell: EveryCell<'_>) -> Result<i64, ReadError> {
     Ok(cell
         .reader()
         .await?

@@ -8,7 +8,7 @@ use semel_model::{RunId, WaitId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError};
 use crate::journal::Transition;
 
 pub(crate) const OPEN: &str = "
@@ -17,6 +17,9 @@ pub(crate) const OPEN: &str = "
         ON CONFLICT (wait_id) DO NOTHING";
 
 pub(crate) const CLOSE: &str = "DELETE FROM event_waits WHERE wait_id = ANY ($1)";
+
+// Crosses slots (V6): an event finds waits of all slots, by namespace and name. With a second cell,
+// every cell is asked once for a batch of events, and the outbox notes which have answered.
 
 /// Which parts of an event runs go by: one step through the index for each.
 const PATHS: &str = "
@@ -91,7 +94,11 @@ impl<'a> Rows<'a> {
 }
 
 /// Which parts of an event runs go by that wait for it.
-pub async fn paths(cell: &Cell, namespace_id: i32, event: &str) -> Result<Vec<String>, ReadError> {
+pub async fn paths(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    event: &str,
+) -> Result<Vec<String>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(PATHS).await?;
     let rows = client.query(&statement, &[&namespace_id, &event]).await?;
@@ -111,7 +118,7 @@ pub struct Listener {
 
 /// Waits that an event may answer, behind one of them.
 pub async fn find(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     topic: &Topic,
     after: Option<WaitId>,
@@ -140,7 +147,7 @@ pub async fn find(
 }
 
 /// Notes that waits have ended.
-pub async fn close(cell: &Cell, waits: &[WaitId]) -> Result<(), ReadError> {
+pub async fn close(cell: EveryCell<'_>, waits: &[WaitId]) -> Result<(), ReadError> {
     let ids: Vec<Uuid> = waits.iter().map(|wait| *wait.as_uuid()).collect();
     cell.reader().await?.execute(CLOSE, &[&ids]).await?;
     Ok(())

@@ -7,7 +7,7 @@ use semel_model::{FlowName, NamespaceName};
 use tokio_postgres::Row;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 
 const BUMP: &str = "UPDATE config_version SET version = version + 1";
 const VERSION: &str = "SELECT version FROM config_version";
@@ -128,12 +128,12 @@ fn read_release(row: &Row) -> ReleaseRow {
 }
 
 /// The number that grows with every change of the configuration.
-pub async fn version(cell: &Cell) -> Result<i64, ReadError> {
+pub async fn version(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(VERSION, &[]).await?.get(0))
 }
 
 /// Makes a namespace unless it is there, and gives its short form.
-pub async fn ensure_namespace(cell: &Cell, name: &NamespaceName) -> Result<i32, ReadError> {
+pub async fn ensure_namespace(cell: HomeCell<'_>, name: &NamespaceName) -> Result<i32, ReadError> {
     let client = cell.reader().await?;
     client.execute(MAKE_NAMESPACE, &[&name.as_str()]).await?;
     client.execute(BUMP, &[]).await?;
@@ -144,7 +144,7 @@ pub async fn ensure_namespace(cell: &Cell, name: &NamespaceName) -> Result<i32, 
 }
 
 /// Every flow's live release, in all namespaces.
-pub async fn list_live(cell: &Cell) -> Result<Vec<ReleaseRow>, ReadError> {
+pub async fn list_live(cell: HomeCell<'_>) -> Result<Vec<ReleaseRow>, ReadError> {
     Ok(cell
         .reader()
         .await?
@@ -169,7 +169,7 @@ pub struct LiveId {
 }
 
 /// Which release of every flow is live, without their texts.
-pub async fn list_live_ids(cell: &Cell) -> Result<Vec<LiveId>, ReadError> {
+pub async fn list_live_ids(cell: HomeCell<'_>) -> Result<Vec<LiveId>, ReadError> {
     let rows = cell.reader().await?.query(LIVE_IDS, &[]).await?;
     let read = |row: &Row| LiveId {
         namespace: row.get(0),
@@ -181,7 +181,7 @@ pub async fn list_live_ids(cell: &Cell) -> Result<Vec<LiveId>, ReadError> {
 }
 
 /// One release, live or not.
-pub async fn find_release(cell: &Cell, id: i32) -> Result<Option<ReleaseRow>, ReadError> {
+pub async fn find_release(cell: HomeCell<'_>, id: i32) -> Result<Option<ReleaseRow>, ReadError> {
     Ok(cell
         .reader()
         .await?
@@ -193,7 +193,7 @@ pub async fn find_release(cell: &Cell, id: i32) -> Result<Option<ReleaseRow>, Re
 
 /// Keeps a draft.
 pub async fn push_draft(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     flow: &FlowName,
     source: &str,
@@ -209,7 +209,7 @@ pub async fn push_draft(
 /// digest published again gives the number that it has. Nothing if there is no such flow. A new
 /// release commits together with the record of the act.
 pub async fn publish(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     flow: &FlowName,
     digest: &str,
@@ -242,7 +242,7 @@ pub async fn publish(
 /// Makes a release live. False if there is none of that number. The act is recorded in the same
 /// commit.
 pub async fn promote(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     flow: &FlowName,
     number: i32,
@@ -280,7 +280,7 @@ pub struct FlowView {
 
 /// Lists the flows of a namespace, or the one of a name.
 pub async fn list(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: Option<&str>,
 ) -> Result<Vec<FlowView>, ReadError> {
@@ -317,7 +317,7 @@ pub struct ReleaseView {
 
 /// Lists the releases of a flow, newest first.
 pub async fn list_releases(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     flow: &str,
 ) -> Result<Vec<ReleaseView>, ReadError> {
@@ -338,7 +338,7 @@ pub async fn list_releases(
 }
 
 /// The names of a namespace's flows, for a search by key in all of them.
-pub async fn list_names(cell: &Cell, namespace_id: i32) -> Result<Vec<String>, ReadError> {
+pub async fn list_names(cell: HomeCell<'_>, namespace_id: i32) -> Result<Vec<String>, ReadError> {
     let rows = cell.reader().await?.query(NAMES, &[&namespace_id]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

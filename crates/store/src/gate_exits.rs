@@ -7,7 +7,7 @@ use semel_model::{GateId, RunId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError};
 
 /// A write that is submitted twice leaves one row.
 pub(crate) const NOTE: &str = "
@@ -75,7 +75,7 @@ impl Rows {
 }
 
 /// Removes exits whose gates were notified.
-pub async fn remove(cell: &Cell, told: &[Departure]) -> Result<(), ReadError> {
+pub async fn remove(cell: EveryCell<'_>, told: &[Departure]) -> Result<(), ReadError> {
     let mut rows = Rows::default();
     for departure in told {
         rows.push(*departure);

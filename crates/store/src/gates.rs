@@ -16,7 +16,7 @@ use semel_model::{GateId, RunId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 
 mod admission_batch;
 mod statements;
@@ -113,7 +113,7 @@ pub async fn list_overdue(cell: &Cell) -> Result<Vec<WakeUp>, ReadError> {
 
 /// A run's place at a gate, where it has one.
 pub async fn find_ticket(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     gate: GateId,
     run: RunId,
 ) -> Result<Option<GateEntry>, ReadError> {
@@ -139,7 +139,7 @@ pub struct Standing {
 
 /// A run's position at a gate; nothing if it is not there.
 pub async fn find_standing(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     gate: GateId,
     run: RunId,
 ) -> Result<Option<Standing>, ReadError> {
@@ -174,7 +174,7 @@ pub async fn find_standing(
 }
 
 /// Forgets gates whose starts no longer count.
-pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+pub(crate) async fn forget(cell: EveryCell<'_>, most: i64) -> Result<u64, ReadError> {
     Ok(cell.reader().await?.execute(FORGET, &[&most]).await?)
 }
 

@@ -19,13 +19,13 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 use jiff::civil::Date;
 use semel_model::event::Event;
-use semel_model::{RunId, Slot};
+use semel_model::{InSlot, RunId, Slot};
 use serde_json::Value;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::kv;
 use crate::writer::connection::{ErrorClass, PreparedClient, WriterConnection, classify};
 use crate::writer::{Batch, Writer};
@@ -281,7 +281,11 @@ async fn write_all(
 }
 
 /// Reads a run's journal.
-pub async fn read(cell: &Cell, partition_date: Date, run: RunId) -> Result<Vec<Line>, ReadError> {
+pub async fn read(
+    cell: SlotCell<'_>,
+    partition_date: Date,
+    run: RunId,
+) -> Result<Vec<Line>, ReadError> {
     let client = cell.reader().await?;
     let rows = client
         .query(READ, &[&partition_date, run.as_uuid()])

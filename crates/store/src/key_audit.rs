@@ -7,7 +7,7 @@ use semel_model::{FlowName, Key, RunId, Span};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Transaction};
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError};
 
 /// An audit reads everything there is of a flow, and may take its time.
 const PATIENCE: &str = "
@@ -33,6 +33,9 @@ const DIFFERING: &str = "
       JOIN journal j ON j.partition_date = r.partition_date AND j.run_id = r.id AND j.seq = 1
      WHERE d.stopped_by = 'claim' AND d.verdict <> 'repeat' AND d.payload IS NOT NULL
        AND r.release_id = ANY ($1)";
+
+// Crosses slots (V9): keys of all slots are grouped by fingerprint. With a second cell, each cell groups
+// its own, and the groups are merged by ranges of the fingerprint.
 
 /// Two passes: the groups are found by fingerprint alone, and only the largest are looked up.
 const SHARED: &str = "
@@ -134,7 +137,7 @@ pub struct Differing {
 /// Reads what is recorded of a flow, and passes every repeat with another payload to `each`.
 /// Nothing if there is no such flow.
 pub async fn read(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     flow: &FlowName,
     window: Span,

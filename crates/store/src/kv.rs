@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::types::{Json, ToSql};
 use tokio_postgres::{Error, Row};
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 use crate::journal::Transition;
 use crate::locks;
 use crate::writer::connection::PreparedClient;
@@ -148,7 +148,7 @@ pub(crate) fn is_plain_set(write: &Write) -> bool {
 /// Where an operation stands in the one order in which entries and locks are touched.
 fn place(item: &Transition) -> Option<(i16, i32, &str, bool)> {
     let Operation { entry, verb } = &item.kv.as_ref()?.operation;
-    let slot = slot(item.namespace_id, entry);
+    let slot = column(slot(item.namespace_id, entry));
     // A lock and an entry of one name are rows of two tables.
     let is_lock = matches!(verb, Verb::Lock { .. } | Verb::Unlock);
     Some((slot, item.namespace_id, entry, is_lock))
@@ -172,7 +172,8 @@ pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
                 },
         } = operation
         {
-            rows.slots.push(slot(item.namespace_id, entry));
+            let slot = slot(item.namespace_id, entry);
+            rows.slots.push(column(slot));
             rows.namespaces.push(item.namespace_id);
             rows.entries.push(entry);
             rows.values.push(value.to_string());
@@ -256,7 +257,7 @@ pub(crate) async fn perform(
     else {
         unreachable!("only transitions with an operation come here");
     };
-    let slot = slot(item.namespace_id, entry);
+    let slot = column(slot(item.namespace_id, entry));
     let namespace = &item.namespace_id;
     let client = ready.client;
     let outcome = match verb {
@@ -352,8 +353,8 @@ pub(crate) async fn perform(
 }
 
 /// Reads an entry; null when there is none.
-pub async fn get(cell: &Cell, namespace_id: i32, entry: &str) -> Result<Value, ReadError> {
-    let slot = slot(namespace_id, entry);
+pub async fn get(cell: SlotCell<'_>, namespace_id: i32, entry: &str) -> Result<Value, ReadError> {
+    let slot = column(slot(namespace_id, entry));
     let client = cell.reader().await?;
     let statement = client.prepare_cached(READ).await?;
     let row = client
@@ -368,14 +369,18 @@ fn read_value(row: &Row) -> Value {
 }
 
 /// The slot of an entry or a lock.
-pub(crate) fn slot(namespace_id: i32, entry: &str) -> i16 {
+pub fn slot(namespace_id: i32, entry: &str) -> Slot {
     let mut hasher = Sha256::new();
     hasher.update(namespace_id.to_be_bytes());
     hasher.update(entry.as_bytes());
     let full = hasher.finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&full[..16]);
-    Slot::of(&bytes).number() as i16
+    Slot::of(&bytes)
+}
+
+fn column(slot: Slot) -> i16 {
+    slot.number() as i16
 }
 
 fn seconds(span: semel_model::Span) -> f64 {

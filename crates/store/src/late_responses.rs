@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 pub(crate) const LOAD: &str = "
     SELECT e.run_id, e.effect_id, e.attempt, e.response
@@ -63,7 +63,12 @@ pub struct Late {
 }
 
 /// Records a late response, and wakes the run if it is stopped.
-pub async fn hand_in(cell: &Cell, run: RunId, epoch: i64, late: &Late) -> Result<(), ReadError> {
+pub async fn hand_in(
+    cell: SlotCell<'_>,
+    run: RunId,
+    epoch: i64,
+    late: &Late,
+) -> Result<(), ReadError> {
     let response = Json(&late.response);
     let values: [&(dyn ToSql + Sync); 5] = [
         run.as_uuid(),

@@ -14,6 +14,10 @@
 //! A hot statement finds rows by their identity, whatever the statistics say. So where it names
 //! rows and says more of them, it says so in words that fit no index: `holder IS NOT DISTINCT FROM`
 //! for equality, `num_nulls(holder) = 1` for null. A test looks at the plans.
+//!
+//! A function says by the type of its first argument which rows it touches: those of one slot
+//! ([`SlotCell`]), control data ([`HomeCell`]), those of all slots ([`EveryCell`]), or what belongs to
+//! one database ([`Cell`]). See [`cell`].
 
 pub mod approvals;
 pub mod audit;
@@ -60,7 +64,9 @@ pub mod wake_source;
 pub mod webhook_deliveries;
 pub mod writer;
 
-pub use cell::{Cell, CellOptions, ConnectError, ReadError};
+pub use cell::{
+    Cell, CellOptions, ConnectError, EveryCell, HomeCell, OneCell, ReadError, SlotCell,
+};
 pub use migrate::{MigrateError, migrate};
 
 /// The settings of the sessions that write, for the test that looks at their plans.

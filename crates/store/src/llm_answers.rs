@@ -3,8 +3,12 @@
 use semel_model::{RunId, Span};
 use serde_json::Value;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::retention::FORGET_MAX;
+
+// Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one, and
+// whether an answer is forgotten depends on a run of another slot. Before a second cell, the slot of
+// the digest stands first in the primary key, and the end of the run sets the answer's time.
 
 /// What holds within a run holds for as long as it is there.
 const FIND: &str = "
@@ -61,7 +65,7 @@ const RUN_LOOK: Span = Span::from_const_secs(7 * 86_400);
 
 /// The answer to a question, where it was asked before.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     digest: &[u8; 32],
 ) -> Result<Option<Value>, ReadError> {
@@ -73,7 +77,7 @@ pub async fn find(
 
 /// Keeps an answer, and gives the one that holds: the first.
 pub async fn keep(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     digest: &[u8; 32],
     answer: &Value,
@@ -92,7 +96,7 @@ pub async fn keep(
 }
 
 /// Forgets answers whose time is over, so many at most.
-pub async fn forget(cell: &Cell) -> Result<u64, ReadError> {
+pub async fn forget(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     client.execute(EXTEND, &[&FORGET_MAX]).await?;
     Ok(client.execute(FORGET, &[&FORGET_MAX]).await?)

@@ -8,12 +8,12 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use semel_model::{ClaimId, Fingerprint, GateId, Key, SeededBug, Slot, Span, Version};
+use semel_model::{ClaimId, Fingerprint, GateId, InSlot, Key, SeededBug, Slot, Span, Version};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
@@ -297,7 +297,7 @@ fn read_newest(row: &Row) -> (Uuid, Newest) {
 }
 
 /// How a version stands to the newest of its object that was accepted.
-pub async fn judge(cell: &Cell, gate: GateId, version: &Version) -> Result<Age, ReadError> {
+pub async fn judge(cell: SlotCell<'_>, gate: GateId, version: &Version) -> Result<Age, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(READ).await?;
     let rows = client.query(&statement, &[&vec![*gate.as_uuid()]]).await?;
@@ -337,7 +337,7 @@ pub struct StaleView {
 /// Lists deliveries that came too late, latest first: of a key, or behind a claim, where one is
 /// given.
 pub async fn list_stale(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     key: Option<&Key>,
     newest: Option<ClaimId>,
@@ -370,7 +370,7 @@ fn read_stale(row: &Row) -> StaleView {
 }
 
 /// Forgets some versions and stale deliveries whose time is over, and says how many.
-pub(crate) async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+pub(crate) async fn forget(cell: EveryCell<'_>, most: i64) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let versions = client.execute(FORGET, &[&most]).await?;
     Ok(versions + client.execute(FORGET_STALE, &[&most]).await?)

@@ -94,6 +94,9 @@ pub struct Spreading {
     client: PooledClient,
 }
 
+// Crosses slots (V5): runs of other slots are accepted while this transaction is open. Before a second
+// cell, an event is taken under a lease, and its row notes which cells have it.
+
 /// Events that no other process dispatches until they are removed or this is dropped.
 ///
 /// They stay locked in an open transaction: if the process dies, the database returns them to the

@@ -29,7 +29,7 @@ use semel_model::{Key, RunId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::runs::Stage;
 use crate::wake_source::WakeSource;
 use crate::writer::connection::{PreparedClient, WriterConnection};
@@ -294,7 +294,7 @@ impl Taker {
 
 /// Lets a run sleep on that was woken for nothing. False when the lease is another's.
 pub async fn sleep_on(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     run: RunId,
     epoch: i64,
     session: SessionId,

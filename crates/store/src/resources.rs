@@ -8,7 +8,10 @@ use semel_model::{Resource, ResourceRef, RunId, Span};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
+
+// Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one. Before
+// a second cell, the slot of the digest stands first in the primary key.
 
 const INSERT: &str = "
     INSERT INTO resources (namespace_id, digest, bytes, media_type, name, run_id, step, expires_at)
@@ -98,7 +101,7 @@ pub struct ResourceRow {
 
 /// Records a resource. Of two expiries the later holds.
 pub async fn insert(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     keeping: &Keeping<'_>,
     resource: &Resource,
 ) -> Result<(), ReadError> {
@@ -126,7 +129,7 @@ pub async fn insert(
 
 /// A resource, unless its time is over.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     resource: ResourceRef,
 ) -> Result<Option<ResourceRow>, ReadError> {
@@ -139,7 +142,7 @@ pub async fn find(
 /// The resources of a namespace, newest first. A page begins behind an instant and the first bytes
 /// of a digest.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     before: Option<(Timestamp, Uuid)>,
     limit: u16,
@@ -156,7 +159,9 @@ pub async fn list(
 }
 
 /// Resources whose time is over, and what time it is.
-pub async fn list_expired(cell: &Cell) -> Result<Vec<(i32, ResourceRef, Timestamp)>, ReadError> {
+pub async fn list_expired(
+    cell: EveryCell<'_>,
+) -> Result<Vec<(i32, ResourceRef, Timestamp)>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(LIST_EXPIRED, &[&EXPIRE_MAX]).await?;
     let read = |row: &Row| Some((row.get(0), to_ref(row.get(1))?, row.get(2)));
@@ -165,7 +170,7 @@ pub async fn list_expired(cell: &Cell) -> Result<Vec<(i32, ResourceRef, Timestam
 
 /// Forgets a resource whose time is over; false where it is not over any more.
 pub async fn remove_expired(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     resource: ResourceRef,
 ) -> Result<bool, ReadError> {
@@ -176,7 +181,7 @@ pub async fn remove_expired(
 
 /// Whether a resource is still needed.
 pub async fn is_needed(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     resource: ResourceRef,
 ) -> Result<bool, ReadError> {
@@ -190,7 +195,7 @@ pub async fn is_needed(
 
 /// Those that have no row at all, expired ones included.
 pub async fn list_strays(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     kept: &[(i32, ResourceRef)],
 ) -> Result<Vec<(i32, ResourceRef)>, ReadError> {
     let namespaces: Vec<i32> = kept.iter().map(|(namespace_id, _)| *namespace_id).collect();

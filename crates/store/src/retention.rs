@@ -7,7 +7,7 @@
 
 use semel_model::Span;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError};
 
 /// The run is locked while it is judged, so that it cannot be resumed meanwhile; a claim or run
 /// that another session has locked at this moment is looked at next time.
@@ -62,7 +62,7 @@ pub const FORGET_MAX: i64 = 5_000;
 
 /// Deletes keys whose time is over and whose run has ended. Returns how many, and whether there may
 /// be more.
-pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
+pub async fn forget_keys(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
     let ended = "r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')";
     let text = semel_model::SeededBug::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
     let row = cell.reader().await?.query_one(text, &[&FORGET_MAX]).await?;
@@ -73,7 +73,7 @@ pub async fn forget_keys(cell: &Cell) -> Result<(u64, bool), ReadError> {
 /// Removes command answers older than a day, entries, signed bodies and versions past their time,
 /// gates whose starts no longer count, and sessions that ended long ago; frees runs whose session
 /// does not exist any more.
-pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
+pub async fn sweep(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
     let entries = client.execute(ENTRIES, &[&FORGET_MAX]).await?;
@@ -81,7 +81,10 @@ pub async fn sweep(cell: &Cell) -> Result<u64, ReadError> {
     let bodies = crate::seen_bodies::forget(cell, FORGET_MAX).await?;
     let gates = crate::gates::forget(cell, FORGET_MAX).await?;
     let versions = crate::object_versions::forget(cell, FORGET_MAX).await?;
-    let sessions = crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
-    let strays = crate::queue::recover_strays(cell).await?;
-    Ok(commands + entries + bodies + gates + versions + sessions + strays)
+    let mut removed = commands + entries + bodies + gates + versions;
+    for cell in cell.cells() {
+        removed += crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
+        removed += crate::queue::recover_strays(cell).await?;
+    }
+    Ok(removed)
 }

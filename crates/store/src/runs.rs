@@ -8,7 +8,8 @@ use semel_model::{ClaimId, Key, RunId, SeededBug};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::pool::PooledClient;
 
 mod amend;
 mod reopen;
@@ -170,7 +171,7 @@ pub struct Filter {
 
 /// Lists runs, newest first.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     filter: &Filter,
     limit: u16,
@@ -204,21 +205,29 @@ pub async fn list(
 
 /// Looks one run up.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
 ) -> Result<Option<RunView>, ReadError> {
-    Ok(find_many(cell, namespace_id, &[run]).await?.pop())
+    let client = cell.reader().await?;
+    Ok(read_views(&client, namespace_id, &[run]).await?.pop())
 }
 
 /// Looks several runs up, newest first.
 pub async fn find_many(
-    cell: &Cell,
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    runs: &[RunId],
+) -> Result<Vec<RunView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, runs).await
+}
+
+async fn read_views(
+    client: &PooledClient,
     namespace_id: i32,
     runs: &[RunId],
 ) -> Result<Vec<RunView>, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
-    let client = cell.reader().await?;
     let wrong = "$1::int4 IS NOT NULL";
     let text = SeededBug::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
     let statement = client.prepare_cached(text).await?;
@@ -228,7 +237,7 @@ pub async fn find_many(
 
 /// The release that a run is on, and the partition of its journal.
 pub async fn find_release(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
 ) -> Result<Option<(i32, Date)>, ReadError> {
@@ -253,10 +262,21 @@ pub struct Standing {
     pub fault: Option<String>,
 }
 
+/// How one run stands.
+pub async fn find_snapshot(cell: SlotCell<'_>, run: RunId) -> Result<Option<Standing>, ReadError> {
+    Ok(read_snapshots(&cell.reader().await?, &[run]).await?.pop())
+}
+
 /// How several runs stand.
-pub async fn list_standings(cell: &Cell, runs: &[RunId]) -> Result<Vec<Standing>, ReadError> {
+pub async fn list_standings(
+    cell: EveryCell<'_>,
+    runs: &[RunId],
+) -> Result<Vec<Standing>, ReadError> {
+    read_snapshots(&cell.reader().await?, runs).await
+}
+
+async fn read_snapshots(client: &PooledClient, runs: &[RunId]) -> Result<Vec<Standing>, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
-    let client = cell.reader().await?;
     let statement = client.prepare_cached(STATES).await?;
     let rows = client.query(&statement, &[&ids]).await?;
     Ok(rows
@@ -271,7 +291,7 @@ pub async fn list_standings(cell: &Cell, runs: &[RunId]) -> Result<Vec<Standing>
 }
 
 /// Whose run it is, in short.
-pub async fn find_namespace(cell: &Cell, run: RunId) -> Result<Option<i32>, ReadError> {
+pub async fn find_namespace(cell: SlotCell<'_>, run: RunId) -> Result<Option<i32>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(NAMESPACE, &[run.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))

@@ -19,7 +19,7 @@ use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 use rows::{Rows, read_schedule};
 
@@ -223,14 +223,17 @@ pub async fn look(cell: &Cell) -> Result<(Timestamp, Option<Timestamp>), ReadErr
 }
 
 /// Lists the schedules of a namespace, or of all.
-pub async fn list(cell: &Cell, namespace_id: Option<i32>) -> Result<Vec<Schedule>, ReadError> {
+pub async fn list(
+    cell: EveryCell<'_>,
+    namespace_id: Option<i32>,
+) -> Result<Vec<Schedule>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(LIST, &[&namespace_id]).await?;
     Ok(rows.iter().map(read_schedule).collect())
 }
 
 /// Makes rows for schedules that have none.
-pub async fn open(cell: &Cell, new: &[Opening], grounds: Grounds) -> Result<(), ReadError> {
+pub async fn open(cell: EveryCell<'_>, new: &[Opening], grounds: Grounds) -> Result<(), ReadError> {
     let ids: Vec<Uuid> = new.iter().map(|one| *one.id.as_uuid()).collect();
     let namespaces: Vec<i32> = new.iter().map(|one| one.namespace_id).collect();
     let flows: Vec<&str> = new.iter().map(|one| one.flow.as_str()).collect();
@@ -256,7 +259,7 @@ pub async fn open(cell: &Cell, new: &[Opening], grounds: Grounds) -> Result<(), 
 }
 
 /// Has schedules looked at: what they rest on has changed.
-pub async fn wake(cell: &Cell, ids: &[ScheduleId]) -> Result<(), ReadError> {
+pub async fn wake(cell: EveryCell<'_>, ids: &[ScheduleId]) -> Result<(), ReadError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| *id.as_uuid()).collect();
     cell.reader().await?.execute(WAKE, &[&ids]).await?;
     Ok(())
@@ -264,7 +267,12 @@ pub async fn wake(cell: &Cell, ids: &[ScheduleId]) -> Result<(), ReadError> {
 
 /// Pauses a schedule. False if it was paused before, or is not there. The act is recorded in the
 /// same commit.
-pub async fn pause(cell: &Cell, id: ScheduleId, by: &str, act: &Act) -> Result<bool, ReadError> {
+pub async fn pause(
+    cell: SlotCell<'_>,
+    id: ScheduleId,
+    by: &str,
+    act: &Act,
+) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, PAUSE, &[id.as_uuid(), &by], act).await? == 1)
 }
 
@@ -272,6 +280,9 @@ pub async fn pause(cell: &Cell, id: ScheduleId, by: &str, act: &Act) -> Result<b
 pub struct Taking {
     client: PooledClient,
 }
+
+// Crosses slots (V5): runs of other slots are accepted while this transaction is open. Before a second
+// cell, a tick whose run is in another cell is decided and put into the outbox in one commit.
 
 /// Schedules that no other server decides until this is decided or dropped.
 ///
@@ -283,8 +294,14 @@ pub struct Batch<'a> {
     pub schedules: Vec<Schedule>,
 }
 
-/// A connection on which schedules can be taken.
+/// A connection on which the schedules of this database can be taken.
 pub async fn start_taking(cell: &Cell) -> Result<Taking, ReadError> {
+    let client = cell.reader().await?;
+    Ok(Taking { client })
+}
+
+/// A connection on which one schedule can be locked.
+pub async fn start_locking(cell: SlotCell<'_>) -> Result<Taking, ReadError> {
     let client = cell.reader().await?;
     Ok(Taking { client })
 }
@@ -352,7 +369,7 @@ impl Batch<'_> {
 }
 
 /// Writes down that an instant was fired by hand. One that has a run already stays as it is.
-pub async fn record(cell: &Cell, id: ScheduleId, tick: &Tick) -> Result<(), ReadError> {
+pub async fn record(cell: SlotCell<'_>, id: ScheduleId, tick: &Tick) -> Result<(), ReadError> {
     let rows = Rows::of([(id, tick, None)].into_iter());
     cell.reader().await?.execute(RECORD, &rows.values()).await?;
     Ok(())

@@ -5,7 +5,7 @@ use semel_model::Span;
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 
 const MAKE_KEY: &str = "
     INSERT INTO data_keys (namespace_id, number, wrapped, wrapped_by)
@@ -92,7 +92,11 @@ pub struct SecretRow {
 
 /// Keeps a data key, unless there is one of that number. An act that begins with it is recorded in
 /// the same commit.
-pub async fn make_key_by(cell: &Cell, key: &DataKeyRow, act: &Act) -> Result<bool, ReadError> {
+pub async fn make_key_by(
+    cell: HomeCell<'_>,
+    key: &DataKeyRow,
+    act: &Act,
+) -> Result<bool, ReadError> {
     let DataKeyRow {
         namespace_id,
         number,
@@ -104,7 +108,7 @@ pub async fn make_key_by(cell: &Cell, key: &DataKeyRow, act: &Act) -> Result<boo
 }
 
 /// Keeps a data key, unless there is one of that number.
-pub async fn make_key(cell: &Cell, key: &DataKeyRow) -> Result<bool, ReadError> {
+pub async fn make_key(cell: HomeCell<'_>, key: &DataKeyRow) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
     let DataKeyRow {
         namespace_id,
@@ -119,7 +123,7 @@ pub async fn make_key(cell: &Cell, key: &DataKeyRow) -> Result<bool, ReadError> 
 }
 
 /// Keeps a data key that was sealed with another outer key.
-pub async fn rewrap(cell: &Cell, key: &DataKeyRow) -> Result<(), ReadError> {
+pub async fn rewrap(cell: HomeCell<'_>, key: &DataKeyRow) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let DataKeyRow {
         namespace_id,
@@ -135,7 +139,7 @@ pub async fn rewrap(cell: &Cell, key: &DataKeyRow) -> Result<(), ReadError> {
 
 /// The data keys of a namespace, or of all, in order.
 pub async fn list_keys(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: Option<i32>,
 ) -> Result<Vec<DataKeyRow>, ReadError> {
     let client = cell.reader().await?;
@@ -152,7 +156,11 @@ pub async fn list_keys(
 }
 
 /// The version that the next setting of a secret would have.
-pub async fn next_version(cell: &Cell, namespace_id: i32, name: &str) -> Result<i32, ReadError> {
+pub async fn next_version(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    name: &str,
+) -> Result<i32, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(NEXT_VERSION, &[&namespace_id, &name])
@@ -163,7 +171,7 @@ pub async fn next_version(cell: &Cell, namespace_id: i32, name: &str) -> Result<
 /// Keeps a version of a secret; the one before it remains valid for verification for `overlap`.
 /// False if another request has set that version meanwhile. The act is recorded in the same commit.
 pub async fn set(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     secret: &SecretRow,
     overlap: Span,
     act: &Act,
@@ -182,7 +190,7 @@ pub async fn set(
 }
 
 /// Keeps a version of a secret that was sealed anew.
-pub async fn reseal(cell: &Cell, secret: &SecretRow) -> Result<(), ReadError> {
+pub async fn reseal(cell: HomeCell<'_>, secret: &SecretRow) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let SecretRow {
         namespace_id,
@@ -201,7 +209,7 @@ pub async fn reseal(cell: &Cell, secret: &SecretRow) -> Result<(), ReadError> {
 /// Removes every version of a secret; false if there is none. The act is recorded in the same
 /// commit.
 pub async fn delete(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     act: &Act,
@@ -210,7 +218,10 @@ pub async fn delete(
 }
 
 /// The versions that are in use, of a namespace or of all; the latest of each name first.
-pub async fn list(cell: &Cell, namespace_id: Option<i32>) -> Result<Vec<SecretRow>, ReadError> {
+pub async fn list(
+    cell: HomeCell<'_>,
+    namespace_id: Option<i32>,
+) -> Result<Vec<SecretRow>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(USABLE, &[&namespace_id]).await?;
     Ok(rows

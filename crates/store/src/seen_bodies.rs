@@ -4,10 +4,13 @@
 //! of one body under two keys only one is accepted, whichever order their commits take; and one
 //! that was recorded and then lost is recognised by its key when it comes again.
 
-use semel_model::{ClaimId, Span};
+use semel_model::{ClaimId, InSlot, Slot, Span};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
+
+// Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one. Before
+// a second cell, the slot of the digest stands first in the primary key.
 
 /// The first key stays. Its own repeats move the expiry on, so that a body is never forgotten
 /// before its key.
@@ -48,9 +51,15 @@ pub struct Body<'a> {
     pub keep: Span,
 }
 
+impl InSlot for Body<'_> {
+    fn slot(&self) -> Slot {
+        Slot::of_digest(self.digest)
+    }
+}
+
 /// Remembers a body, unless it came before, and says under which key it came first. Nothing if
 /// another delivery of it was remembered in the same moment: ask again.
-pub async fn remember(cell: &Cell, body: Body<'_>) -> Result<Option<ClaimId>, ReadError> {
+pub async fn remember(cell: SlotCell<'_>, body: Body<'_>) -> Result<Option<ClaimId>, ReadError> {
     let keep_secs = body.keep.as_millis() as f64 / 1e3;
     let digest = body.digest.as_slice();
     let claim = body.claim.as_uuid();
@@ -66,7 +75,7 @@ pub async fn remember(cell: &Cell, body: Body<'_>) -> Result<Option<ClaimId>, Re
 }
 
 /// Forgets some bodies whose time is over, and says how many.
-pub async fn forget(cell: &Cell, most: i64) -> Result<u64, ReadError> {
+pub async fn forget(cell: EveryCell<'_>, most: i64) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     Ok(client.execute(FORGET, &[&most]).await?)
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 use crate::webhook_deliveries;
 
 const PUT: &str = "
@@ -51,7 +51,7 @@ pub struct Subscription {
 /// Keeps a subscription, in place of an earlier one of that name. Here and below, the act is
 /// recorded in the same commit.
 pub async fn put(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     event: &str,
@@ -65,7 +65,7 @@ pub async fn put(
 
 /// Keeps a subscription, unless there is one of that name.
 pub async fn make(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     event: &str,
@@ -76,10 +76,13 @@ pub async fn make(
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
 
+// Crosses slots (V3): control data and deliveries of all slots change in one commit, and lists count
+// deliveries of all slots. With a second cell, each cell applies the removal to its own deliveries.
+
 /// Removes a subscription and drops what is due to it; says how much that is. Nothing if
 /// there is none of that name.
 pub async fn delete(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
     act: &Act,
@@ -101,7 +104,7 @@ pub async fn delete(
 
 /// A subscription that goes over a connection.
 pub async fn find_over(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     connection: &str,
 ) -> Result<Option<String>, ReadError> {
@@ -113,13 +116,13 @@ pub async fn find_over(
 }
 
 /// The subscriptions of a namespace, sorted by name.
-pub async fn list(cell: &Cell, namespace_id: i32) -> Result<Vec<Subscription>, ReadError> {
+pub async fn list(cell: HomeCell<'_>, namespace_id: i32) -> Result<Vec<Subscription>, ReadError> {
     read(cell, namespace_id, None).await
 }
 
 /// The subscription of that name.
 pub async fn find(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
 ) -> Result<Option<Subscription>, ReadError> {
@@ -127,7 +130,7 @@ pub async fn find(
 }
 
 async fn read(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     namespace_id: i32,
     name: Option<&str>,
 ) -> Result<Vec<Subscription>, ReadError> {

@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 
 mod changes;
 mod settling;
@@ -29,6 +29,9 @@ pub(crate) use settling::STATEMENTS as ANSWERS;
 pub use settling::{Answer, Reply, Settling, start_settling};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{Filter, TaskView, find, list};
+
+// Crosses slots (V7): a queue holds tasks of all slots, and a request's earlier claim is found by its
+// name. With a second cell, cells are asked in an order that the name gives; oldest first holds in each.
 
 /// The oldest first; what another claims at this moment is passed over.
 const CLAIM: &str = "/* commits alone: task claim */
@@ -157,7 +160,7 @@ pub struct Claimed {
 }
 
 /// Claims tasks, the oldest first.
-pub async fn claim(cell: &Cell, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
+pub async fn claim(cell: EveryCell<'_>, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
     let client = cell.reader().await?;
     let lease = lease_ms(claim.lease);
     if let Some(name) = &claim.name {
@@ -212,7 +215,7 @@ pub struct Renewed {
 
 /// Renews the lease of the latest claim; nothing where it is another's or over.
 pub async fn renew(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     task: EffectId,
     token: i64,
@@ -229,7 +232,7 @@ pub async fn renew(
 }
 
 /// Marks tasks as lost whose lease is over, and wakes their runs. Gives how many.
-pub async fn lose(cell: &Cell) -> Result<u64, ReadError> {
+pub async fn lose(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     let mut client = cell.reader().await?;
     let over = client.query(LEASES_OVER, &[&LOSE_MAX]).await?;
     if over.is_empty() {
@@ -257,7 +260,7 @@ pub struct Seen {
 }
 
 /// Looks at a task for its run; a lease that is over by now is seen as such.
-pub async fn look(cell: &Cell, task: EffectId) -> Result<Option<Seen>, ReadError> {
+pub async fn look(cell: SlotCell<'_>, task: EffectId) -> Result<Option<Seen>, ReadError> {
     let client = cell.reader().await?;
     client.execute(LOSE, &[&vec![*task.as_uuid()]]).await?;
     let row = client.query_opt(LOOK, &[task.as_uuid()]).await?;
@@ -270,7 +273,7 @@ pub async fn look(cell: &Cell, task: EffectId) -> Result<Option<Seen>, ReadError
 
 /// Looks up the run of a task.
 pub async fn find_run(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     task: EffectId,
 ) -> Result<Option<RunId>, ReadError> {

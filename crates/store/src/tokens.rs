@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 use crate::flows;
 
 /// Who makes tokens, for the record.
@@ -47,7 +47,7 @@ pub struct TokenRow {
 /// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
 /// same commit, without a name: its maker has access to the database itself, and no identity here.
 pub async fn insert(
-    cell: &Cell,
+    cell: HomeCell<'_>,
     id: Uuid,
     namespace: &NamespaceName,
     name: &str,
@@ -64,7 +64,7 @@ pub async fn insert(
 }
 
 /// Looks a token up that works now.
-pub async fn find(cell: &Cell, id: Uuid) -> Result<Option<TokenRow>, ReadError> {
+pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(FIND, &[&id]).await?;
     Ok(row.map(|row| TokenRow {
@@ -78,6 +78,6 @@ pub async fn find(cell: &Cell, id: Uuid) -> Result<Option<TokenRow>, ReadError> 
 }
 
 /// How many tokens work now.
-pub async fn count(cell: &Cell) -> Result<i64, ReadError> {
+pub async fn count(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(COUNT, &[]).await?.get(0))
 }

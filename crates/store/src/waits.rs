@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::wait::State;
-use semel_model::{RunId, Slot, WaitId, json};
+use semel_model::{InSlot, RunId, Slot, WaitId, json};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_postgres::types::Json;
@@ -17,7 +17,8 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
+use crate::pool::PooledClient;
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
@@ -300,7 +301,27 @@ pub struct WaitView {
 
 /// Lists waits, newest first; only open ones unless `ended` asks for all.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    ended: bool,
+    limit: u16,
+) -> Result<Vec<WaitView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, None, ended, limit).await
+}
+
+/// Lists the waits of a run, newest first; only open ones unless `ended` asks for all.
+pub async fn list_of_run(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    run: RunId,
+    ended: bool,
+    limit: u16,
+) -> Result<Vec<WaitView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
+}
+
+async fn read_views(
+    client: &PooledClient,
     namespace_id: i32,
     run: Option<RunId>,
     ended: bool,
@@ -308,7 +329,6 @@ pub async fn list(
 ) -> Result<Vec<WaitView>, ReadError> {
     let run = run.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
-    let client = cell.reader().await?;
     let rows = client
         .query(LIST, &[&namespace_id, &run, &ended, &limit])
         .await?;
@@ -317,7 +337,7 @@ pub async fn list(
 
 /// Looks one wait up.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     wait: WaitId,
 ) -> Result<Option<WaitView>, ReadError> {

@@ -15,8 +15,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 use crate::outbox::Event;
+
+// Crosses slots (V3): a delivery, which is in its event's slot, is made and taken beside a lock or a
+// join on `subscriptions`, which are control data. A second cell needs a replica of them.
 
 /// One row per subscription that takes the event. The lock keeps a subscription from being removed
 /// between being read and being delivered to.
@@ -177,7 +180,7 @@ pub struct DeliveryView {
 }
 
 /// Makes an event due to every subscription that takes it, unless it is already.
-pub async fn insert(cell: &Cell, event: &Event, body: &str) -> Result<(), ReadError> {
+pub async fn insert(cell: SlotCell<'_>, event: &Event, body: &str) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let (id, namespace_id) = (event.id.as_uuid(), &event.namespace_id);
     client
@@ -223,7 +226,7 @@ pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>,
 }
 
 /// Records the result of an attempt, unless a later one was begun.
-pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), ReadError> {
+pub async fn settle(cell: SlotCell<'_>, due: &Due, settled: &Settled) -> Result<(), ReadError> {
     let (state, note, at) = match settled {
         Settled::Delivered => ("delivered", None, None),
         Settled::Again { at, note } => ("due", Some(note), Some(*at)),
@@ -248,7 +251,7 @@ pub async fn settle(cell: &Cell, due: &Due, settled: &Settled) -> Result<(), Rea
 
 /// Makes a `failed` delivery due again; false if it was not `failed`.
 pub async fn retry(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     subscription: &str,
     event: EffectId,
@@ -260,7 +263,7 @@ pub async fn retry(
 
 /// Where a delivery stands; nothing when there is none.
 pub async fn find_state(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     subscription: &str,
     event: EffectId,
@@ -273,7 +276,7 @@ pub async fn find_state(
 
 /// Lists the deliveries of a subscription, the latest event first.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     subscription: &str,
     state: Option<&str>,
@@ -292,7 +295,7 @@ pub async fn list(
 }
 
 /// Deletes deliveries that were settled a month ago.
-pub async fn forget(cell: &Cell) -> Result<u64, ReadError> {
+pub async fn forget(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     Ok(cell.reader().await?.execute(FORGET, &[]).await?)
 }
 

@@ -110,7 +110,7 @@ async fn start(
     let address = cluster.address();
     let cell = service::connect(&address, CellOptions::default()).await?;
     super::migrate::apply(&cell).await?;
-    let namespace_id = flows::ensure_namespace(&cell, &access::namespace()?)
+    let namespace_id = flows::ensure_namespace(cell.home(), &access::namespace()?)
         .await
         .map_err(|error| Problem::local(chain(&error)))?;
     keep_token(folder, &cell).await?;

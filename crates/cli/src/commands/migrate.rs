@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let cell = arguments.database.connect(ctx).await?;
     let applied = apply(&cell).await?;
-    let first = tokens::count(&cell)
+    let first = tokens::count(cell.home())
         .await
         .map_err(|error| Problem::local(chain(&error)))?
         == 0;

@@ -128,7 +128,7 @@ impl Runtime {
             let opened = self.signals.task_opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
-            let claimed = tasks::claim(&self.cell, claim).await?;
+            let claimed = tasks::claim(self.cell.every(), claim).await?;
             if !claimed.is_empty() {
                 failpoint("claim.after", &claim.queue).await;
             }
@@ -153,11 +153,11 @@ impl Runtime {
         lease: Option<Span>,
     ) -> Result<Renewed, TaskError> {
         let cell = &self.cell;
-        let renewed = tasks::renew(cell, namespace_id, task, token, lease);
+        let renewed = tasks::renew(cell.of(task), namespace_id, task, token, lease);
         if let Some(renewed) = renewed.await.map_err(unavailable)? {
             return Ok(renewed);
         }
-        let view = tasks::find(cell, namespace_id, task).await;
+        let view = tasks::find(cell.of(task), namespace_id, task).await;
         match view.map_err(unavailable)?.map(|view| view.state) {
             None => Err(TaskError::Unknown),
             Some(State::Withdrawn) => Err(TaskError::Withdrawn),
@@ -175,7 +175,7 @@ impl Runtime {
     ) -> Result<TaskAnswered, TaskError> {
         let (state, body) = to_record(said)?;
         let cell = &self.cell;
-        let run = tasks::find_run(cell, namespace_id, task).await;
+        let run = tasks::find_run(cell.of(task), namespace_id, task).await;
         let run = run.map_err(unavailable)?.ok_or(TaskError::Unknown)?;
         let answer = Answer {
             task,
@@ -247,7 +247,7 @@ impl Runtime {
             attempt: i32::try_from(token).unwrap_or(i32::MAX),
             response: result.clone(),
         };
-        let handed = late_responses::hand_in(&self.cell, run, 0, &late).await;
+        let handed = late_responses::hand_in(self.cell.of(run), run, 0, &late).await;
         handed.map_err(unavailable)?;
         self.signals.wake.notify_one();
         Ok(true)

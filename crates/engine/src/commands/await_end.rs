@@ -37,7 +37,7 @@ impl Runtime {
         loop {
             let now = Instant::now();
             if look || now >= deadline {
-                let standing = runs::list_standings(&cell, &[run]).await?.pop();
+                let standing = runs::find_snapshot(cell.of(run), run).await?;
                 if now >= deadline || standing.as_ref().is_some_and(over) {
                     return Ok(standing);
                 }

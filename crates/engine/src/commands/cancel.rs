@@ -56,8 +56,8 @@ impl Runtime {
         let cell = &self.cell;
         let act = Act::new(namespace_id, actor, "run.cancel", &run.to_string());
         let act = act.about(run).because(reason)?;
-        if !queue::ask_cancel_by(cell, namespace_id, run, &act).await? {
-            let known = runs::find(cell, namespace_id, run).await?;
+        if !queue::ask_cancel_by(cell.of(run), namespace_id, run, &act).await? {
+            let known = runs::find(cell.of(run), namespace_id, run).await?;
             return Err(known.map_or(CancelError::Unknown, |_| CancelError::Ended));
         }
         self.signals.wake.notify_one();

@@ -22,7 +22,7 @@ impl Runtime {
         let unavailable =
             |error: semel_store::ReadError| CallbackError::Unavailable(error.to_string());
         let cell = &self.cell;
-        let view = waits::find(cell, namespace_id, wait)
+        let view = waits::find(cell.of(wait), namespace_id, wait)
             .await
             .map_err(unavailable)?;
         let view = view.ok_or(CallbackError::Unknown)?;

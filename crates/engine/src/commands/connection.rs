@@ -95,7 +95,8 @@ impl Runtime {
     ) -> Result<i64, ConnectionError> {
         validate(connection).map_err(ConnectionError::Invalid)?;
         let act = by.act("connection.put", name);
-        let version = connections::put(&self.cell, by.namespace_id, name, connection, &act).await?;
+        let version =
+            connections::put(self.cell.home(), by.namespace_id, name, connection, &act).await?;
         self.vault.refresh().await?;
         Ok(version)
     }
@@ -110,18 +111,20 @@ impl Runtime {
         by: By<'_>,
         name: &str,
     ) -> Result<(), ConnectionError> {
-        for release in flows::list_live(&self.cell).await? {
+        for release in flows::list_live(self.cell.home()).await? {
             if release.namespace_id == by.namespace_id && self.catalogue.goes_over(release.id, name)
             {
                 return Err(ConnectionError::InUse { flow: release.flow });
             }
         }
         let (cell, namespace_id) = (&self.cell, by.namespace_id);
-        if let Some(subscription) = subscriptions::find_over(cell, namespace_id, name).await? {
+        if let Some(subscription) =
+            subscriptions::find_over(cell.home(), namespace_id, name).await?
+        {
             return Err(ConnectionError::Subscribed { subscription });
         }
         let act = by.act("connection.delete", name);
-        if !connections::delete(&self.cell, by.namespace_id, name, &act).await? {
+        if !connections::delete(self.cell.home(), by.namespace_id, name, &act).await? {
             return Err(ConnectionError::Unknown);
         }
         self.vault.refresh().await?;
@@ -137,7 +140,7 @@ impl Runtime {
         self: &Arc<Self>,
         namespace_id: i32,
     ) -> Result<Vec<ConnectionRow>, ReadError> {
-        connections::list(&self.cell.for_people(), namespace_id).await
+        connections::list(self.cell.for_people().home(), namespace_id).await
     }
 
     /// Stores a secret as its next version, and returns that version. The version before it

@@ -178,7 +178,7 @@ impl Runtime {
             }
             _ => (None, nobody, 0),
         };
-        let found = approvals::find_by_link(&self.cell, wait).await?;
+        let found = approvals::find_by_link(self.cell.of(wait), wait).await?;
         let opens = |view: &ApprovalView| {
             Some(view.run) == run && u128::try_from(view.round) == Ok(round) && is_live(view)
         };

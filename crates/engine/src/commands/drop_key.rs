@@ -61,18 +61,18 @@ impl Runtime {
         let cell = &self.cell;
         let act = Act::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
         let act = act.because(reason)?;
-        let held = claims::find_by_key(cell, namespace, flow, key).await?;
+        let held = claims::find_by_key(cell.every(), namespace, flow, key).await?;
         let view = held.ok_or(DropError::Unknown)?;
-        let run = runs::find(cell, namespace_id, view.run).await?;
+        let run = runs::find(cell.of(view.run), namespace_id, view.run).await?;
         if run.is_some_and(|run| !run.state.is_ended()) {
             return Err(DropError::RunNotEnded { run: view.run });
         }
         failpoint("drop.judged", &key.text()).await;
-        if claims::drop_claim(cell, view.id, view.run, &act.about(view.run)).await? {
+        if claims::drop_claim(cell.of(view.id), view.id, view.run, &act.about(view.run)).await? {
             return Ok(view.run);
         }
         // Another request was faster: the run was resumed, or the key is free or another run's.
-        match claims::find(cell, view.id).await? {
+        match claims::find(cell.of(view.id), view.id).await? {
             Some(held) => Err(DropError::RunNotEnded { run: held.run }),
             None => Err(DropError::Unknown),
         }

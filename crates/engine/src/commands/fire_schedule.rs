@@ -127,12 +127,12 @@ impl Runtime {
             release.namespace_id == namespace_id && release.flow.trigger.schedule.is_some()
         });
         releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
-        let rows = schedules::list(&self.cell.for_people(), Some(namespace_id)).await?;
+        let rows = schedules::list(self.cell.for_people().every(), Some(namespace_id)).await?;
         let rows: HashMap<ScheduleId, Schedule> =
             rows.into_iter().map(|row| (row.id, row)).collect();
         let id = |release: &Release| ScheduleId::derive(&release.namespace, &release.flow.name);
         let ids: Vec<ScheduleId> = releases.iter().map(|release| id(release)).collect();
-        let latest = schedules::list_latest(&self.cell, &ids).await?;
+        let latest = schedules::list_latest(self.cell.every(), &ids).await?;
         let mut latest: HashMap<ScheduleId, TickView> = latest.into_iter().collect();
         let views = releases.into_iter().zip(ids);
         Ok(views
@@ -188,7 +188,7 @@ impl Runtime {
         live.follow(self).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
         let act = act(by, "schedule.pause", flow, reason)?;
-        Ok(schedules::pause(&self.cell, id, by.actor, &act).await?)
+        Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
     }
 
     /// Resumes a schedule. Instants that passed meanwhile are recorded as skipped. False where it
@@ -231,7 +231,7 @@ impl Runtime {
         act: &Act,
     ) -> Result<Resumed, ReadError> {
         let _alone = self.work.manual_schedule.lock().await;
-        let mut taking = schedules::start_taking(&self.cell).await?;
+        let mut taking = schedules::start_locking(self.cell.of(id)).await?;
         let batch = taking.lock(id).await?;
         let Some(schedule) = batch.schedules.first() else {
             return Ok(Resumed::Not);
@@ -293,8 +293,8 @@ impl Runtime {
     ) -> Result<(RunId, bool), FireError> {
         let (namespace, flow) = (&release.namespace, &release.flow.name);
         let claim = ClaimId::derive_in(KeySpace::Schedule, namespace, flow, key);
-        if claims::find(&self.cell, claim).await?.is_none() {
-            audit::begin(&self.cell, &by.act("schedule.fire", &key.text())).await?;
+        if claims::find(self.cell.of(claim), claim).await?.is_none() {
+            audit::begin(self.cell.of(claim), &by.act("schedule.fire", &key.text())).await?;
         }
         let release = release.clone();
         let taken = self
@@ -313,12 +313,12 @@ impl Runtime {
         let (flow, namespace) = (&release.flow, &release.namespace);
         let key = tick_key(&flow.name, at);
         // An instant that has its run keeps it, even if the live release no longer names it.
-        let run = match schedules::find_fired(&self.cell, id, at).await? {
+        let run = match schedules::find_fired(self.cell.of(id), id, at).await? {
             Some(run) => Some(run),
             None => {
                 let expected = expected_run(namespace, &flow.name, at);
-                let known = runs::list_standings(&self.cell, &[expected]).await?;
-                known.first().map(|standing| standing.run)
+                let known = runs::find_snapshot(self.cell.of(expected), expected).await?;
+                known.map(|standing| standing.run)
             }
         };
         let declared = flow.trigger.schedule.as_ref().ok_or(FireError::Unknown)?;
@@ -343,7 +343,7 @@ impl Runtime {
                 by: Some(by.actor.to_owned()),
             },
         };
-        schedules::record(&self.cell, id, &tick).await?;
+        schedules::record(self.cell.of(id), id, &tick).await?;
         Ok(Fired {
             nominal: Some(at),
             run,

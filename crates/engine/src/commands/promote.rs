@@ -19,7 +19,7 @@ impl Runtime {
         actor: &str,
     ) -> Result<(), FlowError> {
         let cell = &self.cell;
-        let releases = flows::list_releases(cell, namespace_id, flow.as_str()).await?;
+        let releases = flows::list_releases(cell.home(), namespace_id, flow.as_str()).await?;
         let release = releases.iter().find(|release| release.number == number);
         let Some(release) = release else {
             return Err(FlowError::UnknownRelease);
@@ -27,7 +27,7 @@ impl Runtime {
         self.assert_hook_free(namespace_id, flow, &release.source)?;
         let subject = format!("{flow} r{number}");
         let act = Act::new(namespace_id, actor, "flow.promote", &subject);
-        if !flows::promote(cell, namespace_id, flow, number, &act).await? {
+        if !flows::promote(cell.home(), namespace_id, flow, number, &act).await? {
             return Err(FlowError::UnknownRelease);
         }
         self.catalogue.refresh().await?;

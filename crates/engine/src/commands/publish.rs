@@ -78,7 +78,7 @@ impl Runtime {
         let Some(flow) = &checked.flow else {
             return Err(FlowError::Invalid(Box::new(checked)));
         };
-        flows::push_draft(&self.cell, namespace_id, &flow.name, source).await?;
+        flows::push_draft(self.cell.home(), namespace_id, &flow.name, source).await?;
         Ok(flow.name.clone())
     }
 
@@ -90,7 +90,7 @@ impl Runtime {
         actor: &str,
     ) -> Result<Published, FlowError> {
         let cell = &self.cell;
-        let views = flows::list(cell, namespace_id, Some(flow.as_str())).await?;
+        let views = flows::list(cell.home(), namespace_id, Some(flow.as_str())).await?;
         let view = views.into_iter().next().ok_or(FlowError::UnknownFlow)?;
         let source = view.draft.ok_or(FlowError::NoDraft)?;
         let facts = self.facts(namespace_id, Severity::Error).await?;
@@ -100,9 +100,10 @@ impl Runtime {
         };
         let digest = sound.digest().to_string();
         let act = Act::new(namespace_id, actor, "flow.publish", flow.as_str());
-        let (number, first) = flows::publish(cell, namespace_id, flow, &digest, &source, &act)
-            .await?
-            .ok_or(FlowError::UnknownFlow)?;
+        let (number, first) =
+            flows::publish(cell.home(), namespace_id, flow, &digest, &source, &act)
+                .await?
+                .ok_or(FlowError::UnknownFlow)?;
         Ok(Published {
             number,
             digest,

@@ -106,7 +106,7 @@ impl Runtime {
         let wish = wish.into();
         let act = Act::new(namespace_id, actor, "run.resume", &run.to_string());
         let act = act.about(run).because(wish.reason)?;
-        let view = runs::find(&self.cell, namespace_id, run).await?;
+        let view = runs::find(self.cell.of(run), namespace_id, run).await?;
         let view = view.ok_or(ResumeError::Unknown)?;
         let unfit = |hint: &str| ResumeError::Unfit {
             state: view.state,
@@ -167,7 +167,7 @@ impl Runtime {
         act: Option<&Act>,
         keep: Span,
     ) -> Result<Reopening, ReadError> {
-        let reopening = runs::reopen(&self.cell, run, events, act, keep).await?;
+        let reopening = runs::reopen(self.cell.of(run), run, events, act, keep).await?;
         if reopening == Reopening::Reopened {
             self.signals.wake.notify_one();
         }
@@ -201,7 +201,7 @@ impl Runtime {
 
     /// How long the key of a run is kept, by the release that the run is on.
     async fn keep_of(self: &Arc<Self>, namespace_id: i32, run: RunId) -> Result<Span, ResumeError> {
-        let found = runs::find_release(&self.cell, namespace_id, run).await?;
+        let found = runs::find_release(self.cell.of(run), namespace_id, run).await?;
         let (release, _) = found.ok_or(ResumeError::Unknown)?;
         let release = self.catalogue.get(release).await?;
         let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
@@ -217,16 +217,16 @@ impl Runtime {
         parent: RunId,
     ) -> Result<bool, ReadError> {
         let cell = &self.cell;
-        let parent = runs::find(cell, namespace_id, parent).await?;
+        let parent = runs::find(cell.of(parent), namespace_id, parent).await?;
         if parent.is_none_or(|parent| parent.state != State::Succeeded) {
             return Ok(false);
         }
-        let release = runs::find_release(cell, namespace_id, part).await?;
+        let release = runs::find_release(cell.of(part), namespace_id, part).await?;
         let release = match release {
             Some((release, _)) => self.catalogue.get(release).await?,
             None => None,
         };
-        let step = child_runs::find_step(cell, part).await?;
+        let step = child_runs::find_step(cell.of(part), part).await?;
         let (Some(release), Some(step)) = (release, step) else {
             return Ok(false);
         };
@@ -242,7 +242,7 @@ impl Runtime {
         resumed: &Event,
         act: &Act,
     ) -> Result<(), ResumeError> {
-        if !child_runs::reopen_one(&self.cell, item, resumed, act).await? {
+        if !child_runs::reopen_one(self.cell.of(item), item, resumed, act).await? {
             return Err(ResumeError::Busy);
         }
         self.signals.wake.notify_one();
@@ -257,7 +257,7 @@ impl Runtime {
     ) -> Result<(), ResumeError> {
         let mut turn = self.take(run).await?;
         // Another operator may have been first, and the run may have continued since.
-        let view = runs::find(&self.cell, namespace_id, run).await;
+        let view = runs::find(self.cell.of(run), namespace_id, run).await;
         let state = view.map(|view| view.map(|view| view.state));
         if !matches!(state, Ok(Some(State::NeedsReview | State::Quarantined))) {
             self.work.turns.spawn(turn.drive());

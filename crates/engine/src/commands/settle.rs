@@ -148,7 +148,7 @@ impl Runtime {
     ) -> Result<(), SettleError> {
         let unavailable =
             |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
-        let view = effects::find(&self.cell, namespace_id, effect)
+        let view = effects::find(self.cell.of(effect), namespace_id, effect)
             .await
             .map_err(unavailable)?
             .ok_or(SettleError::Unknown)?;

@@ -92,10 +92,10 @@ impl Runtime {
         self.validate(by, event, connection).await?;
         let (cell, namespace_id) = (&self.cell, by.namespace_id);
         let act = by.act("subscription.put", name);
-        if subscriptions::make(cell, namespace_id, name, event, connection, &act).await? {
+        if subscriptions::make(cell.home(), namespace_id, name, event, connection, &act).await? {
             return Ok(Kept::Created);
         }
-        match subscriptions::find(cell, namespace_id, name).await? {
+        match subscriptions::find(cell.home(), namespace_id, name).await? {
             Some(known) if known.event == event && known.connection == connection => {
                 Ok(Kept::Unchanged)
             }
@@ -121,7 +121,7 @@ impl Runtime {
             other => return other,
         }
         let (cell, act) = (&self.cell, by.act("subscription.put", name));
-        subscriptions::put(cell, by.namespace_id, name, event, connection, &act).await?;
+        subscriptions::put(cell.home(), by.namespace_id, name, event, connection, &act).await?;
         Ok(Kept::Replaced)
     }
 
@@ -136,7 +136,7 @@ impl Runtime {
         name: &str,
     ) -> Result<u64, SubscriptionError> {
         let act = by.act("subscription.delete", name);
-        let deleted = subscriptions::delete(&self.cell, by.namespace_id, name, &act).await?;
+        let deleted = subscriptions::delete(self.cell.home(), by.namespace_id, name, &act).await?;
         let failed = deleted.ok_or(SubscriptionError::Unknown)?;
         self.metrics.deliveries_failed.add(failed);
         Ok(failed)
@@ -154,13 +154,17 @@ impl Runtime {
         event: EffectId,
     ) -> Result<(), RetryError> {
         let (cell, namespace_id) = (&self.cell, by.namespace_id);
-        let known = subscriptions::find(cell, namespace_id, subscription).await?;
+        let known = subscriptions::find(cell.home(), namespace_id, subscription).await?;
         known.ok_or(RetryError::UnknownSubscription)?;
         let act = by.act("delivery.retry", &format!("{subscription} {event}"));
-        if webhook_deliveries::retry(cell, namespace_id, subscription, event, &act).await? {
+        if webhook_deliveries::retry(cell.of(event), namespace_id, subscription, event, &act)
+            .await?
+        {
             return Ok(());
         }
-        match webhook_deliveries::find_state(cell, namespace_id, subscription, event).await? {
+        match webhook_deliveries::find_state(cell.of(event), namespace_id, subscription, event)
+            .await?
+        {
             Some(state) => Err(RetryError::NotFailed { state }),
             None => Err(RetryError::Unknown),
         }
@@ -178,7 +182,7 @@ impl Runtime {
                  '.*'; up to {EVENT_CHARS_MAX} characters"
             )));
         }
-        let found = connections::find(&self.cell, by.namespace_id, connection).await?;
+        let found = connections::find(self.cell.home(), by.namespace_id, connection).await?;
         let Some(found) = found else {
             return Err(SubscriptionError::Invalid(format!(
                 "there is no connection `{connection}`: semel connection create {connection}"

@@ -153,7 +153,7 @@ impl Runtime {
         fingerprint: Fingerprint,
     ) -> Result<Option<Accepted>, IntakeError> {
         let namespace_id = start.namespace_id;
-        let found = runs::find(&self.cell, namespace_id, run).await;
+        let found = runs::find(self.cell.of(run), namespace_id, run).await;
         let Some(view) = found.map_err(unavailable)? else {
             return Ok(None);
         };

@@ -125,7 +125,7 @@ impl Runtime {
     }
 
     async fn namespace_of(self: &Arc<Self>, run: RunId) -> i32 {
-        semel_store::runs::find_namespace(&self.cell, run)
+        semel_store::runs::find_namespace(self.cell.of(run), run)
             .await
             .ok()
             .flatten()

@@ -27,7 +27,7 @@ impl Runtime {
             return Ok(());
         };
         let claim = ClaimId::derive_in(space, &release.namespace, &release.flow.name, key);
-        let known = claims::find(&self.cell, claim).await;
+        let known = claims::find(self.cell.of(claim), claim).await;
         if known
             .map_err(|error| IntakeError::Unavailable(error.to_string()))?
             .is_some()

@@ -76,7 +76,7 @@ async fn stale(
     newest: Newest,
 ) -> Result<Option<Stale>, IntakeError> {
     let find = async |claim| {
-        let found = claims::find(&runtime.cell, claim).await;
+        let found = claims::find(runtime.cell.of(claim), claim).await;
         found.map_err(|error| IntakeError::Unavailable(error.to_string()))
     };
     if find(delivery.claim).await?.is_some() {

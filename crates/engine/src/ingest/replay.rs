@@ -41,7 +41,7 @@ pub(super) async fn earlier_key(
         keep: release.flow.keep,
     };
     for _ in 0..LOOKS_MAX {
-        let first = seen_bodies::remember(&runtime.cell, body).await;
+        let first = seen_bodies::remember(runtime.cell.of(body), body).await;
         if let Some(first) = first.map_err(unavailable)? {
             let ignored = SeededBug::ReplayedBodyAccepted.is_seeded();
             return Ok(Some(first).filter(|first| *first != claim && !ignored));
@@ -80,9 +80,9 @@ async fn find_first(
     inbound: &Inbound,
     first: ClaimId,
 ) -> Result<Accepted, ReadError> {
-    let held = claims::find(&runtime.cell, first).await?;
+    let held = claims::find(runtime.cell.of(first), first).await?;
     let run = held.map_or_else(|| RunId::derive(first, 0), |held| held.run);
-    let standing = runs::list_standings(&runtime.cell, &[run]).await?.pop();
+    let standing = runs::find_snapshot(runtime.cell.of(run), run).await?;
     Ok(Accepted {
         run,
         key: inbound.key.clone(),

@@ -47,13 +47,14 @@ impl Runtime {
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         for topic in self.topics(event, &data).await? {
             let limit = (AT_ONCE_MAX + 1) as i64;
-            let page = event_waits::find(cell, event.namespace_id, &topic, None, limit).await;
+            let page =
+                event_waits::find(cell.every(), event.namespace_id, &topic, None, limit).await;
             found.extend(page.map_err(|error| error.to_string())?);
         }
         if found.len() <= AT_ONCE_MAX {
             return self.answer_page(event, &data, &found).await;
         }
-        let begun = broadcasts::begin(cell, event).await;
+        let begun = broadcasts::begin(cell.of(event.id), event).await;
         self.signals.broadcast.notify_one();
         begun.map_err(|error| error.to_string())
     }
@@ -84,7 +85,8 @@ impl Runtime {
                 Some(_) | None => None,
             };
             let page =
-                event_waits::find(cell, event.namespace_id, &topic, after, PAGE as i64).await;
+                event_waits::find(cell.every(), event.namespace_id, &topic, after, PAGE as i64)
+                    .await;
             let page = page.map_err(|error| error.to_string())?;
             let Some(last) = page.last().copied() else {
                 continue;
@@ -96,17 +98,17 @@ impl Runtime {
                 path: topic.path,
                 after: last.wait,
             };
-            let advanced = broadcasts::advance(cell, event.id, &cursor).await;
+            let advanced = broadcasts::advance(cell.of(event.id), event.id, &cursor).await;
             return advanced.map_err(|error| error.to_string());
         }
-        let ended = broadcasts::end(cell, event.id).await;
+        let ended = broadcasts::end(cell.of(event.id), event.id).await;
         ended.map_err(|error| error.to_string())
     }
 
     /// The topics that waits for this event may have, sorted by their path in the event.
     async fn topics(self: &Arc<Self>, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
         let cell = &self.cell;
-        let paths = event_waits::paths(cell, event.namespace_id, &event.event).await;
+        let paths = event_waits::paths(cell.every(), event.namespace_id, &event.event).await;
         let paths = paths.map_err(|error| error.to_string())?;
         let mut topics: Vec<Topic> = paths
             .into_iter()
@@ -159,7 +161,7 @@ impl Runtime {
     }
 
     async fn close(self: &Arc<Self>, ended: &[WaitId]) -> Result<(), String> {
-        let closed = event_waits::close(&self.cell, ended).await;
+        let closed = event_waits::close(self.cell.every(), ended).await;
         closed.map_err(|error| error.to_string())
     }
 
@@ -170,7 +172,7 @@ impl Runtime {
         run: RunId,
         data: &Value,
     ) -> Result<bool, String> {
-        let found = runs::find_release(&self.cell, namespace_id, run).await;
+        let found = runs::find_release(self.cell.of(run), namespace_id, run).await;
         let Some((release_id, partition_date)) = found.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
@@ -178,7 +180,7 @@ impl Runtime {
         let Some(release) = release.map_err(|error| error.to_string())? else {
             return Ok(false);
         };
-        let lines = journal::read(&self.cell, partition_date, run).await;
+        let lines = journal::read(self.cell.of(run), partition_date, run).await;
         let lines = lines.map_err(|error| error.to_string())?;
         let state = match parent_state::fold(self, &release.flow, run, &lines).await {
             Ok(state) => state,

@@ -18,7 +18,7 @@ pub(crate) async fn keep_telling(runtime: Arc<Runtime>) {
         tokio::time::sleep(LOOK_EVERY).await;
         let told = runtime.limiter.take_told();
         if !told.is_empty()
-            && let Err(error) = gate_exits::remove(&runtime.cell, &told).await
+            && let Err(error) = gate_exits::remove(runtime.cell.every(), &told).await
         {
             tracing::debug!(%error, "failed to clear gate exits; retrying");
             runtime.limiter.note_told(told);
@@ -35,7 +35,7 @@ async fn make_good(runtime: &Runtime) -> Result<(), ReadError> {
     }
     let overdue = gates::list_overdue(&runtime.cell).await?;
     if !overdue.is_empty() {
-        queue::summon(&runtime.cell, &overdue).await?;
+        queue::summon(runtime.cell.every(), &overdue).await?;
         runtime.signals.wake.notify_one();
     }
     Ok(())

@@ -128,7 +128,7 @@ impl Runtime {
             return None;
         }
         let body = cloud_event(event).to_string();
-        match webhook_deliveries::insert(&self.cell, event, &body).await {
+        match webhook_deliveries::insert(self.cell.of(event.id), event, &body).await {
             Ok(()) => Some(event.id),
             Err(error) => {
                 tracing::debug!(%error, event.id = %event.id, "failed to make the deliveries of an event due; retrying");

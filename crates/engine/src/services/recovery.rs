@@ -43,7 +43,7 @@ pub(crate) async fn keep_recovering(runtime: Arc<Runtime>) {
                 Err(error) => tracing::debug!(%error, "failed to look for runs without a session"),
             }
         }
-        match tasks::lose(&runtime.cell).await {
+        match tasks::lose(runtime.cell.every()).await {
             Ok(0) => {}
             Ok(lost) => {
                 tracing::info!(tasks = lost, "the leases of tasks expired");

@@ -57,16 +57,16 @@ async fn keep_partitions(runtime: &Runtime) {
 
 /// Deletes everything that is expired now.
 pub async fn forget(runtime: &Runtime) -> Result<(), ReadError> {
-    retention::sweep(&runtime.cell).await?;
-    llm_answers::forget(&runtime.cell).await?;
-    while webhook_deliveries::forget(&runtime.cell).await? > 0 {
+    retention::sweep(runtime.cell.every()).await?;
+    llm_answers::forget(runtime.cell.every()).await?;
+    while webhook_deliveries::forget(runtime.cell.every()).await? > 0 {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
-    while schedules::forget(&runtime.cell, runtime.options.history).await? > 0 {
+    while schedules::forget(runtime.cell.every(), runtime.options.history).await? > 0 {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     loop {
-        let (forgotten, more) = retention::forget_keys(&runtime.cell).await?;
+        let (forgotten, more) = retention::forget_keys(runtime.cell.every()).await?;
         runtime.metrics.keys_forgotten.add(forgotten);
         if !more {
             return Ok(());

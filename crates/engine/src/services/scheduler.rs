@@ -137,7 +137,7 @@ impl Runtime {
                 let flow = &release.flow.name;
                 let expected = |nominal| expected_run(&release.namespace, flow, nominal);
                 let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
-                let known = runs::list_standings(&self.cell, &runs).await?;
+                let known = runs::list_standings(self.cell.every(), &runs).await?;
                 let known: HashSet<RunId> = known.iter().map(|standing| standing.run).collect();
                 let pairs = instants.iter().zip(&runs);
                 fired.extend(
@@ -208,7 +208,7 @@ impl Runtime {
                 *nominal,
             ));
         }
-        let known = runs::list_standings(&self.cell, &expected).await?;
+        let known = runs::list_standings(self.cell.every(), &expected).await?;
         let mut together = Vec::with_capacity(wanted.len());
         for ((release, nominal), run) in wanted.iter().zip(expected) {
             let known = known.iter().any(|standing| standing.run == run);

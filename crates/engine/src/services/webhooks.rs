@@ -158,7 +158,9 @@ async fn deliver(runtime: &Runtime, delivery: &Due) {
         }
         Settled::Again { .. } => {}
     }
-    if let Err(error) = webhook_deliveries::settle(&runtime.cell, delivery, &settled).await {
+    if let Err(error) =
+        webhook_deliveries::settle(runtime.cell.of(delivery.event), delivery, &settled).await
+    {
         // Tried again when its lease is over, under the same id.
         tracing::debug!(%error, "failed to record the outcome of a delivery");
     }

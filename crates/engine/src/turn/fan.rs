@@ -97,7 +97,7 @@ impl Turn {
     }
 
     async fn look(&self) -> Result<Look, Stop> {
-        child_runs::look(&self.runtime.cell, self.of())
+        child_runs::look(self.cell(), self.of())
             .await
             .map_err(unsure)
     }
@@ -115,10 +115,11 @@ impl Turn {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(false);
         };
-        let cell = &self.runtime.cell;
         if let Some((_, cancels)) = &fan.stopped {
             if *cancels && look.open > 0 {
-                child_runs::cancel(cell, self.of()).await.map_err(unsure)?;
+                child_runs::cancel(self.cell(), self.of())
+                    .await
+                    .map_err(unsure)?;
                 self.runtime.signals.wake.notify_one();
             }
             return Ok(false);
@@ -137,7 +138,8 @@ impl Turn {
         };
         let subject = self.key.text();
         failpoint("begin.before", &subject).await;
-        let begun = child_runs::begin(cell, self.of(), concurrency(self.step()), &with).await;
+        let begun =
+            child_runs::begin(self.cell(), self.of(), concurrency(self.step()), &with).await;
         failpoint("begin.after", &subject).await;
         let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
         self.runtime.signals.wake.notify_one();
@@ -178,7 +180,7 @@ impl Turn {
         if let Action::Parallel(parallel) = &self.step().action
             && parallel.join == Join::First
         {
-            let found = child_runs::first_succeeded(&self.runtime.cell, self.of()).await;
+            let found = child_runs::first_succeeded(self.cell(), self.of()).await;
             return Ok(found.map_err(unsure)?.map(|_| stop(true)));
         }
         Ok(None)
@@ -210,14 +212,15 @@ impl Turn {
                 }
             };
         }
-        let cell = &self.runtime.cell;
         let resumed = Event::Resumed {
             reason: "the parent run was resumed".to_owned(),
             by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         };
         self.reopen(Reopened::Unsuccessful, &resumed).await?;
-        let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
+        let counts = child_runs::count(self.cell(), self.of())
+            .await
+            .map_err(unsure)?;
         let count = u32::try_from(counts.all()).unwrap_or(u32::MAX);
         Ok(Event::FanLoaded {
             step,
@@ -230,10 +233,9 @@ impl Turn {
     async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
         let mut count = 0;
         loop {
-            let cell = &self.runtime.cell;
             let lease = (self.epoch, self.session.id);
             let reopened =
-                child_runs::reopen(cell, self.of(), which, REOPEN_MAX, event, lease).await;
+                child_runs::reopen(self.cell(), self.of(), which, REOPEN_MAX, event, lease).await;
             let reopened = reopened.map_err(unsure)?;
             count += u32::try_from(reopened).unwrap_or_default();
             if reopened < REOPEN_MAX {
@@ -251,7 +253,7 @@ impl Turn {
             item: "null".to_owned(),
         });
         let branches: Vec<NewPart> = branches.collect();
-        let loaded = child_runs::load(&self.runtime.cell, of, &branches).await;
+        let loaded = child_runs::load(self.cell(), of, &branches).await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
     }

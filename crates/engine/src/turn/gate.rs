@@ -70,12 +70,12 @@ impl Turn {
         failpoint("enter.after", &self.key.text()).await;
         // Before this run sleeps: a turn that comes back here asks again.
         if let Some(other) = answer.wanted {
-            let asked =
-                queue::ask_cancel(&self.runtime.cell, self.release.namespace_id, other).await;
+            let (cell, namespace_id) = (self.runtime.cell.of(other), self.release.namespace_id);
+            let asked = queue::ask_cancel(cell, namespace_id, other).await;
             asked.map_err(unsure)?;
         }
         if !answer.summons.is_empty() {
-            let told = queue::summon(&self.runtime.cell, &answer.summons).await;
+            let told = queue::summon(self.runtime.cell.every(), &answer.summons).await;
             told.map_err(unsure)?;
         }
         if answer.wanted.is_some() || !answer.summons.is_empty() {
@@ -109,7 +109,7 @@ impl Turn {
     /// The gate admitted the run. Something newer may have been accepted while it waited.
     async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
         if let Some(version) = &gate.version {
-            let age = object_versions::judge(&self.runtime.cell, gate.id, version).await;
+            let age = object_versions::judge(self.runtime.cell.of(gate.id), gate.id, version).await;
             if let Age::Stale(newest) = age.map_err(unsure)? {
                 let (own, newest) = (version.shown(), newest.shown);
                 let message = format!("version {newest} of its object was accepted, this is {own}");
@@ -133,12 +133,12 @@ impl Turn {
         let stage = Stage::Waiting;
         let due_at = until;
         self.commit(Lease::Return { due_at, stage }).await?;
-        let ticket = tickets::find_ticket(&self.runtime.cell, gate.id, self.run).await;
+        let ticket = tickets::find_ticket(self.runtime.cell.of(gate.id), gate.id, self.run).await;
         let ticket = ticket.map_err(unsure)?;
         if let Some(ticket) = ticket.filter(|ticket| ticket.summoned) {
             let at = ticket.ready_at.unwrap_or(self.accepted_at);
             let run = self.run;
-            let told = queue::summon(&self.runtime.cell, &[gate::WakeUp { run, at }]).await;
+            let told = queue::summon(self.runtime.cell.every(), &[gate::WakeUp { run, at }]).await;
             told.map_err(unsure)?;
             self.runtime.signals.wake.notify_one();
         }
@@ -147,9 +147,8 @@ impl Turn {
 
     /// Ends as another run did.
     async fn end_as(&mut self, other: RunId) -> Result<bool, Stop> {
-        let standing = runs::list_standings(&self.runtime.cell, &[other]).await;
-        let standing = standing.map_err(unsure)?.pop();
-        let Some(standing) = standing else {
+        let standing = runs::find_snapshot(self.runtime.cell.of(other), other).await;
+        let Some(standing) = standing.map_err(unsure)? else {
             let message = format!("{other}, which it joined, has been deleted");
             return self
                 .give_way(Fault::permanent("joined-gone", message))
@@ -221,7 +220,7 @@ impl Turn {
         let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
             return Ok(());
         };
-        let ticket = tickets::find_ticket(&self.runtime.cell, gate.id, self.run).await;
+        let ticket = tickets::find_ticket(self.runtime.cell.of(gate.id), gate.id, self.run).await;
         let by = ticket.map_err(unsure)?.and_then(|ticket| ticket.behind);
         if let (Some(by), Event::Ended { state, fault, .. }) = (by, end)
             && *state == EndState::Cancelled
@@ -239,8 +238,8 @@ impl Turn {
         if self.gates.is_none() {
             return;
         }
-        let standing = runs::list_standings(&self.runtime.cell, &[self.run]).await;
-        let over = standing.is_ok_and(|known| known.iter().all(|it| it.state.is_ended()));
+        let standing = runs::find_snapshot(self.cell(), self.run).await;
+        let over = standing.is_ok_and(|known| known.is_none_or(|it| it.state.is_ended()));
         for gate in self.gates.iter().flatten().filter(|_| over) {
             let departure = Departure {
                 run: self.run,

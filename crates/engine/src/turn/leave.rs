@@ -22,7 +22,7 @@ pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str
         Ok(answer) => {
             failpoint("leave.after", subject).await;
             if !answer.summons.is_empty() {
-                if let Err(error) = queue::summon(&runtime.cell, &answer.summons).await {
+                if let Err(error) = queue::summon(runtime.cell.every(), &answer.summons).await {
                     tracing::debug!(%error, gate.id = %gate, "failed to wake the next run at a gate; gate repair retries");
                 }
                 runtime.signals.wake.notify_one();

@@ -179,11 +179,11 @@ impl Runtime {
             // Late responses are loaded with the run.
             WakeSource::Nothing | WakeSource::Evidence(..) => ExternalResult::Nothing,
             WakeSource::Task(task) => {
-                let seen = tasks::look(&self.cell, task).await?;
+                let seen = tasks::look(self.cell.of(task), task).await?;
                 seen.map_or(ExternalResult::Nothing, ExternalResult::Task)
             }
             WakeSource::Approval(wait) => {
-                let decision = approvals::look(&self.cell, wait).await?;
+                let decision = approvals::look(self.cell.of(wait), wait).await?;
                 decision.map_or(ExternalResult::Nothing, ExternalResult::Decision)
             }
         })

@@ -52,7 +52,7 @@ impl Turn {
         let mut giving_up = pin!(self.runtime.shutdown.giving_up.cancelled());
         let mut pause = PAUSE.0;
         loop {
-            let handing = late_responses::hand_in(&self.runtime.cell, self.run, self.epoch, &late);
+            let handing = late_responses::hand_in(self.cell(), self.run, self.epoch, &late);
             let handed = tokio::select! {
                 handed = handing => handed,
                 () = &mut giving_up => return self.leave_on_disk(&late),

@@ -107,7 +107,7 @@ async fn knew(
     if let Some(state) = runtime.local.parents.find(run, seq) {
         return Ok(state);
     }
-    let mut lines = journal::read(&runtime.cell, partition_date, run).await?;
+    let mut lines = journal::read(runtime.cell.of(run), partition_date, run).await?;
     lines.retain(|line| line.seq <= seq);
     let state = Arc::new(fold(runtime, flow, run, &lines).await?);
     runtime.local.parents.keep(run, seq, &state);

@@ -6,6 +6,7 @@ use semel_model::event::{Event, Seen};
 use semel_model::kv::Operation;
 use semel_model::request::Call;
 use semel_model::{Fault, FaultKind, Looked, Outcome, Receipt};
+use semel_store::kv;
 use serde_json::{Value, json};
 
 use super::{Stop, Turn, unsure};
@@ -81,9 +82,9 @@ impl Turn {
     pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), Stop> {
         self.commit_what_matters().await?;
         let namespace_id = self.release.namespace_id;
-        let result = semel_store::kv::get(&self.runtime.cell, namespace_id, &operation.entry)
-            .await
-            .map_err(unsure)?;
+        let entry = operation.entry.as_str();
+        let cell = self.runtime.cell.of(kv::slot(namespace_id, entry));
+        let result = kv::get(cell, namespace_id, entry).await.map_err(unsure)?;
         let step = self.step().id.to_string();
         self.record(Event::Computed {
             step,

@@ -123,7 +123,7 @@ impl Turn {
 
     /// Quarantines the run by a statement that carries nothing but the fault.
     async fn quarantine_bare(&mut self, fault: &Fault) {
-        let (cell, session) = (&self.runtime.cell, self.session.id);
+        let (cell, session) = (self.cell(), self.session.id);
         match queue::quarantine(cell, self.run, self.epoch, session, fault).await {
             Ok(_) => self.settled = true,
             Err(error) => tracing::error!(run.id = %self.run, key = %self.key, %error,

@@ -34,7 +34,7 @@ pub(crate) const HEAD_START_SECS_MAX: f64 = 10.0 * HEAD_START_SECS;
 /// Changes the due time of a run that no worker had room for, as its flow's priority says.
 pub(crate) async fn give_head_start(runtime: &Runtime, run: RunId, priority: i8) {
     let secs = f64::from(priority) * HEAD_START_SECS;
-    if let Err(error) = queue::give_head_start(&runtime.cell, run, secs).await {
+    if let Err(error) = queue::give_head_start(runtime.cell.of(run), run, secs).await {
         tracing::debug!(%error, run.id = %run, "failed to apply a run's priority");
     }
 }

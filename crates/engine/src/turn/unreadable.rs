@@ -77,7 +77,7 @@ impl Runtime {
             quarantined,
             why,
         } = unloaded;
-        let cell = &self.cell;
+        let cell = self.cell.of(run);
         let given_back = match &why {
             Unread::Unavailable(reason) => {
                 tracing::info!(run.id = %run, reason, "failed to load a run; retrying");
@@ -127,7 +127,7 @@ impl Runtime {
         session: SessionId,
         fault: &Fault,
     ) -> Result<bool, ReadError> {
-        let stopped = queue::quarantine(&self.cell, run, epoch, session, fault).await?;
+        let stopped = queue::quarantine(self.cell.of(run), run, epoch, session, fault).await?;
         if stopped {
             self.metrics.runs_stopped.add_one();
             tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined: {}", fault.message);

@@ -128,7 +128,7 @@ impl Turn {
         };
         let session = self.session.id;
         let rest = (due_at, stage);
-        let (cell, run) = (&self.runtime.cell, self.run);
+        let (cell, run) = (self.cell(), self.run);
         // Only an operator resumes a quarantined run: a late response does not wake it.
         let hears = match self.stays_quarantined() {
             true => WakeSource::Nothing,

@@ -1,6 +1,6 @@
 //! Whether the configured master keys decrypt the data keys in the database.
 
-use semel_store::{Cell, ReadError, secrets};
+use semel_store::{HomeCell, ReadError, secrets};
 use zeroize::Zeroizing;
 
 use super::{MasterKeys, key_owner};
@@ -22,7 +22,7 @@ impl MasterKeys {
     /// # Errors
     ///
     /// Where the database does not answer.
-    pub async fn report(&self, cell: &Cell) -> Result<KeyReport, ReadError> {
+    pub async fn report(&self, cell: HomeCell<'_>) -> Result<KeyReport, ReadError> {
         let mut report = KeyReport::default();
         for row in secrets::list_keys(cell, None).await? {
             let owner = key_owner(row.namespace_id, row.number);

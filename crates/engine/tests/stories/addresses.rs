@@ -23,8 +23,7 @@ impl Address {
     async fn of(world: &World, id: &str, wait: &str) -> Result<Self> {
         let entry = format!("url/{id}");
         let urls = soon(async || {
-            let urls =
-                semel_store::kv::get(world.engine.cell(), world.namespace_id, &entry).await?;
+            let urls = world.kv(&entry).await?;
             Ok((!urls.is_null()).then_some(urls))
         })
         .await?;
@@ -56,9 +55,11 @@ async fn start(world: &World, id: &str) -> Result<RunId> {
     let run = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?.run;
     soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-        Ok(waits::list(cell, namespace_id, Some(run), false, 1)
-            .await?
-            .pop())
+        Ok(
+            waits::list_of_run(cell.of(run), namespace_id, run, false, 1)
+                .await?
+                .pop(),
+        )
     })
     .await?;
     Ok(run)
@@ -126,7 +127,8 @@ async fn the_code_of_one_wait_opens_no_other_wait_and_no_other_run() -> Result<(
         .await_end(mine, Duration::from_secs(15))
         .await?;
     assert_eq!(end.context("a run")?.result.as_deref(), Some("[1,2]"));
-    let waiting = semel_store::runs::find(world.engine.cell(), world.namespace_id, other).await?;
+    let waiting =
+        semel_store::runs::find(world.engine.cell().of(other), world.namespace_id, other).await?;
     assert_eq!(waiting.context("a run")?.state, State::Active);
     Ok(())
 }

@@ -8,8 +8,8 @@ use semel_model::approval::{self, Digest};
 use semel_model::run::State;
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
+use semel_store::clock;
 use semel_store::runs::{self, Standing};
-use semel_store::{clock, kv};
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -28,7 +28,14 @@ async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
     let accepted = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     let view = soon(async || {
         let cell = world.engine.cell();
-        let open = approvals::list(cell, world.namespace_id, Some(accepted.run), false, 9).await?;
+        let open = approvals::list_of_run(
+            cell.of(accepted.run),
+            world.namespace_id,
+            accepted.run,
+            false,
+            9,
+        )
+        .await?;
         Ok(open.into_iter().next())
     })
     .await?;
@@ -36,7 +43,7 @@ async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
 }
 
 async fn fresh(world: &World, wait: WaitId) -> Result<ApprovalView> {
-    let view = approvals::find(world.engine.cell(), world.namespace_id, wait).await?;
+    let view = approvals::find(world.engine.cell().of(wait), world.namespace_id, wait).await?;
     view.context("an approval")
 }
 
@@ -116,7 +123,7 @@ async fn a_rejection_fails_the_run_before_later_steps() -> Result<()> {
 
     decide(&world, &view, &token("ada", &[]), false).await?;
     let end = end(&world, run).await?;
-    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+    let after = world.kv("after").await?;
 
     assert_eq!(end.state, State::Failed);
     let fault = end.fault.unwrap_or_default();
@@ -175,7 +182,7 @@ async fn only_those_who_are_asked_may_decide_and_others_from_half_of_the_time_on
 async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()> {
     let world = world_with("within: 1h, login: false").await?;
     let (_, view) = asked(&world, "1").await?;
-    let link = kv::get(world.engine.cell(), world.namespace_id, "link/1").await?;
+    let link = world.kv("link/1").await?;
     let link = link.as_str().context("a link")?.to_owned();
     let token = link.rsplit('/').next().context("a token")?;
     let engine = &world.engine;
@@ -304,7 +311,7 @@ async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
         flow: Some(name.to_owned()),
         ..runs::Filter::default()
     };
-    let heard = runs::list(world.engine.cell(), world.namespace_id, &filter, 99).await?;
+    let heard = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 99).await?;
     let results = heard.iter().filter_map(|run| run.result.as_deref());
     Ok(results
         .map(serde_json::from_str)

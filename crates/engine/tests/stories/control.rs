@@ -92,8 +92,8 @@ async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result
     clock::move_ahead(world.engine.cell(), years).await?;
     soon(async || {
         let cell = world.engine.cell();
-        let (namespace_id, run) = (world.namespace_id, Some(accepted.run));
-        let waits = semel_store::waits::list(cell, namespace_id, run, false, 10).await?;
+        let (id, run) = (world.namespace_id, accepted.run);
+        let waits = semel_store::waits::list_of_run(cell.of(run), id, run, false, 10).await?;
         Ok((!waits.is_empty()).then_some(()))
     })
     .await?;
@@ -133,7 +133,7 @@ async fn a_flow_calls_another_and_continues_with_its_result() -> Result<()> {
 
     assert_eq!(result, json!({ "twice": 8, "by": "call" }));
     assert_eq!(result, again);
-    let calls = semel_store::kv::get(world.engine.cell(), world.namespace_id, "calls").await?;
+    let calls = world.kv("calls").await?;
     assert_eq!(calls, json!(1));
     Ok(())
 }
@@ -162,7 +162,7 @@ async fn cancelling_a_caller_reaches_the_run_that_it_called() -> Result<()> {
     let caller = world.deliver(r#"{"id":"1","n":4}"#).await?.run;
     let called = soon(async || called_run(&world).await).await?;
 
-    queue::ask_cancel(world.engine.cell(), world.namespace_id, caller).await?;
+    queue::ask_cancel(world.engine.cell().of(caller), world.namespace_id, caller).await?;
     for run in [caller, called] {
         let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
         assert_eq!(end.context("a run")?.state, State::Cancelled);
@@ -177,7 +177,8 @@ async fn called_run(world: &World) -> Result<Option<semel_model::RunId>> {
         ..Default::default()
     };
     let runs =
-        semel_store::runs::list(world.engine.cell(), world.namespace_id, &filter, 10).await?;
+        semel_store::runs::list(world.engine.cell().every(), world.namespace_id, &filter, 10)
+            .await?;
     let waits = |run: &&semel_store::runs::RunView| {
         run.stage == Some(semel_store::runs::Stage::Waiting) && !run.held
     };
@@ -216,11 +217,12 @@ async fn effects_are_undone_in_reverse_order() -> Result<()> {
 
     assert_eq!(end.state, State::Failed);
     let cell = world.engine.cell();
-    let last = semel_store::kv::get(cell, world.namespace_id, "undone-last").await?;
+    let last = world.kv("undone-last").await?;
     assert_eq!(last, json!("a"));
-    let run = semel_store::runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run =
+        semel_store::runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("a run")?;
-    let lines = semel_store::journal::read(cell, run.partition_date, run.id).await?;
+    let lines = semel_store::journal::read(cell.of(run.id), run.partition_date, run.id).await?;
     let text: String = lines.iter().map(|line| line.events.as_str()).collect();
     let undone = ["c", "b", "a"].map(|id| text.rfind(&format!("\"{id}.undo\"")));
     assert!(
@@ -239,7 +241,7 @@ async fn a_run_that_fails_undoes_its_effects() -> Result<()> {
         world.result(r#"{"id":"1","fails":false}"#).await?,
         json!("kept")
     );
-    let stock = || semel_store::kv::get(world.engine.cell(), world.namespace_id, "stock");
+    let stock = || world.kv("stock");
     assert_eq!(stock().await?, json!(1));
     let (_, end) = world.play(r#"{"id":"2","fails":true}"#).await?;
 
@@ -264,10 +266,15 @@ async fn an_undo_that_fails_stops_the_run_until_an_operator_resumes_it() -> Resu
         .resume(world.namespace_id, accepted.run, "try again", "test")
         .await?;
     let state = soon(async || {
-        let found = semel_store::runs::find(world.engine.cell(), world.namespace_id, accepted.run);
+        let found = semel_store::runs::find(
+            world.engine.cell().of(accepted.run),
+            world.namespace_id,
+            accepted.run,
+        );
         let run = found.await?.context("a run")?;
         let lines =
-            semel_store::journal::read(world.engine.cell(), run.partition_date, run.id).await?;
+            semel_store::journal::read(world.engine.cell().of(run.id), run.partition_date, run.id)
+                .await?;
         let text: String = lines.iter().map(|line| line.events.as_str()).collect();
         let again = text.matches("\"stopped\"").count() == 2;
         Ok((again && run.state != State::Active).then_some(run.state))

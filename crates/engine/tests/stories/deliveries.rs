@@ -43,7 +43,8 @@ async fn world_with(hooks: &[(&str, &str)]) -> Result<World> {
 async fn delivery(world: &World, name: &str, state: &str) -> Result<DeliveryView> {
     soon(async || {
         let (cell, id) = (world.engine.cell(), world.namespace_id);
-        let mut found = webhook_deliveries::list(cell, id, name, Some(state), None, 10).await?;
+        let mut found =
+            webhook_deliveries::list(cell.every(), id, name, Some(state), None, 10).await?;
         Ok(found.pop())
     })
     .await
@@ -181,7 +182,7 @@ async fn a_removed_subscription_receives_nothing_more() -> Result<()> {
         .await?;
     world.result(r#"{"id":"1"}"#).await?;
     soon(async || {
-        let due = webhook_deliveries::list(cell, id, "erp", Some("due"), None, 1).await?;
+        let due = webhook_deliveries::list(cell.every(), id, "erp", Some("due"), None, 1).await?;
         Ok(due.into_iter().find(|one| one.note.is_some()))
     })
     .await?;
@@ -193,7 +194,7 @@ async fn a_removed_subscription_receives_nothing_more() -> Result<()> {
 
     assert_eq!(failed, 1);
     assert_eq!(received(&world, "/plain/erp").await?.len(), 1);
-    assert!(subscriptions::list(cell, id).await?.is_empty());
+    assert!(subscriptions::list(cell.home(), id).await?.is_empty());
     Ok(())
 }
 
@@ -204,9 +205,9 @@ async fn delivered_events_are_deleted_after_a_month() -> Result<()> {
     world.result(r#"{"id":"1"}"#).await?;
     delivery(&world, "erp", "delivered").await?;
 
-    let early = webhook_deliveries::forget(cell).await?;
+    let early = webhook_deliveries::forget(cell.every()).await?;
     clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
-    let late = webhook_deliveries::forget(cell).await?;
+    let late = webhook_deliveries::forget(cell.every()).await?;
 
     assert_eq!((early, late), (0, 1));
     Ok(())

@@ -19,10 +19,10 @@ const CALL: &str = "steps:\n  - id: call\n    \
 
 async fn events(world: &World, accepted: &Accepted) -> Result<Vec<Event>> {
     let cell = world.engine.cell();
-    let run = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
     let mut events = Vec::new();
-    for line in journal::read(cell, run.partition_date, run.id).await? {
+    for line in journal::read(cell.of(run.id), run.partition_date, run.id).await? {
         events.extend(line.read()?);
     }
     Ok(events)
@@ -79,7 +79,7 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
     world.publish(CALL).await?;
     // Directly in the database: the engine removes no connection that a live flow uses.
     let act = Act::new(world.namespace_id, "test", "connection.delete", "bank");
-    connections::delete(world.engine.cell(), world.namespace_id, "bank", &act).await?;
+    connections::delete(world.engine.cell().home(), world.namespace_id, "bank", &act).await?;
     tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;

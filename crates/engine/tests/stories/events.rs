@@ -27,7 +27,13 @@ async fn heard(world: &World) -> Result<Vec<RunView>> {
         flow: Some("listener".to_owned()),
         ..Filter::default()
     };
-    Ok(runs::list(world.engine.cell(), world.namespace_id, &filter, 500).await?)
+    Ok(runs::list(
+        world.engine.cell().every(),
+        world.namespace_id,
+        &filter,
+        500,
+    )
+    .await?)
 }
 
 async fn until_heard(world: &World, count: usize) -> Result<Vec<RunView>> {
@@ -116,9 +122,15 @@ async fn an_event_that_is_dispatched_again_finds_its_first_run() -> Result<()> {
     until_heard(&world, 1).await?;
     until_spread(&world).await?;
     let cell = world.engine.cell();
-    let run = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
-    let told = effects::list_of_run(cell, world.namespace_id, run.partition_date, run.id).await?;
+    let told = effects::list_of_run(
+        cell.of(run.id),
+        world.namespace_id,
+        run.partition_date,
+        run.id,
+    )
+    .await?;
 
     // As another server would find it, had this one crashed before it removed the event.
     let again = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
@@ -213,7 +225,7 @@ async fn what_an_event_carries_is_the_listeners_input() -> Result<()> {
         .await?;
     until_heard(&world, 1).await?;
 
-    let seen: Value = semel_store::kv::get(world.engine.cell(), world.namespace_id, "seen").await?;
+    let seen: Value = world.kv("seen").await?;
     assert_eq!(
         seen,
         json!({"id": "1", "lines": [1, 2.5, "ü"], "none": null})

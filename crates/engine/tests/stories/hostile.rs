@@ -21,9 +21,11 @@ const ROWS_MAX: usize = 10;
 /// How many rows the journal of a run has.
 pub(crate) async fn rows(world: &World, run: RunId) -> Result<usize> {
     let cell = world.engine.cell();
-    let view = runs::find(cell, world.namespace_id, run).await?;
+    let view = runs::find(cell.of(run), world.namespace_id, run).await?;
     let view = view.context("a run")?;
-    Ok(journal::read(cell, view.partition_date, run).await?.len())
+    Ok(journal::read(cell.of(run), view.partition_date, run)
+        .await?
+        .len())
 }
 
 /// Plays a delivery, and checks that it came to rest without growing.
@@ -171,11 +173,13 @@ async fn a_long_external_id_is_recorded_and_the_effect_is_made_once() -> Result<
     assert_eq!(whole.len(), 3_000, "the flow sees all of it");
     assert_eq!(world.peer.count("/keyed/").await?.calls, 1);
     let cell = world.engine.cell();
-    let found = effects::list_of_external_id(cell, world.namespace_id, &whole, None, 10).await?;
+    let found =
+        effects::list_of_external_id(cell.every(), world.namespace_id, &whole, None, 10).await?;
     assert_eq!(found.len(), 1, "it is found by all of it");
     assert_eq!(found[0].run, run);
     let other = format!("{whole}x");
-    let found = effects::list_of_external_id(cell, world.namespace_id, &other, None, 10).await?;
+    let found =
+        effects::list_of_external_id(cell.every(), world.namespace_id, &other, None, 10).await?;
     assert!(found.is_empty(), "and by no other");
     Ok(())
 }
@@ -255,7 +259,7 @@ async fn a_wait_for_an_event_takes_any_value_to_match() -> Result<()> {
         let waiting = world.deliver(&payload).await?;
         crate::world::soon(async || {
             let cell = world.engine.cell();
-            let view = runs::find(cell, world.namespace_id, waiting.run).await?;
+            let view = runs::find(cell.of(waiting.run), world.namespace_id, waiting.run).await?;
             Ok(view.filter(|view| view.standing() == "waiting").map(drop))
         })
         .await?;
@@ -325,7 +329,7 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
             .await?;
         let end = end.context("a run")?;
         assert_eq!(end.state, State::Succeeded, "{end:?}");
-        let view = effects::find(world.engine.cell(), id, effect).await?;
+        let view = effects::find(world.engine.cell().of(effect), id, effect).await?;
         assert_eq!(view.map(|view| view.state), Some(effect::State::Done));
     }
     Ok(())

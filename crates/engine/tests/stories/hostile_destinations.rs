@@ -146,10 +146,11 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
     soon(async || Ok((world.peer.count("/items").await?.calls > 0).then_some(()))).await?;
     let note = soon(async || {
         let cell = world.engine.cell();
-        let found = runs::find(cell, world.namespace_id, run).await?;
+        let found = runs::find(cell.of(run), world.namespace_id, run).await?;
         let found = found.context("the run")?;
         let listed =
-            effects::list_of_run(cell, world.namespace_id, found.partition_date, run).await?;
+            effects::list_of_run(cell.of(run), world.namespace_id, found.partition_date, run)
+                .await?;
         Ok(listed.into_iter().find_map(|effect| effect.note))
     })
     .await?;
@@ -216,9 +217,15 @@ async fn a_response_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
 
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
     let cell = world.engine.cell();
-    let run = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("the run")?;
-    let ledger = effects::list_of_run(cell, world.namespace_id, run.partition_date, run.id).await?;
+    let ledger = effects::list_of_run(
+        cell.of(run.id),
+        world.namespace_id,
+        run.partition_date,
+        run.id,
+    )
+    .await?;
 
     assert_eq!(end.state, State::InDoubt, "{end:?}");
     assert_eq!(ledger[0].state, effect::State::InDoubt);

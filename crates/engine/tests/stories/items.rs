@@ -49,7 +49,7 @@ async fn resume(world: &World, run: RunId) -> Result<Standing> {
 }
 
 async fn items(world: &World, run: RunId) -> Result<Vec<PartView>> {
-    Ok(child_runs::list(world.engine.cell(), run, PartFilter::default(), 100).await?)
+    Ok(child_runs::list(world.engine.cell().of(run), run, PartFilter::default(), 100).await?)
 }
 
 fn states(items: &[PartView]) -> Vec<&str> {

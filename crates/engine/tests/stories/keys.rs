@@ -83,7 +83,7 @@ async fn a_sender_cannot_take_an_instant_of_the_schedule() -> Result<()> {
     assert!(!fired.replayed);
     // People find both by the text.
     let claims = ClaimId::derive_all(&namespace, &flow, &fired.key);
-    let found = claims::list_newest_runs(world.engine.cell(), &claims, 8).await?;
+    let found = claims::list_newest_runs(world.engine.cell().every(), &claims, 8).await?;
     assert!(found.contains(&fired.run) && found.contains(&delivered.run));
     Ok(())
 }

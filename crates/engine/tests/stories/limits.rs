@@ -79,7 +79,7 @@ async fn runs_start_no_faster_than_the_rate_by_the_database_s_clock() -> Result<
     let mut seen = Vec::new();
     for _ in 0..3 {
         soon(async || {
-            let over = runs::list_standings(world.engine.cell(), &runs).await?;
+            let over = runs::list_standings(world.engine.cell().every(), &runs).await?;
             let over = over.iter().filter(|run| run.state == State::Succeeded);
             Ok((over.count() == seen.len() + 2).then_some(()))
         })
@@ -124,7 +124,7 @@ async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()
         (newest.state, other.state),
         (State::Succeeded, State::Succeeded)
     );
-    let seen = semel_store::kv::get(world.engine.cell(), world.namespace_id, "seen/a").await?;
+    let seen = world.kv("seen/a").await?;
     assert_eq!(seen, json!("2"));
     until_gates_are_empty(&world).await
 }

@@ -154,7 +154,7 @@ async fn many_runs_write_to_one_entry_at_once_and_none_waits_for_a_commit_of_its
     let mut counts: Vec<i64> = results.iter().filter_map(Value::as_i64).collect();
     counts.sort_unstable();
     assert_eq!(counts, (1..=200).collect::<Vec<i64>>(), "each has its own");
-    let last = semel_store::kv::get(world.engine.cell(), world.namespace_id, "last").await?;
+    let last = world.kv("last").await?;
     assert!(last.is_string(), "{last}");
     Ok(())
 }

@@ -79,7 +79,8 @@ async fn a_delivery_that_is_older_than_what_was_accepted_is_recorded_only() -> R
     assert_eq!((again.run, again.replayed), (newest.run, true));
     assert_eq!(applied(&world).await?, [json!(7), json!(1)]);
     let cell = world.engine.cell();
-    let kept = object_versions::list_stale(cell, world.namespace_id, None, None, 10).await?;
+    let kept =
+        object_versions::list_stale(cell.every(), world.namespace_id, None, None, 10).await?;
     assert_eq!(kept.len(), 1);
     assert_eq!(
         (kept[0].count, kept[0].key.as_slice()),
@@ -162,13 +163,14 @@ async fn a_version_expires_with_its_key() -> Result<()> {
     stale(&world, &payload("a", 1)).await?;
 
     clock::move_ahead(world.engine.cell(), Duration::from_secs(3_900)).await?;
-    retention::sweep(world.engine.cell()).await?;
+    retention::sweep(world.engine.cell().every()).await?;
     let later = world.deliver(&payload("a", 1)).await?;
     let_one_go(&world).await?;
 
     assert_eq!(end(&world, later.run).await?.state, State::Succeeded);
     let cell = world.engine.cell();
-    let kept = object_versions::list_stale(cell, world.namespace_id, None, None, 10).await?;
+    let kept =
+        object_versions::list_stale(cell.every(), world.namespace_id, None, None, 10).await?;
     assert!(kept.is_empty(), "{kept:?}");
     Ok(())
 }

@@ -53,8 +53,8 @@ fn fault(standing: &Standing) -> Result<(String, String)> {
 /// The events of a run's journal, by name.
 pub(crate) async fn events(world: &World, run: RunId) -> Result<Vec<Value>> {
     let cell = world.engine.cell();
-    let view = runs::find(cell, world.namespace_id, run).await?;
-    let lines = journal::read(cell, view.context("a run")?.partition_date, run).await?;
+    let view = runs::find(cell.of(run), world.namespace_id, run).await?;
+    let lines = journal::read(cell.of(run), view.context("a run")?.partition_date, run).await?;
     Ok(lines.iter().flat_map(journal::Line::values).collect())
 }
 
@@ -102,7 +102,7 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
     let other = deliver(&world, "4", "b").await?;
     let both = world.peer.until_held(2, PATIENCE).await?;
     let id = held["id"].as_str().context("a gate")?.parse()?;
-    let standing = gates::find_standing(world.engine.cell(), id, third.run).await?;
+    let standing = gates::find_standing(world.engine.cell().of(id), id, third.run).await?;
     for held in both.iter().rev() {
         world.peer.let_one_go(held).await?;
     }

@@ -203,7 +203,7 @@ async fn items_are_undone_where_the_run_fails() -> Result<()> {
             .effects;
         assert_eq!(freed, 1, "{item}");
     }
-    let before = semel_store::kv::get(world.engine.cell(), world.namespace_id, "before").await?;
+    let before = world.kv("before").await?;
     assert_eq!(before, json!(0));
     assert_eq!(list(&world, accepted.run).await?, ["failed"; 3]);
     Ok(())
@@ -227,7 +227,7 @@ async fn cancelling_a_run_reaches_its_items() -> Result<()> {
     })
     .await?;
 
-    queue::ask_cancel(world.engine.cell(), world.namespace_id, run).await?;
+    queue::ask_cancel(world.engine.cell().of(run), world.namespace_id, run).await?;
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
 
     assert_eq!(end.context("a run")?.state, State::Cancelled);
@@ -273,7 +273,7 @@ async fn a_long_list_is_read_from_a_resource_piece_by_piece() -> Result<()> {
         .await?;
 
     assert_eq!(world.result(r#"{"id":"1"}"#).await?, json!([1500, 1500]));
-    let done = semel_store::kv::get(world.engine.cell(), world.namespace_id, "done").await?;
+    let done = world.kv("done").await?;
     assert_eq!(done, json!(1500));
     Ok(())
 }
@@ -303,6 +303,12 @@ async fn a_foreach_over_no_list_fails_the_run() -> Result<()> {
 
 /// Where the parts of a run stand, in order.
 async fn list(world: &World, run: RunId) -> Result<Vec<String>> {
-    let views = child_runs::list(world.engine.cell(), run, PartFilter::default(), 1000).await?;
+    let views = child_runs::list(
+        world.engine.cell().of(run),
+        run,
+        PartFilter::default(),
+        1000,
+    )
+    .await?;
     Ok(views.into_iter().map(|part| part.state).collect())
 }

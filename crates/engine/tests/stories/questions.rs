@@ -194,7 +194,7 @@ async fn an_answer_expires() -> Result<()> {
     ground.answer(1, "orders", &flow).await?;
     assert_eq!(ground.count().await?, 1);
     clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
-    semel_store::llm_answers::forget(cell).await?;
+    semel_store::llm_answers::forget(cell.every()).await?;
     ground.answer(1, "orders", &flow).await?;
 
     assert_eq!(ground.count().await?, 2, "within a flow for a month");
@@ -214,7 +214,7 @@ async fn an_answer_within_a_run_holds_for_as_long_as_the_run() -> Result<()> {
 
     for _ in 0..3 {
         clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
-        semel_store::llm_answers::forget(cell).await?;
+        semel_store::llm_answers::forget(cell.every()).await?;
     }
     ground.outcome_in(alive, "story", &request).await?;
     assert_eq!(

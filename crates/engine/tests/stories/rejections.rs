@@ -9,7 +9,7 @@ use semel_model::RunId;
 use semel_model::run::State;
 use semel_store::approvals::{self, ApprovalView};
 use semel_store::runs::Standing;
-use semel_store::{clock, kv, runs};
+use semel_store::{clock, runs};
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -28,7 +28,7 @@ async fn world_with(more: &str) -> Result<World> {
 async fn open(world: &World, run: RunId) -> Result<ApprovalView> {
     soon(async || {
         let cell = world.engine.cell();
-        let open = approvals::list(cell, world.namespace_id, Some(run), false, 9).await?;
+        let open = approvals::list_of_run(cell.of(run), world.namespace_id, run, false, 9).await?;
         Ok(open.into_iter().next())
     })
     .await
@@ -70,7 +70,7 @@ async fn a_rejection_stands_when_the_run_is_resumed() -> Result<()> {
         .engine
         .resume(world.namespace_id, run, "again", "token:ada")
         .await;
-    let after = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+    let after = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
 
     match resumed {
         Err(ResumeError::Unfit { hint, .. }) => assert!(hint.contains("--ask-again"), "{hint}"),
@@ -121,7 +121,7 @@ async fn people_are_asked_again_where_the_operator_says_so() -> Result<()> {
         "the rejection does not count again"
     );
     assert_eq!(end.state, State::Succeeded, "{end:?}");
-    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+    let after = world.kv("after").await?;
     assert_eq!(after, json!(1));
     Ok(())
 }
@@ -137,7 +137,7 @@ async fn a_flow_can_continue_after_a_rejection() -> Result<()> {
     let end_of_no = end(&world, run).await?;
     clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
     let end_of_silence = end(&world, silent).await?;
-    let after = kv::get(world.engine.cell(), world.namespace_id, "after").await?;
+    let after = world.kv("after").await?;
 
     for end in [&end_of_no, &end_of_silence] {
         assert_eq!(end.state, State::Succeeded, "{end:?}");

@@ -22,9 +22,11 @@ fn release(answer: &str) -> String {
 async fn let_go(world: &World, run: RunId) -> Result<()> {
     let wait = soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-        Ok(waits::list(cell, namespace_id, Some(run), false, 1)
-            .await?
-            .pop())
+        Ok(
+            waits::list_of_run(cell.of(run), namespace_id, run, false, 1)
+                .await?
+                .pop(),
+        )
     })
     .await?;
     let payload = json!(null);

@@ -171,11 +171,11 @@ async fn a_destination_s_retry_after_is_honoured() -> Result<()> {
 
     assert_eq!(end.state, State::Succeeded, "{end:?}");
     let cell = world.engine.cell();
-    let run = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let run = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("a run")?;
     let mut intents = vec![];
     let mut rests = vec![];
-    for line in journal::read(cell, run.partition_date, run.id).await? {
+    for line in journal::read(cell.of(run.id), run.partition_date, run.id).await? {
         for event in line.read()? {
             if let Event::Intended { .. } = event {
                 intents.push(line.at);

@@ -61,7 +61,7 @@ impl Ground {
     }
 
     async fn is_needed(&self, resource: ResourceRef) -> Result<bool> {
-        Ok(resources::is_needed(&self.cell, 1, resource).await?)
+        Ok(resources::is_needed(self.cell.of(resource), 1, resource).await?)
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -132,7 +132,7 @@ async fn a_result_that_is_too_large_goes_to_the_resource_store() -> Result<()> {
         serde_json::from_slice::<Value>(&ground.read(kept.resource).await?)?,
         rows
     );
-    let row = resources::find(&ground.cell, 1, kept.resource).await?;
+    let row = resources::find(ground.cell.of(kept.resource), 1, kept.resource).await?;
     assert_eq!(row.context("a row")?.step, "fetch");
     Ok(())
 }
@@ -167,7 +167,7 @@ async fn keeping_twice_is_harmless_and_the_longer_time_holds() -> Result<()> {
     assert_eq!((&first, ground.count()?), (&again, 1));
     ground.pass(1).await?;
     ground.resources.expire().await?;
-    let row = resources::find(&ground.cell, 1, first.resource).await?;
+    let row = resources::find(ground.cell.of(first.resource), 1, first.resource).await?;
     assert_eq!(row.context("still there")?.name.as_deref(), Some("report"));
     assert_eq!(ground.read(first.resource).await?, b"a,b");
     Ok(())
@@ -233,7 +233,7 @@ async fn unrecorded_bytes_are_removed_in_time() -> Result<()> {
         .await?;
     ground.pass(2).await?;
     // As if the process had crashed before it wrote the row.
-    assert!(resources::remove_expired(&ground.cell, 1, stray.resource).await?);
+    assert!(resources::remove_expired(ground.cell.of(stray.resource), 1, stray.resource).await?);
 
     ground.resources.look_through(ground.now().await?).await?;
     assert_eq!(ground.count()?, 2, "it may be on its way to a row");

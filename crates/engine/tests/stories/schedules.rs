@@ -39,7 +39,7 @@ async fn set_clock(world: &World, to: &str) -> Result<()> {
 async fn ticks(world: &World) -> Result<Vec<TickView>> {
     let (namespace, flow) = names()?;
     let id = ScheduleId::derive(&namespace, &flow);
-    let mut ticks = schedules::list_ticks(world.engine.cell(), id, None, 500).await?;
+    let mut ticks = schedules::list_ticks(world.engine.cell().of(id), id, None, 500).await?;
     ticks.reverse();
     Ok(ticks)
 }
@@ -49,14 +49,20 @@ async fn list_runs(world: &World) -> Result<Vec<RunView>> {
         flow: Some("story".to_owned()),
         ..Filter::default()
     };
-    Ok(runs::list(world.engine.cell(), world.namespace_id, &filter, 500).await?)
+    Ok(runs::list(
+        world.engine.cell().every(),
+        world.namespace_id,
+        &filter,
+        500,
+    )
+    .await?)
 }
 
 /// Waits until everything up to an instant is decided and every run has ended.
 async fn until_decided(world: &World, to: &str) -> Result<Vec<String>> {
     let to = at(to)?;
     soon(async || {
-        let rows = schedules::list(world.engine.cell(), None).await?;
+        let rows = schedules::list(world.engine.cell().every(), None).await?;
         let decided = rows.iter().any(|row| row.decided_to >= to);
         let over = list_runs(world).await?;
         let over = over.iter().all(|run| run.state.is_ended());
@@ -130,7 +136,7 @@ async fn two_servers_give_every_instant_one_run() -> Result<()> {
 
     assert_eq!(keys(&world).await?.len(), 240, "one for each minute");
     assert_eq!(ticks(&world).await?.len(), 240);
-    let counted = semel_store::kv::get(world.engine.cell(), world.namespace_id, "ticks").await?;
+    let counted = world.kv("ticks").await?;
     assert_eq!(counted, 240, "and each counted once");
     other.shutdown().await;
     Ok(())

@@ -29,7 +29,7 @@ async fn epoch(world: &World, run: RunId) -> Result<i64> {
 
 async fn until_asleep(world: &World, run: RunId) -> Result<()> {
     soon(async || {
-        let view = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+        let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
         Ok(view.filter(|view| view.standing() == "waiting").map(drop))
     })
     .await
@@ -99,7 +99,7 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
     let (state, why) = fault(&world, accepted.run).await?;
     let id = EffectId::derive(accepted.run, "charge", "", 0);
     let cell = world.engine.cell();
-    let stands = effects::find(cell, world.namespace_id, id).await?;
+    let stands = effects::find(cell.of(id), world.namespace_id, id).await?;
     let epoch = "SELECT epoch FROM queue WHERE run_id = $1";
     let lease = async || -> Result<i64> {
         let client = cell.reader().await?;
@@ -183,7 +183,12 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
     assert_eq!(why["code"], json!("run-unreadable"), "{why}");
     assert!((1..10).contains(&takes), "{takes} takes");
     assert_eq!(fault(&world, neighbour.run).await?.0, State::Succeeded);
-    let view = runs::find(world.engine.cell(), world.namespace_id, accepted.run).await?;
+    let view = runs::find(
+        world.engine.cell().of(accepted.run),
+        world.namespace_id,
+        accepted.run,
+    )
+    .await?;
     assert_eq!(view.map(|view| view.standing()), Some("quarantined"));
     // An operator's command that cannot be carried out leaves it where it is.
     let resumed = world
@@ -201,8 +206,9 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
         .resume(world.namespace_id, accepted.run, "repaired", "test")
         .await?;
     let ended = soon(async || {
-        let standing = runs::list_standings(world.engine.cell(), &[accepted.run]).await?;
-        let state = standing.first().map(|standing| standing.state);
+        let standing =
+            runs::find_snapshot(world.engine.cell().of(accepted.run), accepted.run).await?;
+        let state = standing.map(|standing| standing.state);
         Ok((state == Some(State::Succeeded)).then_some(()))
     });
     ended.await
@@ -222,7 +228,12 @@ async fn what_a_newer_version_wrote_is_left_to_another_server() -> Result<()> {
     soon(async || Ok((epoch(&world, accepted.run).await? > before).then_some(()))).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let takes = epoch(&world, accepted.run).await? - before;
-    let view = runs::find(world.engine.cell(), world.namespace_id, accepted.run).await?;
+    let view = runs::find(
+        world.engine.cell().of(accepted.run),
+        world.namespace_id,
+        accepted.run,
+    )
+    .await?;
     let view = view.context("a run")?;
 
     assert!(takes <= 2, "{takes} takes");

@@ -24,7 +24,12 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
     let world = world_with("guard: key").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;
-    let ledger = effects::find(world.engine.cell(), world.namespace_id, task.task).await?;
+    let ledger = effects::find(
+        world.engine.cell().of(task.task),
+        world.namespace_id,
+        task.task,
+    )
+    .await?;
     let ledger = ledger.context("the intent is recorded")?;
 
     let first = answer(&world, &task, done(json!({"width": 7}))).await?;
@@ -248,7 +253,7 @@ async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result
     }
     soon(async || {
         let filter = tasks::Filter::default();
-        let all = tasks::list(world.engine.cell(), world.namespace_id, &filter, 9);
+        let all = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 9);
         Ok((all.await?.len() == 2).then_some(()))
     })
     .await?;

@@ -54,7 +54,7 @@ async fn an_earlier_step_hands_out_the_address_of_a_wait_in_a_branch() -> Result
         .await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
     until_waiting(&world, run).await?;
-    let url = semel_store::kv::get(world.engine.cell(), world.namespace_id, "url").await?;
+    let url = world.kv("url").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
 
     let token = token.context("an address")?;
@@ -80,8 +80,7 @@ async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
 
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let told = soon(async || {
-        let cell = world.engine.cell();
-        let told = semel_store::kv::get(cell, world.namespace_id, "failed/1").await?;
+        let told = world.kv("failed/1").await?;
         Ok((!told.is_null()).then_some(told))
     })
     .await?;
@@ -94,14 +93,16 @@ async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let filter = semel_store::runs::Filter::default();
     let runs =
-        semel_store::runs::list(world.engine.cell(), world.namespace_id, &filter, 50).await?;
+        semel_store::runs::list(world.engine.cell().every(), world.namespace_id, &filter, 50)
+            .await?;
     assert_eq!(runs.len(), 2, "the watchman does not watch itself");
     Ok(())
 }
 
 async fn until_waiting(world: &World, run: semel_model::RunId) -> Result<()> {
     soon(async || {
-        let found = semel_store::runs::find(world.engine.cell(), world.namespace_id, run).await?;
+        let found =
+            semel_store::runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
         let found = found.context("a run")?;
         let waits = found.stage == Some(semel_store::runs::Stage::Waiting) && !found.held;
         Ok(waits.then_some(()))

@@ -23,7 +23,7 @@ const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.stopped }
 async fn told(world: &World, key: &str) -> Result<Value> {
     let entry = format!("stopped/{key}");
     soon(async || {
-        let told = semel_store::kv::get(world.engine.cell(), world.namespace_id, &entry).await?;
+        let told = world.kv(&entry).await?;
         Ok((!told.is_null()).then_some(told))
     })
     .await
@@ -32,7 +32,7 @@ async fn told(world: &World, key: &str) -> Result<Value> {
 
 async fn until(world: &World, run: RunId, state: State) -> Result<()> {
     soon(async || {
-        let view = runs::find(world.engine.cell(), world.namespace_id, run).await?;
+        let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
         Ok((view.context("a run")?.state == state).then_some(()))
     })
     .await
@@ -57,7 +57,8 @@ const WAITING: &str =
 async fn wait_of(world: &World, run: RunId) -> Result<semel_model::WaitId> {
     let wait = soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-        let open = semel_store::waits::list(cell, namespace_id, Some(run), false, 1).await?;
+        let open =
+            semel_store::waits::list_of_run(cell.of(run), namespace_id, run, false, 1).await?;
         Ok(open.into_iter().next())
     })
     .await?;
@@ -107,7 +108,7 @@ async fn a_run_taken_five_times_without_progress_is_quarantined_until_resumed() 
     take_after(&world, fine, 4).await?;
     take_after(&world, stuck, 5).await?;
     until(&world, stuck, State::Quarantined).await?;
-    let fault = runs::find(world.engine.cell(), world.namespace_id, stuck).await?;
+    let fault = runs::find(world.engine.cell().of(stuck), world.namespace_id, stuck).await?;
     let fault = fault.and_then(|run| run.fault).unwrap_or_default();
     let resumed = world
         .engine
@@ -160,7 +161,7 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
     let gone = Behaviour::CloseBeforeEffect;
     world.peer.next("/plain/", gone).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let doubts = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
 
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
@@ -179,7 +180,7 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
         .await?;
     until(&world, accepted.run, State::InDoubt).await?;
     let resent = world.peer.count("/plain/").await?.calls;
-    let again = effects::list_doubts(world.engine.cell(), world.namespace_id, 10).await?;
+    let again = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(serde_json::json!({})),
@@ -214,7 +215,7 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
         .resume(id, accepted.run, "again", "test")
         .await?;
     until(&world, accepted.run, State::InDoubt).await?;
-    let doubts = effects::list_doubts(world.engine.cell(), id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), id, 10).await?;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(serde_json::json!({})),
@@ -236,7 +237,7 @@ async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
     world.peer.next("/plain/", lost).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let id = world.namespace_id;
-    let doubts = effects::list_doubts(world.engine.cell(), id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), id, 10).await?;
     let effect = doubts.first().context("a doubt")?.id;
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
@@ -256,11 +257,11 @@ async fn a_late_response_to_a_failed_doubt_shows_that_it_is_done() -> Result<()>
         attempt: 1,
         response: json!({ "status": 201, "headers": {} }),
     };
-    late_responses::hand_in(cell, run, 1, &late).await?;
+    late_responses::hand_in(cell.of(run), run, 1, &late).await?;
     world.engine.resume(id, run, "do it", "test").await?;
     until(&world, run, State::Succeeded).await?;
 
-    let found = effects::find(cell, id, effect).await?;
+    let found = effects::find(cell.of(effect), id, effect).await?;
     assert_eq!(found.context("an effect")?.state, effect::State::Done);
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
@@ -288,7 +289,7 @@ async fn a_doubt_that_an_older_build_s_repeat_reopened_is_a_doubt() -> Result<()
     let ledger = "UPDATE effects SET state = 'in_doubt' WHERE id = $1";
     let client = cell.reader().await?;
     client.execute(ledger, &[effect.as_uuid()]).await?;
-    runs::reopen(cell, run, &events, None, Span::from_secs(60)).await?;
+    runs::reopen(cell.of(run), run, &events, None, Span::from_secs(60)).await?;
     until(&world, run, State::InDoubt).await?;
     let settled = Settlement::Happened {
         external_id: None,

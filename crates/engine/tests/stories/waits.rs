@@ -16,12 +16,7 @@ const CALLBACK: &str = "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }
 
 async fn token(world: &World, id: &str) -> Result<String> {
     loop {
-        let url = semel_store::kv::get(
-            world.engine.cell(),
-            world.namespace_id,
-            &format!("url/{id}"),
-        )
-        .await?;
+        let url = world.kv(&format!("url/{id}")).await?;
         if let Some(url) = url.as_str() {
             return Ok(url.rsplit('/').next().context("a token")?.to_owned());
         }
@@ -122,7 +117,7 @@ async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Res
     let token = token(&world, "1").await?;
     let waiting = loop {
         let open =
-            semel_store::waits::list(world.engine.cell(), world.namespace_id, None, false, 9)
+            semel_store::waits::list(world.engine.cell().every(), world.namespace_id, false, 9)
                 .await?;
         if !open.is_empty() {
             break open;

@@ -10,7 +10,7 @@ use semel_engine::{Accepted, Arrival, By, Engine, Intake, Options, Place, Secret
 use semel_model::run::State;
 use semel_model::{SecretText, Span};
 use semel_store::runs::Standing;
-use semel_store::{Cell, CellOptions, flows, migrate};
+use semel_store::{Cell, CellOptions, flows, kv, migrate};
 use semel_testkit::{Database, Peer, Proxy, Server};
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ impl World {
         })
         .await?;
         let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
-        let namespace_id = flows::ensure_namespace(&cell, &"default".parse()?).await?;
+        let namespace_id = flows::ensure_namespace(cell.home(), &"default".parse()?).await?;
         let mut options = Options::new(Secret::from_hex(&Secret::generate())?);
         options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
@@ -109,6 +109,12 @@ impl World {
     /// The database.
     pub(crate) fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// An entry of `kv`; null where there is none.
+    pub(crate) async fn kv(&self, entry: &str) -> Result<Value> {
+        let cell = self.engine.cell().of(kv::slot(self.namespace_id, entry));
+        Ok(kv::get(cell, self.namespace_id, entry).await?)
     }
 
     /// Another engine on the same database.

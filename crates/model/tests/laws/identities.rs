@@ -1,7 +1,7 @@
 //! Identities are derived: the same names give the same, others give others.
 
 use proptest::prelude::*;
-use semel_model::{ClaimId, EffectId, FlowName, Key, NamespaceName, RunId, WaitId};
+use semel_model::{ClaimId, EffectId, FlowName, InSlot, Key, NamespaceName, RunId, WaitId};
 
 fn claim(namespace: &str, flow: &str, key: &[u8]) -> ClaimId {
     let namespace: NamespaceName = namespace.parse().unwrap();
@@ -47,10 +47,14 @@ proptest! {
         let run = RunId::derive(claim, incarnation);
         let (low, high) = run.owned_range();
 
-        let effect = *EffectId::derive(run, &step, "", 0).as_uuid();
-        let wait = *WaitId::derive(run, &step).as_uuid();
+        let effect = EffectId::derive(run, &step, "", 0);
+        let wait = WaitId::derive(run, &step);
 
         prop_assert_eq!(run.slot(), claim.slot());
+        prop_assert_eq!(run.part(&step, "0").slot(), claim.slot());
+        prop_assert_eq!(effect.slot(), claim.slot());
+        prop_assert_eq!(wait.slot(), claim.slot());
+        let (effect, wait) = (*effect.as_uuid(), *wait.as_uuid());
         prop_assert!(run.slot().number() < semel_model::slot::SLOT_COUNT);
         prop_assert!(low <= effect && effect <= high);
         prop_assert!(low <= wait && wait <= high);

@@ -35,7 +35,7 @@ pub(super) async fn detailed(
     found: &[EffectView],
 ) -> Result<Vec<Effect>, ApiError> {
     let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
-    let known = runs::find_many(app.cell(), caller.namespace_id, &ids).await?;
+    let known = runs::find_many(app.cell().every(), caller.namespace_id, &ids).await?;
     let known: BTreeMap<RunId, &RunView> = known.iter().map(|run| (run.id, run)).collect();
     let sources = |run: &RunId| -> Option<Source> { known.get(run).map(|run| source(run)) };
     let mut looked = look(app, found).await?;
@@ -69,7 +69,8 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
             break;
         }
         if looked.runs.insert(effect.run) {
-            let lines = journal::read(app.cell(), effect.partition_date, effect.run).await?;
+            let lines =
+                journal::read(app.cell().of(effect.run), effect.partition_date, effect.run).await?;
             bytes += lines.iter().map(|line| line.events.len()).sum::<usize>();
             looked.add(&ids, &lines);
         }

@@ -24,9 +24,10 @@ pub(super) async fn of_external_id(
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let limit = page_size(filter.limit);
     let found =
-        effects::list_of_external_id(cell, namespace_id, external_id, filter.state, limit).await?;
+        effects::list_of_external_id(cell.every(), namespace_id, external_id, filter.state, limit)
+            .await?;
     let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
-    let known = runs::find_many(cell, namespace_id, &ids).await?;
+    let known = runs::find_many(cell.every(), namespace_id, &ids).await?;
     let sources: BTreeMap<RunId, Source> = known.iter().map(|run| (run.id, source(run))).collect();
     let items = found.iter().map(|effect| Effect {
         source: sources.get(&effect.run).cloned(),
@@ -48,11 +49,12 @@ pub(super) async fn of_key(
 ) -> Result<Page<Effect>, ApiError> {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let key = read_key(key.as_bytes())?;
-    let claim = claims::find_by_key(cell, &caller.namespace, flow, &key).await?;
+    let claim = claims::find_by_key(cell.every(), &caller.namespace, flow, &key).await?;
     let claim = claim.ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
-    let run = runs::find(cell, namespace_id, claim.run).await?;
+    let run = runs::find(cell.of(claim.run), namespace_id, claim.run).await?;
     let run = run.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-    let found = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
+    let found =
+        effects::list_of_run(cell.of(run.id), namespace_id, run.partition_date, run.id).await?;
     let wanted = found
         .iter()
         .filter(|effect| filter.state.is_none_or(|state| effect.state == state));

@@ -12,7 +12,7 @@
 use semel_api::Code;
 use semel_engine::memory::Portion;
 use semel_engine::{Intake, Start};
-use semel_model::{Fingerprint, Key, RunId, Span, json};
+use semel_model::{Fingerprint, Key, RunId, Slot, Span, json};
 use semel_store::commands::{self, Begin};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub(super) async fn once(
     let Prints { payload, request } = Prints::of(&start)?;
     let hold = Span::from_secs(HOLD_SECS);
     // The pool that requests read from is read-only.
-    let cell = app.engine.cell();
+    let cell = app.engine.cell().of(Slot::of(id.as_bytes()));
     let begun = commands::begin(cell, id, start.namespace_id, request, hold).await?;
     let first = matches!(begun, Begin::First);
     match begun {

@@ -30,9 +30,7 @@ async fn ask(world: &World, more: &str) -> Result<(RunId, String, Approval)> {
     let run = world.client.start_run(&flow, &start, None).await?.body.run;
     let asked =
         soon(async || Ok(world.client.list_approvals(Some(run)).await?.items.pop())).await?;
-    let cell = world.engine.cell();
-    let namespace_id = semel_store::flows::ensure_namespace(cell, &"main".parse()?).await?;
-    let url = semel_store::kv::get(cell, namespace_id, "address").await?;
+    let url = world.kv("address").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
     Ok((
         run,

@@ -27,7 +27,7 @@ pub(crate) const SECRETS: [&str; 4] = [
 
 impl World {
     pub(crate) async fn set_secret(&self, name: &str, text: &str, overlap: Span) -> Result<()> {
-        let namespace_id = ensure_namespace(self.engine.cell(), &"main".parse()?).await?;
+        let namespace_id = ensure_namespace(self.engine.cell().home(), &"main".parse()?).await?;
         let by = By {
             namespace_id,
             actor: "test",

@@ -20,9 +20,7 @@ async fn ask(world: &World) -> Result<(RunId, String)> {
     };
     let run = world.client.start_run(&flow, &start, None).await?.body.run;
     world.until_waiting(run).await?;
-    let cell = world.engine.cell();
-    let namespace_id = semel_store::flows::ensure_namespace(cell, &"main".parse()?).await?;
-    let url = semel_store::kv::get(cell, namespace_id, "address").await?;
+    let url = world.kv("address").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
     Ok((run, format!("/callbacks/{}", token.context("an address")?)))
 }

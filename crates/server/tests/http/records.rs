@@ -137,9 +137,7 @@ async fn repeats_of_a_callback_are_recorded_with_its_run() -> Result<()> {
     let started = world.client.start_run(&flow, &keyed("k"), None).await?;
     let run = started.body.run;
     world.until_waiting(run).await?;
-    let cell = world.engine.cell();
-    let namespace_id = semel_store::flows::ensure_namespace(cell, &"main".parse()?).await?;
-    let url = semel_store::kv::get(cell, namespace_id, "address").await?;
+    let url = world.kv("address").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
     let path = format!("/callbacks/{}", token.context("an address")?);
 

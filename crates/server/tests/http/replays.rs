@@ -89,13 +89,16 @@ async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_agai
         &Key::new(*b"delivery-1")?,
     );
     let body = Body {
-        namespace_id: ensure_namespace(cell, &"main".parse()?).await?,
+        namespace_id: ensure_namespace(cell.home(), &"main".parse()?).await?,
         flow: "hook",
         digest: &Sha256::digest(&signed.body).into(),
         claim,
         keep: Span::from_secs(3_600),
     };
-    assert_eq!(seen_bodies::remember(cell, body).await?, Some(claim));
+    assert_eq!(
+        seen_bodies::remember(cell.of(body), body).await?,
+        Some(claim)
+    );
 
     let forged: Started = world
         .send(&signed.clone().with(ID, "forged"))
@@ -133,13 +136,13 @@ async fn a_body_expires_with_its_key_and_not_before() -> Result<()> {
     let month = std::time::Duration::from_secs(30 * 86_400);
 
     clock::move_ahead(cell, month).await?;
-    retention::sweep(cell).await?;
+    retention::sweep(cell.every()).await?;
     let held: Started = world
         .send(&signed.clone().with(ID, "early"))
         .await?
         .json()?;
     clock::move_ahead(cell, std::time::Duration::from_secs(300)).await?;
-    retention::sweep(cell).await?;
+    retention::sweep(cell.every()).await?;
     let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;
 
     assert!(held.held);

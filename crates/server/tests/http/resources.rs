@@ -20,7 +20,7 @@ async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resour
     };
     let namespace = "main".parse()?;
     let namespace_id =
-        semel_store::flows::ensure_namespace(world.engine.cell(), &namespace).await?;
+        semel_store::flows::ensure_namespace(world.engine.cell().home(), &namespace).await?;
     let run = RunId::from_uuid(Uuid::from_u128(1));
     let resources = world.engine.resources();
     match resources

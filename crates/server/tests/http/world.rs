@@ -12,7 +12,7 @@ use semel_engine::{Engine, Options, Place, Secret, Shelf};
 use semel_model::{FlowName, RunId, Span};
 use semel_server::auth::token;
 use semel_server::{ServerOptions, serve_with_admin};
-use semel_store::{Cell, CellOptions, migrate, tokens};
+use semel_store::{Cell, CellOptions, flows, kv, migrate, tokens};
 use semel_testkit::{Database, Proxy, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -118,6 +118,13 @@ impl World {
         Ok(Client::new(self.client.base(), &token)?)
     }
 
+    /// An entry of `kv`; null where there is none.
+    pub(crate) async fn kv(&self, entry: &str) -> Result<serde_json::Value> {
+        let cell = self.engine.cell();
+        let id = flows::ensure_namespace(cell.home(), &"main".parse()?).await?;
+        Ok(kv::get(cell.of(kv::slot(id, entry)), id, entry).await?)
+    }
+
     /// The wait of a run, once the run has come to it.
     pub(crate) async fn until_waiting(&self, run: RunId) -> Result<Wait> {
         soon(async || Ok(self.client.list_waits(Some(run)).await?.items.pop())).await
@@ -164,7 +171,7 @@ pub(crate) async fn add_token_of(
     let minted = token::mint()?;
     let lifetime = Span::from_secs(3_600);
     tokens::insert(
-        cell,
+        cell.home(),
         minted.id,
         &namespace.parse()?,
         name,

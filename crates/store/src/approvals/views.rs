@@ -7,7 +7,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::read_decision;
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::pool::PooledClient;
 
 const LIST: &str = "
     SELECT a.id, a.run_id, a.flow, a.step,
@@ -78,7 +79,27 @@ pub struct ApprovalView {
 
 /// Lists approvals, newest first; only open ones unless `ended` asks for all.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    ended: bool,
+    limit: u16,
+) -> Result<Vec<ApprovalView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, None, ended, limit).await
+}
+
+/// Lists the approvals of a run, newest first; only open ones unless `ended` asks for all.
+pub async fn list_of_run(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    run: RunId,
+    ended: bool,
+    limit: u16,
+) -> Result<Vec<ApprovalView>, ReadError> {
+    read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
+}
+
+async fn read_views(
+    client: &PooledClient,
     namespace_id: i32,
     run: Option<RunId>,
     ended: bool,
@@ -86,7 +107,6 @@ pub async fn list(
 ) -> Result<Vec<ApprovalView>, ReadError> {
     let run = run.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
-    let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &run, &ended, &limit];
     let rows = client.query(LIST, &values).await?;
     Ok(rows.iter().map(read_view).collect())
@@ -94,7 +114,7 @@ pub async fn list(
 
 /// Looks one approval up.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     wait: WaitId,
 ) -> Result<Option<ApprovalView>, ReadError> {
@@ -102,12 +122,15 @@ pub async fn find(
 }
 
 /// Finds one approval for the holder of its link.
-pub async fn find_by_link(cell: &Cell, wait: WaitId) -> Result<Option<ApprovalView>, ReadError> {
+pub async fn find_by_link(
+    cell: SlotCell<'_>,
+    wait: WaitId,
+) -> Result<Option<ApprovalView>, ReadError> {
     find_in(cell, None, wait).await
 }
 
 async fn find_in(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: Option<i32>,
     wait: WaitId,
 ) -> Result<Option<ApprovalView>, ReadError> {

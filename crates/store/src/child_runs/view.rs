@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Of;
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 use crate::runs::{read_json, read_state};
 
 pub(super) const COUNT: &str = "
@@ -86,7 +86,7 @@ pub struct PartView {
 }
 
 /// Counts the parts of a step.
-pub async fn count(cell: &Cell, of: Of<'_>) -> Result<Counts, ReadError> {
+pub async fn count(cell: SlotCell<'_>, of: Of<'_>) -> Result<Counts, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(COUNT, &[of.parent.as_uuid(), &of.step])
@@ -95,7 +95,7 @@ pub async fn count(cell: &Cell, of: Of<'_>) -> Result<Counts, ReadError> {
 }
 
 /// Counts the parts of a run, by step.
-pub async fn steps(cell: &Cell, parent: RunId) -> Result<Vec<(String, Counts)>, ReadError> {
+pub async fn steps(cell: SlotCell<'_>, parent: RunId) -> Result<Vec<(String, Counts)>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(STEPS, &[parent.as_uuid()]).await?;
     let read = |row: &Row| (row.get(0), read_counts(row, 1));
@@ -115,7 +115,7 @@ pub struct PartFilter<'a> {
 
 /// Lists parts of a run, in order.
 pub async fn list(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     parent: RunId,
     filter: PartFilter<'_>,
     limit: i64,
@@ -135,7 +135,10 @@ pub async fn list(
 }
 
 /// The part of a step that succeeded first.
-pub async fn first_succeeded(cell: &Cell, of: Of<'_>) -> Result<Option<PartView>, ReadError> {
+pub async fn first_succeeded(
+    cell: SlotCell<'_>,
+    of: Of<'_>,
+) -> Result<Option<PartView>, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_opt(FIRST_SUCCEEDED, &[of.parent.as_uuid(), &of.step])

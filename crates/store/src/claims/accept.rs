@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
 use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, Fingerprint, RunId, Slot, Verdict};
+use semel_model::{ClaimId, DeliveryId, Fingerprint, InSlot, RunId, Slot, Verdict};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::{join, join_all, try_join3, try_join5};
 use jiff::Timestamp;
 use semel_model::gate::{AdmissionState, Arrival, Rate, Shares, Verdict, Visit, WakeUp};
-use semel_model::{GateId, RunId, Slot, Span};
+use semel_model::{GateId, InSlot, RunId, Slot, Span};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;

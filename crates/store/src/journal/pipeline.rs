@@ -21,6 +21,9 @@ use crate::{
     tasks, waits,
 };
 
+// Crosses slots (V1): entries of `kv` and locks change in the commit of a run of another slot. With a
+// second cell, an entry of another cell is changed by an effect that leaves a mark beside the entry.
+
 /// What only some batches need besides the statement of their shape.
 pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     LOCK_ROWS,

@@ -152,6 +152,8 @@ impl Shape {
             (true, mistaken(WRITTEN)),
             (self.enters, effects::ENTERED),
             (self.changes, effects::CHANGED),
+            // Crosses slots (V1): an entry of another slot is set in the same statement. With a second
+            // cell, only entries of the run's own cell are.
             (self.sets, kv::SET),
             (self.records, runs::RECORDED),
         ];

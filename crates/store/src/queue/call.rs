@@ -5,7 +5,7 @@ use semel_model::RunId;
 use semel_model::gate::WakeUp;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 
 /// A worker that holds a run looks at the gate again before the run sleeps. Rows are locked in the
 /// order of identities first.
@@ -32,7 +32,7 @@ pub(super) const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
 /// Has runs look at their gate, each at its time, unless a worker holds them.
-pub async fn summon(cell: &Cell, summons: &[WakeUp]) -> Result<(), ReadError> {
+pub async fn summon(cell: EveryCell<'_>, summons: &[WakeUp]) -> Result<(), ReadError> {
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
     let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
     let client = cell.reader().await?;
@@ -42,7 +42,7 @@ pub async fn summon(cell: &Cell, summons: &[WakeUp]) -> Result<(), ReadError> {
 }
 
 /// Moves a run that waits to begin forward or, where it is negative, back among those that are due.
-pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), ReadError> {
+pub async fn give_head_start(cell: SlotCell<'_>, run: RunId, secs: f64) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(HEAD_START).await?;
     client.execute(&statement, &[run.as_uuid(), &secs]).await?;
@@ -50,7 +50,7 @@ pub async fn give_head_start(cell: &Cell, run: RunId, secs: f64) -> Result<(), R
 }
 
 /// Makes a run due now, unless a worker holds it.
-pub async fn wake(cell: &Cell, run: RunId) -> Result<(), ReadError> {
+pub async fn wake(cell: SlotCell<'_>, run: RunId) -> Result<(), ReadError> {
     cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use semel_model::RunId;
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 pub(super) const CANCEL: &str = "/* commits alone: cancel */
     UPDATE queue q
@@ -14,7 +14,11 @@ pub(super) const CANCEL: &str = "/* commits alone: cancel */
      WHERE q.run_id = $1 AND r.id = q.run_id AND r.namespace_id = $2";
 
 /// Asks for a run's end. False when it has ended, or is none of this namespace's.
-pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bool, ReadError> {
+pub async fn ask_cancel(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    run: RunId,
+) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 2] = [run.as_uuid(), &namespace_id];
     Ok(client.execute(CANCEL, &values).await? == 1)
@@ -22,7 +26,7 @@ pub async fn ask_cancel(cell: &Cell, namespace_id: i32, run: RunId) -> Result<bo
 
 /// The same on a person's behalf: the act is recorded in the same commit.
 pub async fn ask_cancel_by(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
     act: &Act,

@@ -1,6 +1,6 @@
 //! How much work there is, for metrics.
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError};
 
 /// What is held is bounded by what servers can hold; what is due is counted up to a limit, from
 /// the front of the index, so that neither a backlog nor sleepers make this slow.
@@ -31,7 +31,7 @@ pub struct Depth {
 }
 
 /// How many runs are held, and how many are due and wait for a worker.
-pub async fn depth(cell: &Cell) -> Result<Depth, ReadError> {
+pub async fn depth(cell: EveryCell<'_>) -> Result<Depth, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_one(DEPTH, &[&DEPTH_MAX]).await?;
     // Of a run that is not due yet it is negative.

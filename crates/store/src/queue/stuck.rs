@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 
 use super::load::load;
 use super::{Taken, Taker};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 /// Only the oldest that are due are searched: runs behind them move forward with time. The count
 /// has a limit, because a column has one.
@@ -95,7 +95,7 @@ impl Taker {
 /// Puts a run off that this process cannot read, by so many seconds; the take counts where `counts`
 /// says so. False when the lease is another's.
 pub async fn defer(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     run: RunId,
     epoch: i64,
     session: SessionId,
@@ -109,7 +109,7 @@ pub async fn defer(
 /// Quarantines a run without reading it: its record and its journal say why. False if the lease is
 /// another's.
 pub async fn quarantine(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     run: RunId,
     epoch: i64,
     session: SessionId,

@@ -8,7 +8,7 @@ use semel_model::{EffectId, RunId, Span};
 use super::reopen::REOPEN;
 use super::to_text;
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 /// The part of [`REOPEN`] for a run that is stopped and that no worker holds.
 pub(super) const UNPARK: &str = "
@@ -56,7 +56,7 @@ pub struct Amended<'a> {
 /// Corrects the result of an effect, with the events that say so, and resumes its run. False if the
 /// run has moved meanwhile, or a worker holds it.
 pub async fn amend(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     amended: &Amended<'_>,
     events: &[Event],
     act: &Act,

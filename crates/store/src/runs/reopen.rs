@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{STATES, to_text};
 use crate::audit::{self, Act};
-use crate::cell::{Cell, ReadError};
+use crate::cell::{ReadError, SlotCell};
 
 /// Resumes a failed run: its record, its queue entry, the row of its journal that says so, and the
 /// operator who asked for it, if there is one. Of several requests one wins, by the record's row. A
@@ -67,7 +67,7 @@ pub enum Reopening {
 /// Resumes a failed run, with the events that say so. If an operator asks for it, the act is
 /// recorded in the same commit. A key that was free is held again, for at least `keep`.
 pub async fn reopen(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     run: RunId,
     events: &[Event],
     act: Option<&Act>,

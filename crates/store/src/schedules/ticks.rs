@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::TickView;
 use super::rows::read_tick;
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 
 pub(super) const TICKS: &str = "
     SELECT nominal, verdict::text, last, instants, reason, run_id, fired_by, decided_at
@@ -42,7 +42,7 @@ const FORGET_MAX: i64 = 5_000;
 
 /// The run of an instant that was fired.
 pub async fn find_fired(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     id: ScheduleId,
     nominal: Timestamp,
 ) -> Result<Option<RunId>, ReadError> {
@@ -57,7 +57,7 @@ pub async fn find_fired(
 
 /// Lists what became of the instants of a schedule, the latest first.
 pub async fn list_ticks(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     id: ScheduleId,
     before: Option<Timestamp>,
     limit: i64,
@@ -71,7 +71,7 @@ pub async fn list_ticks(
 
 /// The latest tick of each schedule that has one.
 pub async fn list_latest(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     ids: &[ScheduleId],
 ) -> Result<Vec<(ScheduleId, TickView)>, ReadError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| *id.as_uuid()).collect();
@@ -81,7 +81,7 @@ pub async fn list_latest(
 }
 
 /// Forgets ticks that were decided longer ago than that. Gives how many.
-pub async fn forget(cell: &Cell, age: semel_model::Span) -> Result<u64, ReadError> {
+pub async fn forget(cell: EveryCell<'_>, age: semel_model::Span) -> Result<u64, ReadError> {
     let secs = age.as_millis() as f64 / 1e3;
     let client = cell.reader().await?;
     Ok(client.execute(FORGET, &[&secs, &FORGET_MAX]).await?)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use futures_util::future::try_join5;
 use jiff::Timestamp;
 use semel_model::task::State;
-use semel_model::{EffectId, RunId, SeededBug, Slot};
+use semel_model::{EffectId, InSlot, RunId, SeededBug, Slot};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 use tokio_postgres::{Error, Row};

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::read_state;
-use crate::cell::{Cell, ReadError};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 
 const LIST: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.state::text, t.attempt, t.worker, t.opened_at,
@@ -75,7 +75,7 @@ pub struct Filter {
 
 /// Lists tasks, newest first; only those that are not over unless the filter asks for more.
 pub async fn list(
-    cell: &Cell,
+    cell: EveryCell<'_>,
     namespace_id: i32,
     filter: &Filter,
     limit: u16,
@@ -93,7 +93,7 @@ pub async fn list(
 
 /// Looks one task up.
 pub async fn find(
-    cell: &Cell,
+    cell: SlotCell<'_>,
     namespace_id: i32,
     task: EffectId,
 ) -> Result<Option<TaskView>, ReadError> {

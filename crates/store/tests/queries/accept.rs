@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use semel_model::event::Event;
-use semel_model::{RunId, Span, Verdict};
+use semel_model::{InSlot, RunId, Span, Verdict};
 use semel_store::audit::Act;
 use semel_store::claims::{self, Delivery};
 use semel_store::runs::{self, Reopening};
@@ -70,11 +70,11 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
     let mut last = first.run;
     for number in 1..4 {
         assert!(
-            !claims::drop_claim(&world.cell, claim, last, &drop_act()).await?,
+            !claims::drop_claim(world.cell.of(claim), claim, last, &drop_act()).await?,
             "its run has not ended"
         );
         world.end(last, "succeeded").await?;
-        assert!(claims::drop_claim(&world.cell, claim, last, &drop_act()).await?);
+        assert!(claims::drop_claim(world.cell.of(claim), claim, last, &drop_act()).await?);
         let next = accept.write(delivery("again", "{}", None)?).await?;
         assert_eq!(next.verdict, Verdict::New);
         assert_eq!(next.run, RunId::derive(claim, number));
@@ -99,7 +99,7 @@ async fn reopen(world: &World, run: RunId) -> Result<Reopening> {
         asks_again: false,
     }];
     let keep = Span::from_secs(60);
-    Ok(runs::reopen(&world.cell, run, &events, None, keep).await?)
+    Ok(runs::reopen(world.cell.of(run), run, &events, None, keep).await?)
 }
 
 /// How often the key of the next test came and was forgotten.
@@ -161,7 +161,7 @@ async fn the_newest_runs_of_a_key_are_found_first() -> Result<()> {
     let often = delivery("often", "{}", None)?;
     world.bring_back(&often, 20).await?;
 
-    let found = claims::list_newest_runs(&world.cell, &[often.claim], 8).await?;
+    let found = claims::list_newest_runs(world.cell.every(), &[often.claim], 8).await?;
 
     let wanted: Vec<RunId> = (13..=20)
         .rev()
@@ -180,9 +180,9 @@ async fn a_key_is_dropped_only_for_the_run_that_was_judged() -> Result<()> {
     world.end(first, "failed").await?;
 
     // Two operators have judged the first run; between the two the key comes again.
-    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
     let second = accept.write(delivery("two", "{}", None)?).await?.run;
-    let late = claims::drop_claim(&world.cell, claim, first, &drop_act()).await?;
+    let late = claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?;
     let repeat = accept.write(delivery("two", "{}", None)?).await?;
 
     assert!(!late, "the key is another run's");
@@ -197,13 +197,13 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
     let claim = delivery("back", "{}", None)?.claim;
     let first = accept.write(delivery("back", "{}", None)?).await?.run;
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
 
     assert!(reopen(&world, first).await? == Reopening::Reopened);
     let while_resumed = accept.write(delivery("back", "{}", None)?).await?;
-    assert!(!claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
+    assert!(!claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(&world.cell, claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
     let second = accept.write(delivery("back", "{}", None)?).await?;
     let resumed = reopen(&world, first).await?;
 

@@ -46,7 +46,7 @@ async fn requests_and_the_engine_do_not_wait_for_each_other() -> Result<()> {
     }
 
     let crowded_out = timeout(Duration::from_secs(4), people.reader()).await?;
-    let engine = timeout(Duration::from_secs(1), flows::version(&world.cell)).await?;
+    let engine = timeout(Duration::from_secs(1), flows::version(world.cell.home())).await?;
 
     assert!(matches!(crowded_out, Err(ReadError::Unreachable(_))));
     engine?;

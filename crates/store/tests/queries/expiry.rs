@@ -61,7 +61,7 @@ async fn keys_that_are_forgotten_under_load_never_have_two_active_runs() -> Resu
         };
         let forgetting = async {
             while !done.load(Ordering::Acquire) {
-                retention::forget_keys(&world.cell).await?;
+                retention::forget_keys(world.cell.every()).await?;
             }
             anyhow::Ok(())
         };
@@ -103,7 +103,7 @@ async fn assert_each_key_names_its_active_run(world: &World) -> Result<()> {
             "key {index} has {} active runs",
             active.len()
         );
-        let held = claims::find(&world.cell, claim).await?;
+        let held = claims::find(world.cell.of(claim), claim).await?;
         if let Some(active) = active.first() {
             let held = held.context("an active run keeps its key")?;
             assert_eq!(*held.run.as_uuid(), active.get::<_, Uuid>(0), "key {index}");

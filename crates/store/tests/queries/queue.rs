@@ -11,7 +11,7 @@ use semel_store::{clock, queue, retention, sessions};
 use crate::world::{World, delivery};
 
 async fn held_and_due(world: &World) -> Result<(i64, i64)> {
-    let depth = queue::depth(&world.cell).await?;
+    let depth = queue::depth(world.cell.every()).await?;
     Ok((depth.held, depth.due))
 }
 
@@ -28,9 +28,9 @@ async fn a_run_that_was_accepted_for_a_session_that_is_gone_is_due_again() -> Re
         .write(delivery("stray", "{}", Some(gone))?)
         .await?;
 
-    let before = queue::depth(&world.cell).await?;
-    retention::sweep(&world.cell).await?;
-    let after = queue::depth(&world.cell).await?;
+    let before = queue::depth(world.cell.every()).await?;
+    retention::sweep(world.cell.every()).await?;
+    let after = queue::depth(world.cell.every()).await?;
 
     assert_eq!(
         (before.held, before.due),
@@ -55,7 +55,7 @@ async fn a_take_loads_no_more_than_fits_and_puts_the_rest_back() -> Result<()> {
     let mut taker = queue::Taker::new(&world.cell).with_bytes_max(250_000);
 
     let first = taker.take(session, 20, true).await?.taken;
-    let after = queue::depth(&world.cell).await?;
+    let after = queue::depth(world.cell.every()).await?;
     let second = taker.take(session, 20, true).await?.taken;
 
     assert_eq!(first.len(), 3, "two fit, and the third goes beyond");

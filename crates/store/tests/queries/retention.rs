@@ -15,10 +15,10 @@ async fn a_key_is_forgotten_after_its_time_and_never_before_its_run_ended() -> R
     let met = accept.write(delivery("old", "{}", None)?).await?;
     let claim = delivery("old", "{}", None)?.claim;
 
-    let (too_soon, _) = retention::forget_keys(&world.cell).await?;
+    let (too_soon, _) = retention::forget_keys(world.cell.every()).await?;
     clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
-    let (while_running, _) = retention::forget_keys(&world.cell).await?;
-    let kept = claims::find(&world.cell, claim).await?;
+    let (while_running, _) = retention::forget_keys(world.cell.every()).await?;
+    let kept = claims::find(world.cell.of(claim), claim).await?;
     world
         .cell
         .reader()
@@ -29,11 +29,11 @@ async fn a_key_is_forgotten_after_its_time_and_never_before_its_run_ended() -> R
         )
         .await?;
     clock::move_ahead(&world.cell, Duration::from_secs(2 * 3600)).await?;
-    let (after_its_end, _) = retention::forget_keys(&world.cell).await?;
+    let (after_its_end, _) = retention::forget_keys(world.cell.every()).await?;
 
     assert_eq!((too_soon, while_running, after_its_end), (0, 0, 1));
     assert!(kept.is_some(), "a live run keeps its key past its time");
-    assert!(claims::find(&world.cell, claim).await?.is_none());
+    assert!(claims::find(world.cell.of(claim), claim).await?.is_none());
     Ok(())
 }
 
@@ -48,15 +48,15 @@ async fn a_key_is_kept_from_the_end_of_its_run() -> Result<()> {
     // The flow keeps keys for an hour, and the run takes ten.
     for _ in 0..10 {
         clock::move_ahead(&world.cell, hours(1)).await?;
-        retention::forget_keys(&world.cell).await?;
+        retention::forget_keys(world.cell.every()).await?;
     }
     world.end(met.run, "succeeded").await?;
-    let shown = claims::find(&world.cell, claim).await?;
+    let shown = claims::find(world.cell.of(claim), claim).await?;
     clock::move_ahead(&world.cell, Duration::from_secs(50 * 60)).await?;
-    let (too_soon, _) = retention::forget_keys(&world.cell).await?;
+    let (too_soon, _) = retention::forget_keys(world.cell.every()).await?;
     let repeat = accept.write(delivery("slow", "{}", None)?).await?;
     clock::move_ahead(&world.cell, Duration::from_secs(13 * 60)).await?;
-    let (in_time, _) = retention::forget_keys(&world.cell).await?;
+    let (in_time, _) = retention::forget_keys(world.cell.every()).await?;
     let next = accept.write(delivery("slow", "{}", None)?).await?;
 
     assert!(shown.is_some());
@@ -86,11 +86,11 @@ async fn a_run_that_is_being_resumed_keeps_its_key() -> Result<()> {
             &[met.run.as_uuid()],
         )
         .await?;
-    let (meanwhile, _) = retention::forget_keys(&world.cell).await?;
+    let (meanwhile, _) = retention::forget_keys(world.cell.every()).await?;
     resuming.commit().await?;
-    let (afterwards, _) = retention::forget_keys(&world.cell).await?;
+    let (afterwards, _) = retention::forget_keys(world.cell.every()).await?;
 
     assert_eq!((meanwhile, afterwards), (0, 0));
-    assert!(claims::find(&world.cell, claim).await?.is_some());
+    assert!(claims::find(world.cell.of(claim), claim).await?.is_some());
     Ok(())
 }

@@ -30,7 +30,7 @@ async fn open(world: &World) -> Result<(ScheduleId, Timestamp)> {
         release_id: 1,
         live_at,
     };
-    schedules::open(&world.cell, &[new], GROUNDS).await?;
+    schedules::open(world.cell.every(), &[new], GROUNDS).await?;
     Ok((id, live_at.context("an instant")?))
 }
 
@@ -96,7 +96,7 @@ async fn an_instant_decided_by_another_server_is_not_decided_again() -> Result<(
     assert_eq!((taken, passed_over), (1, 0), "one server has it at a time");
     assert!(written && !late, "from where it stood, once");
     assert!(!back, "never back");
-    let ticks = schedules::list_ticks(&world.cell, id, None, 10).await?;
+    let ticks = schedules::list_ticks(world.cell.of(id), id, None, 10).await?;
     assert_eq!(ticks.len(), 1);
     Ok(())
 }
@@ -110,8 +110,9 @@ async fn ticks_are_forgotten_after_their_time() -> Result<()> {
     let old = [decision(id, before, "2026-02-01T00:00:00Z")?];
     batch.decide(&old, GROUNDS, None).await?;
 
-    let too_soon = schedules::forget(&world.cell, Span::from_secs(10 * 365 * 86_400)).await?;
-    let after = schedules::forget(&world.cell, Span::from_secs(86_400)).await?;
+    let too_soon =
+        schedules::forget(world.cell.every(), Span::from_secs(10 * 365 * 86_400)).await?;
+    let after = schedules::forget(world.cell.every(), Span::from_secs(86_400)).await?;
 
     assert_eq!((too_soon, after), (0, 1));
     Ok(())

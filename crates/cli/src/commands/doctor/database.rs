@@ -66,7 +66,7 @@ async fn vault(ctx: &Context, cell: &Cell) -> Line {
         Ok(masters) => masters,
         Err(problem) => return Line::fail("vault", problem.message(), "fix SEMEL_MASTER_KEYS"),
     };
-    match masters.report(cell).await {
+    match masters.report(cell.home()).await {
         Ok(report) if !report.locked.is_empty() => Line::fail(
             "vault",
             format!(

@@ -39,11 +39,11 @@ impl Runtime {
     ) -> Result<(i64, Kept), ConnectionError> {
         validate(connection).map_err(ConnectionError::Invalid)?;
         let act = by.act("connection.put", name);
-        if connections::make(&self.cell, by.namespace_id, name, connection, &act).await? {
+        if connections::make(self.cell.home(), by.namespace_id, name, connection, &act).await? {
             self.vault.refresh().await?;
             return Ok((1, Kept::Created));
         }
-        match connections::find(&self.cell, by.namespace_id, name).await? {
+        match connections::find(self.cell.home(), by.namespace_id, name).await? {
             Some(known) if known.connection == *connection => Ok((known.version, Kept::Unchanged)),
             Some(_) | None => Err(ConnectionError::Differs),
         }
@@ -172,7 +172,7 @@ impl Runtime {
         let destinations = self.vault.destinations(by.namespace_id);
         let to = destinations.find(name).ok_or(ConnectionError::Unknown)?;
         // The change is made at the destination, so the audit record comes first.
-        audit::begin(&self.cell, &by.act("connection.prepare", name)).await?;
+        audit::begin(self.cell.home(), &by.act("connection.prepare", name)).await?;
         Ok(self.session().executors.prepare(to).await)
     }
 }

@@ -112,7 +112,7 @@ impl Runtime {
         let Ok(run) = serde_json::from_value::<RunId>(data["run"].clone()) else {
             return Ok(());
         };
-        queue::ask_cancel(&self.cell, event.namespace_id, run)
+        queue::ask_cancel(self.cell.of(run), event.namespace_id, run)
             .await
             .map_err(|error| error.to_string())?;
         self.signals.wake.notify_one();

@@ -62,7 +62,7 @@ impl Live {
             .map(|release| (release.id, release))
             .collect();
         let mut by_id = HashMap::with_capacity(known.len());
-        for row in flows::list_live_ids(&runtime.cell).await? {
+        for row in flows::list_live_ids(runtime.cell.home()).await? {
             let names = (row.namespace.parse(), row.flow.parse());
             let (Ok(namespace), Ok(flow)): (Result<NamespaceName, _>, Result<FlowName, _>) = names
             else {
@@ -91,7 +91,7 @@ impl Live {
 
     /// Creates the rows that are missing, and makes those due that were decided by another release.
     async fn put_in_step(&self, runtime: &Runtime) -> Result<(), ReadError> {
-        let rows = schedules::list(&runtime.cell, None).await?;
+        let rows = schedules::list(runtime.cell.every(), None).await?;
         let stale = rows.iter().filter(|row| self.is_stale(row));
         let stale: Vec<ScheduleId> = stale.map(|row| row.id).collect();
         let known: HashSet<ScheduleId> = rows.iter().map(|row| row.id).collect();
@@ -106,10 +106,10 @@ impl Live {
                 version: self.version,
                 zones: zone_edition(),
             };
-            schedules::open(&runtime.cell, &new, grounds).await?;
+            schedules::open(runtime.cell.every(), &new, grounds).await?;
         }
         if !stale.is_empty() {
-            schedules::wake(&runtime.cell, &stale).await?;
+            schedules::wake(runtime.cell.every(), &stale).await?;
         }
         Ok(())
     }

@@ -32,8 +32,9 @@ const REASON_CHARS_SHOWN: usize = 200;
 impl Turn {
     /// The outcome of the child runs.
     pub(super) async fn gather(&self) -> Result<Event, Stop> {
-        let cell = &self.runtime.cell;
-        let counts = child_runs::count(cell, self.of()).await.map_err(unsure)?;
+        let counts = child_runs::count(self.cell(), self.of())
+            .await
+            .map_err(unsure)?;
         let failures = self.list(Some("failed"), FAILURES_MAX).await?;
         let by_a_person = match &self.state.current {
             Current::Fan(fan) => fan.stopped.clone().and_then(|(fault, _)| fault),
@@ -74,7 +75,7 @@ impl Turn {
             state,
             after: None,
         };
-        child_runs::list(&self.runtime.cell, self.run, filter, most)
+        child_runs::list(self.cell(), self.run, filter, most)
             .await
             .map_err(unsure)
     }
@@ -102,11 +103,10 @@ impl Turn {
 
     /// The branches that count.
     async fn ended(&self, parallel: &Parallel) -> Result<Vec<PartView>, Stop> {
-        let cell = &self.runtime.cell;
         match parallel.join {
             Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
             Join::First => {
-                let found = child_runs::first_succeeded(cell, self.of()).await;
+                let found = child_runs::first_succeeded(self.cell(), self.of()).await;
                 Ok(found.map_err(unsure)?.into_iter().collect())
             }
         }

@@ -48,7 +48,7 @@ impl Turn {
             scope: &scope,
             chunk: Vec::with_capacity(CHUNK),
             count: 0,
-            loaded: child_runs::loaded(&self.runtime.cell, self.of())
+            loaded: child_runs::loaded(self.cell(), self.of())
                 .await
                 .map_err(unsure)?,
         };
@@ -117,7 +117,7 @@ impl Shelf<'_> {
         let chunk = std::mem::take(&mut self.chunk);
         let subject = self.turn.key.text();
         failpoint("load.before", &subject).await;
-        let loaded = child_runs::load(&self.turn.runtime.cell, self.turn.of(), &chunk).await;
+        let loaded = child_runs::load(self.turn.cell(), self.turn.of(), &chunk).await;
         failpoint("load.after", &subject).await;
         loaded.map_err(unsure)
     }

@@ -97,8 +97,8 @@ async fn an_instant_whose_key_expired_keeps_its_run() -> Result<()> {
     let claim = semel_model::ClaimId::derive_in(space, &namespace, &flow, &key);
     soon(async || {
         let cell = world.engine.cell();
-        semel_store::retention::forget_keys(cell).await?;
-        let held = semel_store::claims::find(cell, claim).await?;
+        semel_store::retention::forget_keys(cell.every()).await?;
+        let held = semel_store::claims::find(cell.of(claim), claim).await?;
         Ok(held.is_none().then_some(()))
     })
     .await?;

@@ -86,7 +86,8 @@ pub(super) async fn until(
         ..tasks::Filter::default()
     };
     soon(async || {
-        let found = tasks::list(world.engine.cell(), world.namespace_id, &filter, 1).await?;
+        let found =
+            tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 1).await?;
         Ok(found.into_iter().find(|task| task.state == state))
     })
     .await
