@@ -442,7 +442,7 @@ CREATE TABLE waits (
     id uuid NOT NULL,
     -- The run.
     run_id uuid NOT NULL,
-    -- Leaves open once; the first writer wins.
+    -- The first writer ends it; it opens again if its run is resumed.
     state wait_state NOT NULL,
     -- The step's path; null until the wait opens.
     step text,
@@ -452,7 +452,7 @@ CREATE TABLE waits (
     until timestamp with time zone,
     -- When it ended.
     ended_at timestamp with time zone,
-    -- What the callback brought.
+    -- What the callback brought; a wait that opened again keeps it until the next one.
     payload json,
 
     CONSTRAINT waits_pkey PRIMARY KEY (id),

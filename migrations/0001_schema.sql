@@ -399,12 +399,12 @@ CREATE TABLE waits (
 COMMENT ON TABLE waits IS 'Waits that a callback can end. A callback may come before its wait opens: its row then comes first.';
 COMMENT ON COLUMN waits.id IS 'Derived from run and step. Begins with the run''s first eight bytes.';
 COMMENT ON COLUMN waits.run_id IS 'The run.';
-COMMENT ON COLUMN waits.state IS 'Leaves open once; the first writer wins.';
+COMMENT ON COLUMN waits.state IS 'The first writer ends it; it opens again if its run is resumed.';
 COMMENT ON COLUMN waits.step IS 'The step''s path; null until the wait opens.';
 COMMENT ON COLUMN waits.opened_at IS 'When the run came to it; null for an early callback.';
 COMMENT ON COLUMN waits.until IS 'When it times out.';
 COMMENT ON COLUMN waits.ended_at IS 'When it ended.';
-COMMENT ON COLUMN waits.payload IS 'What the callback brought.';
+COMMENT ON COLUMN waits.payload IS 'What the callback brought; a wait that opened again keeps it until the next one.';
 
 CREATE TABLE event_waits (
     wait_id      uuid PRIMARY KEY,

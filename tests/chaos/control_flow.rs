@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use semel_testkit::peer::Behaviour;
 use semel_testkit::{Cluster, Connection, Options, Peer};
 use tokio::time::sleep;
 
@@ -174,6 +175,87 @@ async fn runs_with_child_runs_and_calls_end_wherever_a_server_crashes() -> Resul
         }
     }
     println!("{cells} cells, none with an effect too many or too few");
+    Ok(())
+}
+
+/// A flow whose call fails at first. A repeat of its delivery resumes it.
+const CALLER: &str = "flow: again
+trigger:
+  webhook: { auth: none, key: input.id, on_repeat: resume }
+steps:
+  - { id: other, call: { flow: refused, input: { id: '${{ input.id }}' } } }
+";
+
+const REFUSED: &str = "flow: refused
+trigger:
+  api: {}
+steps:
+  - { id: before, guard: key, http: { post: 'PEER/keyed/again/${{ input.id }}/before', text: hi } }
+  - { id: act, guard: key, http: { post: 'PEER/keyed/again/${{ input.id }}/act', text: hi } }
+";
+
+/// The commits of a caller that calls again.
+const AGAIN_POINTS: &[&str] = &[
+    "intent.before",
+    "intent.after",
+    "other.before",
+    "other.after",
+    "record.before",
+    "record.after",
+];
+
+/// What the destination and the called run must have done in the end.
+const AGAIN: Way = Way {
+    name: "again",
+    steps: "",
+    points: &[],
+    acts: &[("before", 1), ("act", 1)],
+    state: "succeeded",
+};
+
+/// A server dies at a commit of a resumed run that calls again. The called run continues once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resumed_call_ends_once_wherever_a_server_dies() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let harness = Harness::start()?;
+    let mut server = harness.serve(&home, LEASE).await?;
+    let peer = Peer::start().await?;
+    let refused = REFUSED.replace("PEER", &peer.url(""));
+    home.publish(&server, "refused", &refused).await?;
+    home.publish(&server, "again", CALLER).await?;
+    let client = home.connect().await?;
+    for (index, point) in AGAIN_POINTS.iter().enumerate() {
+        let id = format!("again-{index}");
+        let (path, body) = ("/hooks/default/again", format!(r#"{{"id":"{id}"}}"#));
+        let act = format!("/keyed/again/{id}/act");
+        peer.next(&act, Behaviour::RefuseWith(403)).await?;
+        let answer = server.client.post(path, body.clone()).await?;
+        ensure!(answer.status.is_success(), "{}", answer.text());
+        let failed = format!(
+            "SELECT count(*) FROM runs WHERE state = 'failed' AND key = convert_to('{id}', 'UTF8')"
+        );
+        until(&client, &failed, 1).await?;
+
+        let held = harness.arm(point, Some(&id));
+        let (sender, sent) = (server.client.clone(), body.clone());
+        let sending = tokio::spawn(async move { sender.post(path, sent).await });
+        let held = held.until_held(PATIENCE).await;
+        let held = held.with_context(|| (*point).to_owned())?;
+        server.process.sigkill()?;
+        drop(held);
+        drop(sending);
+        server = harness.serve(&home, LEASE).await?;
+
+        judge(&client, &peer, &AGAIN, &id)
+            .await
+            .with_context(|| (*point).to_owned())?;
+        let called = "SELECT count(*) FROM runs r JOIN runs c
+                          ON r.key = convert_to('run_' || replace(c.id::text, '-', '') || '/other', 'UTF8')
+                       WHERE c.key = convert_to($1, 'UTF8')";
+        let called: i64 = client.query_one(called, &[&id]).await?.get(0);
+        ensure!(called == 1, "{called} called runs at {point}");
+    }
     Ok(())
 }
 

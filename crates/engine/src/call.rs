@@ -8,6 +8,10 @@
 //!
 //! The two runs live in different slots, so each commits for itself, and the outbox carries their
 //! messages at least once: the claim deduplicates the start, the wait deduplicates the end.
+//!
+//! A caller whose call failed calls again once it is resumed, by an effect of its own: the same key
+//! and the same wait, which opens again. The called run continues from its ledger, as an item of a
+//! list does, so that nothing that it did is done twice. Its end reaches the same wait.
 
 use semel_flow::Step;
 use semel_model::event::Caller;
@@ -31,6 +35,20 @@ pub(crate) struct Asked {
     pub(crate) key: String,
     pub(crate) input: Value,
     pub(crate) caller: Option<Caller>,
+    /// The call that this one follows, where the caller was resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again: Option<CallAgain>,
+}
+
+/// A call by a run that was resumed: the run that it called before is resumed too.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CallAgain {
+    /// The claim of the call's key.
+    pub(crate) claim: ClaimId,
+    /// The operator who resumed the caller, where it was one and not a repeated delivery.
+    pub(crate) by: Option<String>,
+    /// Whether people who rejected are asked again.
+    pub(crate) asks_again: bool,
 }
 
 /// How a called run ended, for the run that waits for it.
@@ -40,14 +58,21 @@ pub(crate) struct Ended {
     pub(crate) end: Value,
 }
 
-/// The key of the run that a step calls, and that run.
+/// A run whose caller was cancelled.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Cancelled {
+    /// The claim of the call's key.
+    pub(crate) claim: ClaimId,
+}
+
+/// The key of the run that a step calls, however often it does, and the claim of that key.
 pub(crate) fn called(
     release: &Release,
     run: RunId,
     step: &Step,
     flow: &FlowName,
-) -> Option<(Key, RunId)> {
+) -> Option<(Key, ClaimId)> {
     let key = Key::new(format!("{run}/{}", step.id).into_bytes()).ok()?;
     let claim = ClaimId::derive_in(KeySpace::Call, &release.namespace, flow, &key);
-    Some((key, RunId::derive(claim, 0)))
+    Some((key, claim))
 }

@@ -247,7 +247,8 @@ fn call(
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
     let find = |name: &str| context.destinations.connection(name);
-    let effect = EffectId::derive(state.run, step.id.as_str(), "", 0);
+    let name = step.id.as_str();
+    let effect = EffectId::derive(state.run, name, "", state.generation(name));
     let key = step.guard().map(|_| effect);
     let Some(mut call) = step.render(scope, &find, key)? else {
         unreachable!("functions and waits make no call");

@@ -53,6 +53,8 @@ pub struct RunState {
     pub reopened: bool,
     /// How many times each step has asked people.
     pub rounds: BTreeMap<String, u32>,
+    /// How many times each step has called another flow.
+    pub calls: BTreeMap<String, u32>,
     /// Whether the run stands at a rejected approval.
     pub rejected: bool,
     /// Whether the operator who resumed the run last wants people to be asked again.
@@ -152,6 +154,7 @@ impl RunState {
             current: Current::Fresh,
             reopened: false,
             rounds: BTreeMap::new(),
+            calls: BTreeMap::new(),
             rejected: false,
             asks_again: false,
             resumed_by: None,
@@ -186,6 +189,12 @@ impl RunState {
             | Current::Approving(_)
             | Current::Broken(_) => None,
         }
+    }
+
+    /// The generation of a step's effect: 0, and one more for each call of the step that ended
+    /// without success before its run was resumed.
+    pub fn generation(&self, step: &str) -> u32 {
+        self.calls.get(step).copied().unwrap_or_default()
     }
 
     /// The run has begun and has not ended.

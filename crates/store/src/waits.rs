@@ -22,8 +22,9 @@ use crate::pool::PooledClient;
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
-/// Opens waits of a transition. An early callback's row stays as it is; a wait that had ended by
-/// itself opens again, because its run was resumed.
+/// Opens waits of a transition. An early callback's row stays as it is; a wait that was open before
+/// opens again, because its run was resumed: it had timed out, or a called run had failed. What
+/// answered it stays in its row, so that the same message does not answer it twice.
 pub(crate) const OPEN: &str = "
     INSERT INTO waits (id, run_id, state, step, opened_at, until)
     SELECT t.id, t.run_id, 'open', t.step, (SELECT moment()), t.until
@@ -31,9 +32,9 @@ pub(crate) const OPEN: &str = "
         AS t (id, run_id, step, until)
         ON CONFLICT (id) DO UPDATE
        SET step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
-           state = CASE WHEN waits.state = 'answered' THEN waits.state ELSE 'open' END,
-           until = CASE WHEN waits.state = 'answered' THEN waits.until ELSE EXCLUDED.until END,
-           ended_at = CASE WHEN waits.state = 'answered' THEN waits.ended_at END";
+           state = CASE WHEN waits.opened_at IS NULL THEN waits.state ELSE 'open' END,
+           until = CASE WHEN waits.opened_at IS NULL THEN waits.until ELSE EXCLUDED.until END,
+           ended_at = CASE WHEN waits.opened_at IS NULL THEN waits.ended_at END";
 
 /// Wakes runs that fell asleep at a wait whose callback was there before.
 pub(crate) const WAKE_EARLY: &str = "
@@ -68,7 +69,8 @@ const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
 /// An answer only ever meets an open wait, or none yet of a run that has not ended; or that has not
-/// begun, where the run in which it begins has not ended.
+/// begun, where the run in which it begins has not ended. A wait that opened again still holds what
+/// answered it before, and is not answered by that.
 const ANSWER: &str = "
     INSERT INTO waits (id, run_id, state, ended_at, payload)
     SELECT t.id, t.run_id, 'answered', (SELECT moment()), t.payload::json
@@ -79,7 +81,7 @@ const ANSWER: &str = "
        AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id)
         ON CONFLICT (id) DO UPDATE
        SET state = 'answered', ended_at = EXCLUDED.ended_at, payload = EXCLUDED.payload
-     WHERE waits.state = 'open'
+     WHERE waits.state = 'open' AND waits.payload::text IS DISTINCT FROM EXCLUDED.payload::text
  RETURNING id";
 
 const WAKE: &str = "
@@ -349,14 +351,15 @@ pub async fn find(
 }
 
 fn read_view(row: &Row) -> WaitView {
+    let state = read_state(row.get(3));
     WaitView {
         id: WaitId::from_uuid(row.get(0)),
         run: RunId::from_uuid(row.get(1)),
         step: row.get(2),
-        state: read_state(row.get(3)),
+        state,
         opened_at: row.get(4),
         until: row.get(5),
         ended_at: row.get(6),
-        payload: crate::runs::read_json(row, 7),
+        payload: crate::runs::read_json(row, 7).filter(|_| state == State::Answered),
     }
 }

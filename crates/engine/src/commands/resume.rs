@@ -15,9 +15,10 @@ use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::child_runs;
 use semel_store::journal::Lease;
-use semel_store::runs::{self, Reopening};
+use semel_store::runs::{self, Reopening, RunView};
 use serde::Deserialize;
 
+use crate::call::CallAgain;
 use crate::runtime::Runtime;
 use crate::turn::Stop;
 use crate::turn::take::TakeError;
@@ -193,6 +194,33 @@ impl Runtime {
             asks_again: false,
         }];
         let reopening = self.reopen(run, &resumed, None, keep).await?;
+        Ok(matches!(
+            reopening,
+            Reopening::Reopened | Reopening::NotFailed
+        ))
+    }
+
+    /// Resumes a called run that failed, because its caller was resumed. What people rejected and a
+    /// doubt that was given up are treated as if the called run was resumed in the same way. Says
+    /// whether the run continues.
+    pub(crate) async fn resume_for_caller(
+        self: &Arc<Self>,
+        (namespace_id, caller): (i32, RunId),
+        called: &RunView,
+        again: &CallAgain,
+    ) -> Result<bool, ResumeError> {
+        let fault = called.fault.as_deref();
+        let is_rejected = is_rejection(fault) && !again.asks_again;
+        if is_rejected || (is_given_up(fault) && again.by.is_none()) {
+            return Ok(false);
+        }
+        let resumed = [Event::Resumed {
+            reason: format!("{caller}, which called it, was resumed"),
+            by: again.by.clone(),
+            asks_again: again.asks_again,
+        }];
+        let keep = self.keep_of(namespace_id, called.id).await?;
+        let reopening = self.reopen(called.id, &resumed, None, keep).await?;
         Ok(matches!(
             reopening,
             Reopening::Reopened | Reopening::NotFailed

@@ -149,6 +149,7 @@ pub(super) fn apply_started(
     (run, wait): (RunId, Option<WaitId>),
 ) -> Result<(), Unfit> {
     effect::must_be_open_at(state, flow, step)?;
+    *state.calls.entry(step.to_owned()).or_default() += 1;
     match wait {
         Some(wait) => state.current = Current::Waiting { wait, until: None },
         None => {

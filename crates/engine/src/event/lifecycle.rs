@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
 use super::words;
-use crate::call::{CANCEL, END, Ended, called};
+use crate::call::{CANCEL, Cancelled, END, Ended, called};
 use crate::state::{Current, RunState, Unfit, fits};
 
 /// What begins the names of events that Semel itself emits.
@@ -275,10 +275,10 @@ pub(super) fn announce_ended(
     let step = state.step(&context.release.flow);
     if let Some((step, call)) = step.and_then(as_call)
         && state.is_waiting()
-        && let Some((_, run)) = called(context.release, state.run, step, &call.flow)
+        && let Some((_, claim)) = called(context.release, state.run, step, &call.flow)
     {
         let effect = EffectId::derive(state.run, "", "cancel", context.number());
-        told.push(message(effect, CANCEL, &json!({ "run": run })));
+        told.push(message(effect, CANCEL, &Cancelled { claim }));
     }
     told
 }

@@ -104,6 +104,21 @@ fn every_kind_of_step_is_a_flow() {
     }
 }
 
+#[test]
+fn a_call_that_failed_is_made_again_by_an_effect_of_its_own() {
+    let flow = flow_of(&[10], false);
+    // The called run fails, an operator resumes the caller, and then it succeeds.
+    let mut simulation = Simulation::start(&flow, vec![1, 1, 0, 0]);
+
+    simulation.go();
+
+    let Written { journal, ledger } = simulation.written();
+    let count = |name: &str| journal.iter().filter(|it| it.1.name() == name).count();
+    assert_eq!((count("started"), count("resumed")), (2, 1));
+    assert_eq!(count("wait_ended"), 1);
+    assert_eq!(ledger.len(), 2);
+}
+
 /// What runs write that pass no gate, are no children, and that no operator corrects.
 #[test]
 fn simulated_runs_write_every_other_event() {

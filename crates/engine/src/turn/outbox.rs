@@ -4,17 +4,17 @@
 
 use semel_model::event::{Caller, Event};
 use semel_model::request::RunStart;
-use semel_model::{EffectId, WaitId};
+use semel_model::{ClaimId, EffectId, RunId, WaitId};
 
 use super::{Stop, Turn};
-use crate::call::{Asked, START, called};
+use crate::call::{Asked, CallAgain, START, called};
 use crate::event::message;
 
 impl Turn {
     /// Requests a run of another flow, in the commit that records the request.
     pub(super) fn perform_start(&mut self, effect: EffectId, start: RunStart) -> Result<(), Stop> {
         let step = self.step();
-        let Some((key, run)) = called(&self.release, self.run, step, &start.flow) else {
+        let Some((key, claim)) = called(&self.release, self.run, step, &start.flow) else {
             unreachable!("an identity and a name are no longer than a key may be");
         };
         let name = step.id.to_string();
@@ -23,17 +23,29 @@ impl Turn {
             run: self.run,
             wait,
         });
+        // What answered the call before this one was loaded with the run.
+        self.answers.retain(|(answered, _)| Some(*answered) != wait);
         let asked = Asked {
             flow: start.flow,
             key: key.text(),
             input: start.input,
             caller,
+            again: self.call_again(&name, claim),
         };
         self.pending.announce(message(effect, START, &asked));
         self.record(Event::Started {
             step: name,
-            run,
+            run: RunId::derive(claim, 0),
             wait,
+        })
+    }
+
+    /// How the run that a step called before is resumed, where it did.
+    fn call_again(&self, step: &str, claim: ClaimId) -> Option<CallAgain> {
+        (self.state.generation(step) > 0).then(|| CallAgain {
+            claim,
+            by: self.state.resumed_by.clone(),
+            asks_again: self.state.asks_again,
         })
     }
 }

@@ -3,6 +3,7 @@
 mod addresses;
 mod approvals;
 mod broadcasts;
+mod calls;
 mod control;
 mod deliveries;
 mod destinations;

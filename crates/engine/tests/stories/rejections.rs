@@ -127,6 +127,48 @@ async fn people_are_asked_again_where_the_operator_says_so() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_rejection_in_a_called_run_stands_unless_people_are_asked_again() -> Result<()> {
+    let world = World::start().await?;
+    let asked = ASK.replace("MORE", "");
+    let asked = format!("flow: asked\ntrigger:\n  api: {{}}\n{asked}");
+    world.publish_source(&asked).await?;
+    let call = "steps:\n  - { id: other, call: { flow: asked, input: { id: '${{ input.id }}' } } }\n\
+                result: steps.other.result\n";
+    world.publish(call).await?;
+    let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let called = soon(async || {
+        let filter = runs::Filter {
+            flow: Some("asked".to_owned()),
+            ..runs::Filter::default()
+        };
+        let runs = runs::list(world.engine.cell(), world.namespace_id, &filter, 9).await?;
+        Ok(runs.first().map(|run| run.id))
+    })
+    .await?;
+    decide(&world, &open(&world, called).await?, false).await?;
+    let first = end(&world, caller).await?;
+    let resume = async |ask_again| {
+        let reason = "the amount was corrected";
+        let wish = Wish { reason, ask_again };
+        let resumed = world.engine.resume(world.namespace_id, caller, wish, "ada");
+        resumed.await
+    };
+
+    resume(false).await?;
+    let second = end(&world, caller).await?;
+    resume(true).await?;
+    let asked_again = open(&world, called).await?;
+    decide(&world, &asked_again, true).await?;
+    let third = end(&world, caller).await?;
+
+    assert_eq!((first.state, second.state), (State::Failed, State::Failed));
+    assert_eq!(asked_again.round, 1, "people were asked again once");
+    assert_eq!(third.state, State::Succeeded, "{third:?}");
+    assert_eq!(third.result.as_deref(), Some("true"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_flow_can_continue_after_a_rejection() -> Result<()> {
     let world = world_with(", on_reject: continue").await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;

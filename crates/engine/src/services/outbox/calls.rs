@@ -1,20 +1,23 @@
 //! Carries calls between flows: the start, the end and the cancellation of a run that another
 //! called.
 
+mod again;
+
 use std::sync::Arc;
 
 use semel_model::event::Caller;
 use semel_model::run::EndState;
-use semel_model::{Fault, Fingerprint, Key, KeySpace, Mismatch, RunId, TriggerKind};
+use semel_model::{Fault, Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
 use semel_store::outbox::Event;
-use semel_store::queue;
 use semel_store::waits::Callback;
+use semel_store::{ReadError, claims, queue};
 use serde_json::{Value, json};
 
-use crate::call::{Asked, CANCEL, END, Ended, START};
+use crate::call::{Asked, CANCEL, Cancelled, END, Ended, START};
 use crate::ingest::callback::CallbackError;
 use crate::ingest::{Inbound, IntakeError};
 use crate::runtime::Runtime;
+use again::CalledRun;
 
 /// The outcome of a message from one run to another.
 pub(crate) enum Told {
@@ -48,18 +51,28 @@ impl Runtime {
         let Ok(asked) = serde_json::from_str::<Asked>(&event.data) else {
             return Ok(());
         };
-        let refused = match self.start_called(event.namespace_id, &asked).await {
-            Ok(()) => return Ok(()),
-            Err(IntakeError::Unavailable(error)) => return Err(error),
-            Err(error) => Fault::permanent(error.code(), error.to_string()),
+        let called = match &asked.again {
+            Some(again) => self.resume_called(event, again).await?,
+            None => CalledRun::Missing,
         };
-        tracing::warn!(run.id = %event.run, code = refused.code, "a call was refused");
-        let Some(caller) = asked.caller else {
-            return Ok(());
+        let end = match called {
+            CalledRun::Active => return Ok(()),
+            CalledRun::Ended(end) => end,
+            CalledRun::Missing => match self.start_called(event.namespace_id, &asked).await {
+                Ok(()) => return Ok(()),
+                Err(IntakeError::Unavailable(error)) => return Err(error),
+                Err(error) => {
+                    let refused = Fault::permanent(error.code(), error.to_string());
+                    tracing::warn!(run.id = %event.run, code = refused.code, "a call was refused");
+                    let flow = asked.flow.as_str();
+                    json!({ "run": flow, "state": EndState::Failed, "fault": refused })
+                }
+            },
         };
-        let flow = asked.flow.as_str();
-        let end = json!({ "run": flow, "state": EndState::Failed, "fault": refused });
-        self.answer_caller(caller, end).await
+        match asked.caller {
+            Some(caller) => self.answer_caller(event, caller, end).await,
+            None => Ok(()),
+        }
     }
 
     async fn start_called(
@@ -93,12 +106,22 @@ impl Runtime {
 
     async fn carry_end(self: &Arc<Self>, event: &Event) -> Result<(), String> {
         match serde_json::from_str::<Ended>(&event.data) {
-            Ok(ended) => self.answer_caller(ended.caller, ended.end).await,
+            Ok(ended) => self.answer_caller(event, ended.caller, ended.end).await,
             Err(_) => Ok(()),
         }
     }
 
-    async fn answer_caller(self: &Arc<Self>, caller: Caller, end: Value) -> Result<(), String> {
+    /// Answers the wait of a caller. The answer names the message that brings it: a wait that opened
+    /// again is not answered by a repeat of the message that answered it before.
+    async fn answer_caller(
+        self: &Arc<Self>,
+        event: &Event,
+        caller: Caller,
+        mut end: Value,
+    ) -> Result<(), String> {
+        if let Value::Object(end) = &mut end {
+            end.insert("message".to_owned(), json!(event.id));
+        }
         let text = end.to_string();
         let callback = Callback::of(caller.run, caller.wait, text);
         match self.answer(None, callback, end).await {
@@ -108,13 +131,16 @@ impl Runtime {
     }
 
     async fn carry_cancel(self: &Arc<Self>, event: &Event) -> Result<(), String> {
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        let Ok(run) = serde_json::from_value::<RunId>(data["run"].clone()) else {
+        let Ok(cancelled) = serde_json::from_str::<Cancelled>(&event.data) else {
             return Ok(());
         };
-        queue::ask_cancel(self.cell.of(run), event.namespace_id, run)
-            .await
-            .map_err(|error| error.to_string())?;
+        let unread = |error: ReadError| error.to_string();
+        let held = claims::find(&self.cell, cancelled.claim).await;
+        let Some(called) = held.map_err(unread)? else {
+            return Ok(());
+        };
+        let asking = queue::ask_cancel(self.cell.of(run), event.namespace_id, called.run);
+        asking.await.map_err(unread)?;
         self.signals.wake.notify_one();
         Ok(())
     }

@@ -55,6 +55,7 @@ impl Simulation<'_> {
         if let Call::Start(asked) = call {
             let run = RunId::from_uuid(Uuid::from_u128(9));
             let wait = asked.wait.then(|| WaitId::derive(self.state.run, &step));
+            self.answers.retain(|(answered, _)| Some(*answered) != wait);
             return self.record(Event::Started { step, run, wait });
         }
         let outcome = match self.choose(6) {
@@ -158,7 +159,8 @@ impl Simulation<'_> {
         }
         match &self.state.current {
             Current::Waiting { wait, .. } => {
-                let answer = json!({ "state": "succeeded", "result": 1 });
+                let state = if choice == 1 { "failed" } else { "succeeded" };
+                let answer = json!({ "state": state, "result": 1 });
                 self.answers.push((*wait, answer));
             }
             Current::Approving(_) => {

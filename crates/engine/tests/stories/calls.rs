@@ -1,0 +1,349 @@
+//! Calls that failed, and callers that are resumed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_model::run::State;
+use semel_model::{Key, RunId};
+use semel_store::runs::{self, Filter, RunView, Standing};
+use semel_store::{effects, queue};
+use semel_testkit::peer::Behaviour;
+use serde_json::{Value, json};
+
+use crate::control::fault;
+use crate::world::{World, soon};
+
+/// How long a run may take to its end.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+const CALL: &str = "steps:
+  - { id: other, call: { flow: called, input: { n: 4 } } }
+result: steps.other.result
+";
+
+/// Acts twice: the second act is the one that fails.
+const CALLED: &str = "flow: called
+trigger:
+  api: {}
+steps:
+  - { id: first, http: { post: 'PEER/plain/first', text: hi } }
+  - { id: second, http: { post: 'PEER/plain/second', text: hi } }
+result: input.n * 2
+";
+
+/// Waits for a callback, and fails where none comes in time.
+const PATIENT: &str = "flow: called
+trigger:
+  api: {}
+steps:
+  - { id: word, wait: { callback: true, within: 1h } }
+result: input.n * 2
+";
+
+async fn publish_called(world: &World, source: &str) -> Result<()> {
+    let source = source.replace("PEER", &world.peer.url(""));
+    world.publish_source(&source).await
+}
+
+async fn resume(world: &World, run: RunId) -> Result<Standing> {
+    let reason = "the cause is fixed";
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, run, reason, "test")
+        .await;
+    resumed?;
+    end_of(world, run).await
+}
+
+async fn end_of(world: &World, run: RunId) -> Result<Standing> {
+    let end = world.engine.await_end(run, PATIENCE).await?;
+    end.context("a run")
+}
+
+/// The runs of the flow `called`, newest first.
+async fn called_runs(world: &World) -> Result<Vec<RunView>> {
+    let filter = Filter {
+        flow: Some("called".to_owned()),
+        ..Filter::default()
+    };
+    let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
+    Ok(runs::list(cell, namespace_id, &filter, 10).await?)
+}
+
+/// Runs one statement that changes rows.
+async fn execute(world: &World, statement: &str) -> Result<u64> {
+    let client = world.engine.cell().reader().await?;
+    Ok(client.execute(statement, &[]).await?)
+}
+
+/// The one value that a query gives, as JSON text.
+async fn json_of(world: &World, query: &str) -> Result<Value> {
+    let client = world.engine.cell().reader().await?;
+    let text: String = client.query_one(query, &[]).await?.get(0);
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Puts a message into the outbox, and waits until it is carried.
+async fn tell(world: &World, event: &str, data: &Value, at: &str) -> Result<()> {
+    let insert = format!(
+        "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
+         SELECT data.message::uuid, r.namespace_id, r.id, '{event}', '{}', {at}
+           FROM runs r, (SELECT '{}' AS message) AS data
+          WHERE r.key = convert_to('1', 'UTF8')",
+        data["data"],
+        data["id"].as_str().context("an identity")?,
+    );
+    assert_eq!(execute(world, &insert).await?, 1);
+    soon(async || {
+        let left = json_of(world, "SELECT count(*)::text FROM outbox").await?;
+        Ok((left == json!(0)).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_called_run_that_failed_continues_when_its_caller_is_resumed() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next_times("/plain/second", 2, refuse).await?;
+
+    let (accepted, first) = world.play(r#"{"id":"1"}"#).await?;
+    let second = resume(&world, accepted.run).await?;
+    let third = resume(&world, accepted.run).await?;
+
+    for end in [&first, &second] {
+        assert_eq!(end.state, State::Failed, "{end:?}");
+        assert_eq!(fault(end)?.code, "call-failed");
+    }
+    assert_eq!(third.state, State::Succeeded, "{third:?}");
+    assert_eq!(third.result.as_deref(), Some("8"));
+    assert_eq!(
+        called_runs(&world).await?.len(),
+        1,
+        "the same run is called"
+    );
+    let first = world.peer.count("/plain/first").await?;
+    assert_eq!(first.effects, 1, "what was done is not done again");
+    let second = world.peer.count("/plain/second").await?;
+    assert_eq!((second.calls, second.effects), (3, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_call_of_a_resumed_caller_is_an_entry_of_the_ledger() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next("/plain/second", refuse).await?;
+
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let end = resume(&world, accepted.run).await?;
+
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
+    let run = runs::find(cell, namespace_id, accepted.run).await?;
+    let partition = run.context("a run")?.partition_date;
+    let entries = effects::list_of_run(cell, namespace_id, partition, accepted.run).await?;
+    let called = called_runs(&world).await?[0].id.to_string();
+    assert_eq!(entries.len(), 2);
+    assert_ne!(entries[0].id, entries[1].id);
+    for entry in entries {
+        assert_eq!(entry.state, semel_model::effect::State::Done);
+        assert_eq!(entry.external_id.as_deref(), Some(called.as_str()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_that_could_not_start_starts_when_its_caller_is_resumed() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(CALL).await?;
+
+    let (accepted, unknown) = world.play(r#"{"id":"1"}"#).await?;
+    let again = resume(&world, accepted.run).await?;
+    publish_called(&world, CALLED).await?;
+    let started = resume(&world, accepted.run).await?;
+
+    assert_eq!((unknown.state, again.state), (State::Failed, State::Failed));
+    assert_eq!(started.state, State::Succeeded, "{started:?}");
+    assert_eq!(world.peer.count("/plain/first").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_called_run_that_succeeded_meanwhile_answers_at_once() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next("/plain/second", refuse).await?;
+
+    let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
+    let called = called_runs(&world).await?[0].id;
+    let alone = resume(&world, called).await?;
+    let end = resume(&world, accepted.run).await?;
+
+    assert_eq!(failed.state, State::Failed);
+    assert_eq!(alone.state, State::Succeeded, "{alone:?}");
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.result.as_deref(), Some("8"));
+    assert_eq!(world.peer.count("/plain/second").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancelled_called_run_is_replaced_once_its_key_is_dropped() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, PATIENT).await?;
+    world.publish(CALL).await?;
+    let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let called = soon(async || Ok(called_runs(&world).await?.pop())).await?;
+    queue::ask_cancel(world.engine.cell(), world.namespace_id, called.id).await?;
+    let cancelled = end_of(&world, caller).await?;
+
+    let again = resume(&world, caller).await?;
+    publish_called(&world, CALLED).await?;
+    let key = Key::new(format!("{caller}/other").into_bytes())?;
+    let (namespace, flow) = ("default".parse()?, "called".parse()?);
+    let namespace_id = world.namespace_id;
+    let dropped = world
+        .engine
+        .drop_key(namespace_id, &namespace, &flow, &key, "start anew", "test")
+        .await?;
+    let anew = resume(&world, caller).await?;
+
+    for end in [&cancelled, &again] {
+        assert_eq!(end.state, State::Failed, "{end:?}");
+        assert!(fault(end)?.message.contains("cancelled"), "{end:?}");
+    }
+    assert_eq!(dropped, called.id);
+    assert_eq!(anew.state, State::Succeeded, "{anew:?}");
+    assert_eq!(called_runs(&world).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_call_of_an_item_continues_when_its_list_is_resumed() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    let list = "steps:
+  - id: each
+    foreach:
+      in: '[1, 2]'
+      key: item
+      on_error: collect
+      steps: [{ id: other, call: { flow: called, input: { n: '${{ item }}' } } }]
+result: steps.each.result.results
+";
+    world.publish(list).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next("/plain/second", refuse).await?;
+
+    let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
+    let end = resume(&world, accepted.run).await?;
+
+    assert_eq!(failed.state, State::Failed, "{failed:?}");
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.result.as_deref(), Some("[2,4]"));
+    assert_eq!(world.peer.count("/plain/first").await?.effects, 2);
+    assert_eq!(world.peer.count("/plain/second").await?.effects, 2);
+    Ok(())
+}
+
+/// A caller that waits for the second time, because its called run timed out and both were resumed;
+/// with what answered it the first time.
+async fn wait_again(world: &World) -> Result<(RunId, Value)> {
+    publish_called(world, PATIENT).await?;
+    world.publish(CALL).await?;
+    let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
+    until_waiting(world).await?;
+    let cell = world.engine.cell();
+    semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
+    assert_eq!(end_of(world, caller).await?.state, State::Failed);
+    let answer = format!(
+        "SELECT payload::text FROM waits WHERE run_id = '{}'",
+        caller.as_uuid()
+    );
+    let answer = json_of(world, &answer).await?;
+    let reason = "it comes now";
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, caller, reason, "test");
+    resumed.await?;
+    until_waiting(world).await?;
+    Ok((caller, answer))
+}
+
+/// Both runs wait: the called one for a callback, the other for its end.
+async fn until_waiting(world: &World) -> Result<()> {
+    soon(async || {
+        let open = "SELECT count(*)::text FROM waits WHERE state = 'open'";
+        Ok((json_of(world, open).await? == json!(2)).then_some(()))
+    })
+    .await
+}
+
+/// Completes the wait of the called run.
+async fn complete(world: &World) -> Result<()> {
+    let called = called_runs(world).await?[0].id;
+    let wait = semel_model::WaitId::derive(called, "word");
+    let answered = world
+        .engine
+        .complete_wait(world.namespace_id, wait, json!("now"), "test");
+    answered.await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_end_that_is_told_twice_does_not_answer_the_next_call() -> Result<()> {
+    let world = World::start().await?;
+    let (caller, mut end) = wait_again(&world).await?;
+    let message = end["message"].take();
+    end.as_object_mut().context("an end")?.remove("message");
+    let wait = semel_model::WaitId::derive(caller, "other");
+    let data = json!({ "caller": { "run": caller, "wait": wait }, "end": end });
+    let id = message.as_str().and_then(|id| id.strip_prefix("eff_"));
+    let told = json!({ "id": id, "data": data });
+
+    tell(&world, "semel.call.end", &told, "moment()").await?;
+
+    let cell = world.engine.cell();
+    let waits = semel_store::waits::find(cell, world.namespace_id, wait).await?;
+    let open = waits.context("a wait")?;
+    assert_eq!(open.state, semel_model::wait::State::Open);
+    assert_eq!(open.payload, None, "what answered it before is not shown");
+    complete(&world).await?;
+    let end = end_of(&world, caller).await?;
+    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.result.as_deref(), Some("8"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_that_is_told_twice_resumes_its_run_once() -> Result<()> {
+    let world = World::start().await?;
+    let (caller, _) = wait_again(&world).await?;
+    let cell = world.engine.cell();
+    semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
+    assert_eq!(end_of(&world, caller).await?.state, State::Failed);
+    let called = called_runs(&world).await?.pop().context("a called run")?;
+    let wait = semel_model::WaitId::derive(caller, "other");
+    let data = json!({
+        "flow": "called", "key": format!("{caller}/other"), "input": { "n": 4 },
+        "caller": { "run": caller, "wait": wait },
+        "again": { "claim": called.claim, "by": "test", "asks_again": false },
+    });
+    let told = json!({ "id": uuid::Uuid::from_u128(7).to_string(), "data": data });
+
+    // It was told first when both were resumed, more than an hour ago.
+    let at = "moment() - interval '30 minutes'";
+    tell(&world, "semel.call.start", &told, at).await?;
+
+    let called = called_runs(&world).await?;
+    assert_eq!(called.len(), 1);
+    assert_eq!(called[0].state, State::Failed, "nobody resumed it again");
+    Ok(())
+}
