@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use crate::chance::Chance;
 use crate::crowd::{self, Post};
 use crate::flood::until_succeeded;
+use crate::queries::count;
 use crate::servers::{Home, serve};
 
 /// How many runs sleep.
@@ -126,9 +127,4 @@ async fn until_asleep(client: &Connection) -> Result<Vec<String>> {
         url[at..].clone_into(&mut paths[id]);
     }
     Ok(paths)
-}
-
-async fn count(client: &Connection, sql: &str) -> Result<usize> {
-    let row = client.query_one(sql, &[]).await?;
-    Ok(row.get::<_, i64>(0).unsigned_abs() as usize)
 }

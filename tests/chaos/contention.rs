@@ -12,7 +12,9 @@ use semel_testkit::{Cluster, Connection, Options, Program};
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::campaign::size;
 use crate::crowd::{self, Post};
+use crate::queries::count;
 use crate::servers::{Home, Served, serve};
 
 /// How many runs use the two counters, half of them in the other order.
@@ -205,11 +207,6 @@ async fn until_ended(client: &Connection, wanted: usize) -> Result<()> {
     }
 }
 
-async fn count(client: &Connection, text: &str) -> Result<usize> {
-    let row = client.query_one(text, &[]).await?;
-    Ok(usize::try_from(row.get::<_, i64>(0))?)
-}
-
 /// What PostgreSQL saw of waiting.
 #[derive(Debug)]
 struct Report {
@@ -236,7 +233,7 @@ impl Report {
             deadlocks: counted.max(count_lines("deadlock detected")),
             given_up: count_lines(" still waiting for ").saturating_sub(long_waits_ms.len()),
             long_waits_ms,
-            bound_ms: wait_max_ms(),
+            bound_ms: size("SEMEL_LOCK_WAIT_MS", WAIT_MAX_MS)?,
         })
     }
 
@@ -250,12 +247,4 @@ impl Report {
 fn milliseconds(line: &str) -> Option<f64> {
     let (before, _) = line.rsplit_once(" ms")?;
     before.rsplit(' ').next()?.parse().ok()
-}
-
-/// The bound that `SEMEL_LOCK_WAIT_MS` gives, or the usual one.
-fn wait_max_ms() -> f64 {
-    let given = std::env::var("SEMEL_LOCK_WAIT_MS").ok();
-    given
-        .and_then(|given| given.parse().ok())
-        .unwrap_or(WAIT_MAX_MS)
 }

@@ -2,53 +2,44 @@
 //!
 //! What each cell must come to is worked out from the design by [`oracle`], never from what was
 //! seen. The table that readers get is written by the test that checks it: `docs/crash-table.md`.
+//! One harness plays this table and that of [`kinds`]: `table` says what a table tells it, `round`
+//! brings runs to their points and strikes, `inspect` looks at what became of them.
 
 mod cell;
+mod fault;
+mod guards;
 mod inspect;
+mod journal;
 mod kinds;
 mod lane;
 mod oracle;
 mod page;
+mod placed;
+mod play;
 mod round;
+mod table;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
 
-use self::cell::{Cell, FAULTS, Fault, Guard, Point};
-use self::inspect::Finding;
-use self::lane::Lane;
+use self::cell::{Cell, FAULTS, Guard, Point};
+use self::fault::Fault;
+use self::guards::Guards;
+use self::play::{play, play_all, violations};
+use self::table::Finding;
 
 /// The least cells that the table has.
 const CELLS_MIN: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_crash_ends_as_the_table_says() -> Result<()> {
-    let begun = Instant::now();
     let cells = Cell::all();
     ensure!(cells.len() >= CELLS_MIN, "only {} cells", cells.len());
-    let lanes = FAULTS.map(|fault| {
-        let cells: Vec<Cell> = cells
-            .iter()
-            .copied()
-            .filter(|cell| cell.fault == fault)
-            .collect();
-        play(fault, cells, None)
-    });
 
-    let findings: Vec<Finding> = try_join_all(lanes).await?.into_iter().flatten().collect();
+    let findings = play_all(&cells, FAULTS, Guards::start).await?;
 
-    let violations = describe(&findings);
-    println!(
-        "{} cells, {} violations, {:.0} s",
-        findings.len(),
-        violations.len(),
-        begun.elapsed().as_secs_f64()
-    );
-    ensure!(violations.is_empty(), "\n{}\n", violations.join("\n"));
-    ensure!(findings.len() == cells.len(), "every cell was played");
     page::keep(&findings)
 }
 
@@ -95,33 +86,17 @@ async fn seeded_mistakes_turn_cells_red() -> Result<()> {
             .iter()
             .map(|(point, guard)| Cell::new(*point, *guard, fault))
             .collect();
-        Ok::<_, anyhow::Error>((mistake, play(fault, cells, Some(mistake)).await?))
+        let findings = play(Guards::start().await?, fault, cells, Some(mistake)).await?;
+        Ok::<_, anyhow::Error>((mistake, findings))
     });
 
-    let caught: BTreeMap<&str, Vec<Finding>> = try_join_all(lanes).await?.into_iter().collect();
+    let caught: BTreeMap<&str, Vec<Finding<Cell>>> =
+        try_join_all(lanes).await?.into_iter().collect();
 
     for (mistake, findings) in &caught {
-        let violations = describe(findings);
+        let violations = violations(findings);
         println!("{mistake}:\n{}", violations.join("\n"));
         ensure!(!violations.is_empty(), "nothing noticed {mistake}");
     }
     Ok(())
-}
-
-/// Plays cells of one fault, a round at a time, on a database of their own.
-async fn play(fault: Fault, cells: Vec<Cell>, mistake: Option<&str>) -> Result<Vec<Finding>> {
-    let mut lane = Lane::start(fault, mistake).await?;
-    let mut findings = Vec::new();
-    for cells in round::deal(cells) {
-        findings.extend(lane.play(&cells).await?);
-    }
-    Ok(findings)
-}
-
-fn describe(findings: &[Finding]) -> Vec<String> {
-    findings
-        .iter()
-        .filter(|finding| !finding.objections.is_empty())
-        .map(|finding| format!("{}: {}", finding.cell, finding.objections.join("; ")))
-        .collect()
 }

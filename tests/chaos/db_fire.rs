@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hyper::Method;
-use semel_testkit::{Client, Cluster, Connection, Options, Program};
+use semel_testkit::{Client, Cluster, Options, Program};
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
+use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, serve};
 
 /// How many runs there are, unless `SEMEL_FIRE_RUNS` says otherwise.
@@ -54,8 +56,7 @@ steps:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_rows_as_runs_however_many_servers_die() -> Result<()> {
-    let wanted = std::env::var("SEMEL_FIRE_RUNS").ok();
-    let wanted: usize = wanted.map_or(Ok(RUNS), |text| text.parse())?;
+    let wanted = size("SEMEL_FIRE_RUNS", RUNS)?;
     let cluster = Cluster::start(Options::durable()).await?;
     let elsewhere = Cluster::start(Options::durable().with("max_connections", "400")).await?;
     let rows = elsewhere.server().connect("postgres").await?;
@@ -101,7 +102,7 @@ async fn as_many_rows_as_runs_however_many_servers_die() -> Result<()> {
         sender.await??;
     }
     let client = home.connect().await?;
-    until_quiet(&client).await?;
+    until_none(&client, ACTIVE, PATIENCE).await?;
 
     let count = "SELECT count(*), count(DISTINCT id) FROM acts";
     let row = rows.query_one(count, &[]).await?;
@@ -129,7 +130,7 @@ async fn as_many_rows_as_runs_however_many_servers_die() -> Result<()> {
         again > 0,
         "no server died between an intent and its outcome"
     );
-    keep(&figures)
+    keep_figures("db-under-fire", &figures)
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.
@@ -158,26 +159,4 @@ async fn send(
         }
         sleep(PACE).await;
     }
-}
-
-async fn until_quiet(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let active = "SELECT count(*) FROM runs WHERE state = 'active'";
-        let count: i64 = client.query_one(active, &[]).await?.get(0);
-        if count == 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{count} runs are still active");
-        sleep(REST).await;
-    }
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &serde_json::Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("db-under-fire.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
 }

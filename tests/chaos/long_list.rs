@@ -9,6 +9,7 @@ use semel_testkit::{Cluster, Connection, Options, Peer, Program};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::servers::{Home, Served, serve};
 
 /// How many items the list has, unless `SEMEL_LIST_ITEMS` says otherwise.
@@ -67,8 +68,7 @@ result: steps.each.result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
-    let wanted = std::env::var("SEMEL_LIST_ITEMS").ok();
-    let wanted: usize = wanted.map_or(Ok(ITEMS), |text| text.parse())?;
+    let wanted = size("SEMEL_LIST_ITEMS", ITEMS)?;
     let cluster = Cluster::start(Options::durable()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
@@ -147,11 +147,7 @@ async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
         many_kib < few_kib + MORE_KIB_MAX,
         "{many_kib} KiB for {wanted} items, {few_kib} KiB for {FEW}"
     );
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("long-list.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
+    keep_figures("long-list", &figures)
 }
 
 async fn start(home: &Home, server: &Served, key: &str, count: usize) -> Result<String> {

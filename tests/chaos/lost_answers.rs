@@ -14,6 +14,7 @@ use semel_testkit::{Client, Cluster, Connection, Cut, Options, Peer, Program, Pr
 use serde_json::Value;
 use tokio::time::sleep;
 
+use crate::campaign::size;
 use crate::chance::Chance;
 use crate::servers::{Home, serve};
 
@@ -152,9 +153,8 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
 }
 
 fn storm() -> Duration {
-    let given = std::env::var("SEMEL_LOST_ANSWERS_S").ok();
-    let given = given.and_then(|text| text.parse().ok());
-    given.map_or(STORM, Duration::from_secs)
+    let seconds = size("SEMEL_LOST_ANSWERS_S", STORM.as_secs());
+    seconds.map_or(STORM, Duration::from_secs)
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.

@@ -2,6 +2,7 @@
 
 mod audit;
 mod callbacks;
+mod campaign;
 mod canaries;
 mod chance;
 mod contention;
@@ -23,6 +24,7 @@ mod ordering;
 mod outside;
 mod overlap;
 mod people;
+mod queries;
 mod races;
 mod servers;
 mod sharing;

@@ -21,6 +21,7 @@ use semel_testkit::{Cluster, Connection, Options, Program};
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::crowd::{self, Post};
 use crate::servers::{Home, Served, serve};
@@ -64,12 +65,12 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
     let cluster = Cluster::start(Options::durable()).await?;
     let mut month = Month::begin(&cluster).await?;
     let begun = Instant::now();
-    let schedules = schedules::prepare(&mut month, size("SEMEL_MONTH_SCHEDULES", 300)).await?;
+    let schedules = schedules::prepare(&mut month, size("SEMEL_MONTH_SCHEDULES", 300)?).await?;
     for index in 0..SERVERS {
         month.start(index).await?;
     }
-    let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 2_500)).await?;
-    let mut approvals = approvals::prepare(&mut month, size("SEMEL_MONTH_APPROVALS", 300)).await?;
+    let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 2_500)?).await?;
+    let mut approvals = approvals::prepare(&mut month, size("SEMEL_MONTH_APPROVALS", 300)?).await?;
     println!("prepared after {:.1} s", begun.elapsed().as_secs_f64());
 
     let (mut leaps, mut kills) = (0, 0);
@@ -97,17 +98,9 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
         "seconds": begun.elapsed().as_secs(),
     });
     println!("{figures:#}");
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("month.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
+    keep_figures("month", &figures)?;
     ensure!(kills > 0, "no server was killed");
     Ok(())
-}
-
-fn size(variable: &str, default: usize) -> usize {
-    let given = std::env::var(variable).ok();
-    given.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 impl Month {

@@ -9,8 +9,10 @@ use semel_testkit::{Cluster, Connection, Options, Peer, Program};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::crowd::{self, Post};
+use crate::queries::{UNENDED, until_none};
 use crate::servers::{Home, serve};
 
 /// How many objects there are, and how many versions of each, unless the environment says
@@ -41,7 +43,7 @@ steps:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_destination_ends_at_the_newest_version_and_never_goes_back() -> Result<()> {
-    let objects = size("SEMEL_ORDERING_OBJECTS", OBJECTS);
+    let objects = size("SEMEL_ORDERING_OBJECTS", OBJECTS)?;
     let cluster = Cluster::start(Options::durable()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
@@ -65,7 +67,7 @@ async fn the_destination_ends_at_the_newest_version_and_never_goes_back() -> Res
         crowd::send(&servers[1], SENDERS / 2, half),
     )?;
     let delivered = begun.elapsed();
-    until_quiet(&client).await?;
+    until_none(&client, UNENDED, PATIENCE).await?;
 
     let (mut stale, mut answered) = (0, 0);
     for (_, answer) in first.iter().chain(&second) {
@@ -105,14 +107,7 @@ async fn the_destination_ends_at_the_newest_version_and_never_goes_back() -> Res
         "not_at_the_newest": 0,
     });
     println!("{figures:#}");
-    keep(&figures)
-}
-
-fn size(variable: &str, otherwise: usize) -> usize {
-    let given = std::env::var(variable).ok();
-    given
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(otherwise)
+    keep_figures("ordering", &figures)
 }
 
 fn delivery(object: usize, version: usize) -> Post {
@@ -122,19 +117,6 @@ fn delivery(object: usize, version: usize) -> Post {
         subject: object,
         path: "/hooks/default/sync".to_owned(),
         body: body.to_string(),
-    }
-}
-
-async fn until_quiet(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let active = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
-        let left: i64 = client.query_one(active, &[]).await?.get(0);
-        if left == 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{left} runs do not end");
-        sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -181,13 +163,4 @@ async fn check_runs(client: &Connection, objects: usize) -> Result<(i64, i64)> {
     );
     ensure!(succeeded >= objects as i64, "{succeeded} runs succeeded");
     Ok((all, superseded))
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("ordering.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
 }

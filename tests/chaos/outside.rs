@@ -1,13 +1,12 @@
 //! Crashes around what programs and people outside do: the server is killed at every commit of a
 //! task and of an approval, and the client that got no answer asks again.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hyper::Method;
 use semel_testkit::client::Answer;
-use semel_testkit::{Cluster, Connection, Options};
+use semel_testkit::{Cluster, Connection, Options, free_address};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -93,8 +92,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     async fn open(home: &'a Home) -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let (listen, harness) = (format!("127.0.0.1:{port}"), Harness::start()?);
+        let (listen, harness) = (free_address()?.to_string(), Harness::start()?);
         Ok(Self {
             server: start(home, &harness, &listen).await?,
             client: home.connect().await?,

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::servers::{Home, Served, serve};
 
@@ -72,8 +73,8 @@ struct Load {
 #[tokio::test(flavor = "multi_thread")]
 async fn never_two_runs_of_one_key_at_once_and_none_lost() -> Result<()> {
     let (keys, times) = (
-        size("SEMEL_OVERLAP_KEYS", KEYS),
-        size("SEMEL_OVERLAP_TIMES", TIMES),
+        size("SEMEL_OVERLAP_KEYS", KEYS)?,
+        size("SEMEL_OVERLAP_TIMES", TIMES)?,
     );
     let cluster = Cluster::start(Options::durable()).await?;
     let home = Home::found(cluster.server()).await?;
@@ -108,14 +109,7 @@ async fn never_two_runs_of_one_key_at_once_and_none_lost() -> Result<()> {
         );
     }
     empty(&client).await?;
-    keep(&json!(figures))
-}
-
-fn size(variable: &str, otherwise: usize) -> usize {
-    let given = std::env::var(variable).ok();
-    given
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(otherwise)
+    keep_figures("overlap", &json!(figures))
 }
 
 /// Every delivery once, shuffled.
@@ -312,13 +306,4 @@ pub(crate) async fn check_runs(
         ensure!(ends.insert(id, (state, code)).is_none(), "a run twice");
     }
     Ok(ends)
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("overlap.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
 }

@@ -2,20 +2,20 @@
 //! server is killed. There is one decision of each, and every click gets it.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Client, Cluster, Connection, Options, Program};
+use semel_testkit::{Client, Cluster, Connection, Options, Program, free_address};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::crowd::{self, Post};
+use crate::queries::{ACTIVE, count, until_none};
 use crate::servers::{Home, serve_at};
 
 /// How many approvals there are, unless `SEMEL_APPROVALS` says otherwise.
@@ -59,12 +59,10 @@ struct Told {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_clicks_make_one_decision_and_all_get_it() -> Result<()> {
-    let wanted = std::env::var("SEMEL_APPROVALS").ok();
-    let wanted: usize = wanted.map_or(Ok(APPROVALS), |text| text.parse())?;
+    let wanted = size("SEMEL_APPROVALS", APPROVALS)?;
     let cluster = Cluster::start(Options::durable()).await?;
     let home = Home::found(cluster.server()).await?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let listen = format!("127.0.0.1:{port}");
+    let listen = free_address()?.to_string();
     let mut server = serve_at(Program::semel()?, &home.url(), "2s", &listen).await?;
     home.publish(&server, "ask", FLOW).await?;
     let deliveries = (0..wanted).map(|id| Post {
@@ -105,7 +103,7 @@ async fn many_clicks_make_one_decision_and_all_get_it() -> Result<()> {
         told.extend(person.await??);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    until_over(&client).await?;
+    until_none(&client, ACTIVE, PATIENCE).await?;
 
     let approved = check_told(&told, wanted)?;
     check_record(&client, wanted, approved).await?;
@@ -122,7 +120,7 @@ async fn many_clicks_make_one_decision_and_all_get_it() -> Result<()> {
         "decided_twice": 0,
     });
     println!("{figures:#}");
-    keep(&figures)
+    keep_figures("approvals", &figures)
 }
 
 /// Clicks until there is nothing left to click, and again where there is no answer.
@@ -232,29 +230,5 @@ async fn check_record(client: &Connection, wanted: usize, approved: usize) -> Re
     );
     let audited = "SELECT count(*) FROM audit WHERE action LIKE 'approval.%'";
     ensure!(count(client, audited).await? == wanted, "one act for each");
-    Ok(())
-}
-
-async fn until_over(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let active = "SELECT count(*) FROM runs WHERE state = 'active'";
-    while count(client, active).await? > 0 {
-        ensure!(Instant::now() < deadline, "runs are still active");
-        sleep(Duration::from_millis(50)).await;
-    }
-    Ok(())
-}
-
-async fn count(client: &Connection, sql: &str) -> Result<usize> {
-    let row = client.query_one(sql, &[]).await?;
-    Ok(row.get::<_, i64>(0).unsigned_abs() as usize)
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = Path::new(&folder).join("approvals.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
     Ok(())
 }

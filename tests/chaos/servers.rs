@@ -2,24 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use hyper::Method;
 use semel_testkit::client::Answer;
-use semel_testkit::{Client, Connection, Process, Program, Server};
-use serde_json::{Value, json};
+use semel_testkit::semel::{self, Api, migrate};
+use semel_testkit::{Build, Client, Connection, Process, Program, Server};
 
 /// The database of every storm.
 const DATABASE: &str = "semel";
-
-/// What all servers of a database share.
-const SECRET: &str = "5e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e1abcd";
-
-/// How long a server may take to listen, on a machine that is busy.
-const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many connections a storm opens to one server, unless it says otherwise.
 const CONNECTIONS_MAX: usize = 64;
@@ -37,16 +29,10 @@ impl Home {
         admin
             .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
             .await?;
-        let migrate = Program::semel()?
-            .args(["migrate", "--json", "--database", &server.url(DATABASE)])
-            .run(Duration::from_secs(60))
-            .await?;
-        ensure!(migrate.status.success(), "{}", migrate.stderr);
-        let answer: Value = serde_json::from_str(&migrate.stdout)?;
-        let token = answer["data"]["token"].as_str().context("a first token")?;
+        let token = migrate(Program::semel()?, &server.url(DATABASE)).await?;
         Ok(Self {
             server: server.clone(),
-            token: token.to_owned(),
+            token,
         })
     }
 
@@ -72,23 +58,7 @@ impl Home {
 
     /// Makes a flow live, by the API of one server.
     pub(crate) async fn publish(&self, server: &Served, name: &str, source: &str) -> Result<()> {
-        let flow = format!("/v1/flows/{name}");
-        let draft = json!({ "source": source }).to_string();
-        self.command(server, Method::PUT, &format!("{flow}/draft"), draft)
-            .await?;
-        let published = self
-            .command(
-                server,
-                Method::POST,
-                &format!("{flow}/publish"),
-                "{}".into(),
-            )
-            .await?;
-        let published: Value = published.json()?;
-        let release = json!({ "release": published["release"] }).to_string();
-        self.command(server, Method::POST, &format!("{flow}/promote"), release)
-            .await?;
-        Ok(())
+        self.api(server).publish(name, source).await
     }
 
     /// Sends one command to the API of one server.
@@ -99,18 +69,11 @@ impl Home {
         path: &str,
         body: String,
     ) -> Result<Answer> {
-        let bearer = format!("Bearer {}", self.token);
-        let headers = [
-            ("authorization", bearer.as_str()),
-            ("content-type", "application/json"),
-            ("idempotency-key", path),
-        ];
-        let answer = server
-            .client
-            .send(method, path, &headers, body.into())
-            .await?;
-        ensure!(answer.status.is_success(), "{path}: {}", answer.text());
-        Ok(answer)
+        self.api(server).command(method, path, body).await
+    }
+
+    fn api<'a>(&'a self, server: &'a Served) -> Api<'a> {
+        Api::new(&server.client, &self.token)
     }
 }
 
@@ -133,17 +96,8 @@ pub(crate) async fn serve_at(
     lease: &str,
     listen: &str,
 ) -> Result<Served> {
-    let process = program
-        .args(["serve", "--listen", listen, "--log-format", "text"])
-        .args(["--lease", lease, "--database", database])
-        .env("SEMEL_SECRET_KEY", SECRET)
-        .start()?;
-    let line = process.until_line("listening on ", START_PATIENCE).await?;
-    let after = line.split("listening on ").nth(1).unwrap_or_default();
-    let address = after.split_whitespace().next().unwrap_or_default();
-    let address: SocketAddr = address
-        .parse()
-        .with_context(|| format!("an address in {line:?}"))?;
+    let lease = ["--lease", lease];
+    let (process, address) = semel::serve(program, database, listen, &lease).await?;
     let client = Arc::new(Client::new(address, CONNECTIONS_MAX));
     Ok(Served {
         process,
@@ -167,28 +121,8 @@ fn build() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("SEMEL_FAULTS_BIN") {
         return Ok(path.into());
     }
-    // Tests run from `target/PROFILE/deps`.
-    let executable = std::env::current_exe()?;
-    let profile = executable
-        .ancestors()
-        .nth(2)
-        .context("a profile's folder")?;
-    let target = profile.parent().context("a target folder")?.join("faults");
-    let profile = profile.file_name().context("a profile")?;
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args(["build", "--package", "semel-cli", "--features", "faults"])
-        .args(["--locked", "--offline", "--quiet", "--target-dir"])
-        .arg(&target)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    if profile == "release" {
-        cargo.arg("--release");
-    }
-    let output = cargo.output().context("cannot run cargo")?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(target.join(profile).join("semel"))
+    let faults = Build::of_this_test()?.below("faults");
+    let product = ["--package", "semel-cli", "--features", "faults"];
+    faults.cargo("build", &product)?;
+    Ok(faults.binary("semel"))
 }

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::campaign::size;
 use crate::servers::{Home, Served, serve};
 
 /// How many runs sleep, unless `SEMEL_SHARING_SLEEPERS` says otherwise.
@@ -63,11 +64,6 @@ steps:
   - { id: note, kv: { set: 'woken/${{ input.id }}', value: 1 } }
 ";
 
-fn wanted(name: &str, otherwise: usize) -> Result<usize> {
-    let said = std::env::var(name).ok();
-    Ok(said.map_or(Ok(otherwise), |text| text.parse())?)
-}
-
 struct Ground {
     _cluster: Cluster,
     home: Home,
@@ -95,8 +91,8 @@ async fn start(lease: &str) -> Result<Ground> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_do_not_cost_the_server_its_lease() -> Result<()> {
-    let sleepers = wanted("SEMEL_SHARING_SLEEPERS", SLEEPERS)?;
-    let secs = wanted("SEMEL_SHARING_SECS", STORM_SECS)? as u64;
+    let sleepers = size("SEMEL_SHARING_SLEEPERS", SLEEPERS)?;
+    let secs = size("SEMEL_SHARING_SECS", STORM_SECS)? as u64;
     let ground = start("5s").await?;
     put_to_sleep(&ground.client, sleepers).await?;
     let before = sessions(&ground.client).await?;
@@ -162,7 +158,7 @@ async fn readers_do_not_cost_the_server_its_lease() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_stay_within_their_memory_budget() -> Result<()> {
-    let clients = wanted("SEMEL_SHARING_CLIENTS", SLOW_CLIENTS)?;
+    let clients = size("SEMEL_SHARING_CLIENTS", SLOW_CLIENTS)?;
     let ground = start("10s").await?;
     deliver(&ground.server, "before").await?;
 
@@ -207,7 +203,7 @@ async fn slow_clients_stay_within_their_memory_budget() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_runs_that_wake_at_once_share_the_memory() -> Result<()> {
-    let runs = wanted("SEMEL_SHARING_LARGE", LARGE_RUNS)?;
+    let runs = size("SEMEL_SHARING_LARGE", LARGE_RUNS)?;
     let ground = start("10s").await?;
     let (server, client) = (&ground.server, &ground.client);
     ground.home.publish(server, "large", LARGE_FLOW).await?;

@@ -7,6 +7,7 @@ use semel_testkit::{Cluster, Connection, Options, Program};
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::crowd::{self, Post};
 use crate::servers::{Home, serve};
 
@@ -41,8 +42,7 @@ steps:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sleeping_runs_cost_only_their_rows() -> Result<()> {
-    let wanted = std::env::var("SEMEL_SLEEPERS").ok();
-    let wanted: usize = wanted.map_or(Ok(SLEEPERS), |text| text.parse())?;
+    let wanted = size("SEMEL_SLEEPERS", SLEEPERS)?;
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let program = Program::semel()?.env("SEMEL_HOOK_RATE", "0");
@@ -82,11 +82,7 @@ async fn sleeping_runs_cost_only_their_rows() -> Result<()> {
         (asleep as f64) < idle as f64 * RATIO_MAX + 5.0,
         "{asleep} commits with sleepers, {idle} without"
     );
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("sleepers.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
+    keep_figures("sleepers", &figures)
 }
 
 /// How many transactions the database commits for others within a while.

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 
+use crate::campaign::keep_figures;
 use crate::chance::Chance;
+use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, Served, serve};
 
 /// How long servers are killed; `SEMEL_THREE_SERVERS_S` says otherwise.
@@ -110,7 +112,7 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
     for sender in senders {
         accepted.extend(sender.await??);
     }
-    until_quiet(&client).await?;
+    until_none(&client, ACTIVE, PATIENCE).await?;
 
     let doubts = check_runs(&client, &accepted).await?;
     check_effects(&client, &peer, &accepted).await?;
@@ -129,7 +131,7 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
     println!("{figures:#}");
     ensure!(!gaps.is_empty(), "no server died with a run in its hands");
     ensure!(longest <= GAP_MAX_S, "a run waited {longest:.2} s");
-    keep(&figures)
+    keep_figures("three-servers", &figures)
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.
@@ -191,19 +193,6 @@ async fn kill(server: &mut Served, client: &Connection) -> Result<Vec<Orphan>> {
             killed_at_s: row.get(2),
         })
         .collect())
-}
-
-async fn until_quiet(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let active = "SELECT count(*) FROM runs WHERE state = 'active'";
-        let left: i64 = client.query_one(active, &[]).await?.get(0);
-        if left == 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{left} runs do not come to rest");
-        sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// Every key that was accepted has one run, the one that was answered; it succeeded, or is in doubt
@@ -298,13 +287,4 @@ async fn measure(client: &Connection, orphans: &[Orphan]) -> Result<Vec<f64>> {
         }
     }
     Ok(latest.into_values().collect())
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = std::path::Path::new(&folder).join("three-servers.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
-    Ok(())
 }

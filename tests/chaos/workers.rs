@@ -2,17 +2,18 @@
 //! while workers are killed, and the server now and then.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Process, Program};
+use semel_testkit::{Cluster, Connection, Options, Process, Program, free_address};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::crowd::{self, Post};
+use crate::queries::{ACTIVE, count};
 use crate::servers::{Home, Served, serve_at};
 
 /// How many tasks each language works through, unless `SEMEL_WORKER_TASKS` says otherwise.
@@ -45,8 +46,7 @@ const QUEUES: [&str; 2] = ["python", "shell"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
-    let wanted = std::env::var("SEMEL_WORKER_TASKS").ok();
-    let wanted: usize = wanted.map_or(Ok(TASKS), |text| text.parse())?;
+    let wanted = size("SEMEL_WORKER_TASKS", TASKS)?;
     let cluster = Cluster::start(Options::durable()).await?;
     let home = Home::found(cluster.server()).await?;
     let mut place = Place::open(&home).await?;
@@ -60,11 +60,11 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     let client = home.connect().await?;
     let patience = PATIENCE * u32::try_from(wanted.div_ceil(1_000))?;
     let (mut chance, mut kills, mut server_kills) = (Chance::new("workers"), 0, 0);
-    while kills < KILLS_MIN || active(&client).await? > 0 {
+    while kills < KILLS_MIN || count(&client, ACTIVE).await? > 0 {
         ensure!(
             begun.elapsed() < patience,
             "{} are still active",
-            active(&client).await?
+            count(&client, ACTIVE).await?
         );
         sleep(KILL_EVERY).await;
         kills += 1;
@@ -97,7 +97,7 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     });
     println!("{figures:#}");
     ensure!(again > 0, "no worker died with a task in its hands");
-    keep(&figures)
+    keep_figures("workers", &figures)
 }
 
 fn flow(queue: &str) -> String {
@@ -136,8 +136,7 @@ struct Place {
 
 impl Place {
     async fn open(home: &Home) -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let listen = format!("127.0.0.1:{port}");
+        let listen = free_address()?.to_string();
         let server = serve_at(Program::semel()?, &home.url(), "2s", &listen).await?;
         let mut place = Self {
             listen,
@@ -211,23 +210,5 @@ async fn check_results(client: &Connection, wanted: usize) -> Result<()> {
         count(client, twice).await? == 0,
         "a result was recorded twice"
     );
-    Ok(())
-}
-
-async fn active(client: &Connection) -> Result<usize> {
-    count(client, "SELECT count(*) FROM runs WHERE state = 'active'").await
-}
-
-async fn count(client: &Connection, sql: &str) -> Result<usize> {
-    let row = client.query_one(sql, &[]).await?;
-    Ok(row.get::<_, i64>(0).unsigned_abs() as usize)
-}
-
-/// Keeps the figures where a long campaign asks for them.
-fn keep(figures: &Value) -> Result<()> {
-    if let Some(folder) = std::env::var_os("SEMEL_FIGURES") {
-        let page = Path::new(&folder).join("workers.json");
-        std::fs::write(page, format!("{figures:#}\n"))?;
-    }
     Ok(())
 }

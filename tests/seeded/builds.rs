@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use semel_testkit::Build;
 use serde_json::Value;
 
 /// The executables of all tests.
@@ -28,26 +29,12 @@ impl Builds {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("..")
             .canonicalize()?;
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo
-            .args([
-                "test",
-                "--workspace",
-                "--no-run",
-                "--locked",
-                "--offline",
-                "--quiet",
-            ])
-            .arg("--message-format=json")
-            .current_dir(&root);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let output = cargo.output().context("cannot run cargo")?;
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "{errors}");
+        let built = Build::of_this_test()?.cargo(
+            "test",
+            &["--workspace", "--no-run", "--message-format=json"],
+        )?;
         let mut executables = Vec::new();
-        for line in String::from_utf8(output.stdout)?.lines() {
+        for line in String::from_utf8(built)?.lines() {
             let message: Value = serde_json::from_str(line)?;
             let executable = message["executable"].as_str();
             if let (Some(executable), Some(true)) =

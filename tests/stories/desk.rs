@@ -50,11 +50,26 @@ impl Desk {
         &self.url
     }
 
+    /// What opens it.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The folder of `semel dev`.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Types a command, and gives what it says.
     pub(crate) async fn say(&self, line: &str) -> Result<String> {
+        self.say_in(self.folder(), line).await
+    }
+
+    /// Types a command in another folder, whose flows are not published by themselves.
+    pub(crate) async fn say_in(&self, folder: &Path, line: &str) -> Result<String> {
         let (url, token) = (&self.url, &self.token);
         let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
-        run(self.folder.path(), &line).await
+        run(folder, &line).await
     }
 
     /// The same for a program: the data of what it says.

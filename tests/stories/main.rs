@@ -5,6 +5,7 @@ mod control;
 mod desk;
 mod detached;
 mod dev;
+mod egress;
 mod first_minutes;
 mod gates;
 mod migrate;

@@ -1,10 +1,9 @@
 //! A schedule, through the binary: listed, paused, resumed, fired by hand, and shown as JSON.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Process, Program};
+use semel_testkit::{Cluster, Connection, Options, Process, Program, semel};
 use serde_json::Value;
 
 const FLOW: &str = r#"flow: nightly
@@ -40,34 +39,21 @@ impl World {
         let admin = cluster.server().connect("postgres").await?;
         admin.batch_execute("CREATE DATABASE semel").await?;
         let database = cluster.server().url("semel");
-        let migrated = Program::semel()?
-            .args(["migrate", "--json", "--database", &database])
-            .run(Duration::from_secs(60))
-            .await?;
-        let migrated: Value = serde_json::from_str(&migrated.stdout)?;
-        let token = migrated["data"]["token"].as_str().context("a token")?;
+        let token = semel::migrate(Program::semel()?, &database).await?;
         let client = cluster.server().connect("semel").await?;
         set_clock(&client, START).await?;
         // Tokens count by the clock too.
         client
             .batch_execute("UPDATE tokens SET expires_at = moment() + interval '1 year'")
             .await?;
-        let server = Program::semel()?
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
-            .args(["--database", &database])
-            .env("SEMEL_SECRET_KEY", "5e".repeat(32))
-            .start()?;
-        let line = server
-            .until_line("listening on ", Duration::from_secs(30))
-            .await?;
-        let address = line.split("listening on ").nth(1).unwrap_or_default();
-        let address: SocketAddr = address.split_whitespace().next().unwrap_or("").parse()?;
+        let program = Program::semel()?;
+        let (server, address) = semel::serve(program, &database, "127.0.0.1:0", &[]).await?;
         Ok(Self {
             _cluster: cluster,
             _server: server,
             client,
             url: format!("http://{address}"),
-            token: token.to_owned(),
+            token,
             home: tempfile::tempdir()?,
         })
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Client, Process, Program};
+use semel_testkit::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::first_minutes::run;
+use crate::desk::Desk;
 use destinations::Destinations;
 use page::Page;
 
@@ -156,11 +156,9 @@ async fn the_page_of_approval_works_as_printed() -> Result<()> {
 struct Place {
     page: Page,
     to: Destinations,
-    desk: TempDir,
-    url: String,
-    token: String,
-    _dev: Process,
-    _home: TempDir,
+    dev: Desk,
+    /// Where the page's files are.
+    folder: TempDir,
 }
 
 impl Place {
@@ -180,32 +178,23 @@ impl Place {
     async fn open(step: &str) -> Result<Self> {
         let page = Page::read(step)?;
         let to = Destinations::start(step).await?;
-        let (home, desk) = (tempfile::tempdir()?, tempfile::tempdir()?);
-        let dev = Program::semel()?
-            .arg("dev")
-            .current_dir(home.path())
-            .start()?;
-        dev.until_line("semel is ready at", PATIENCE).await?;
-        let kept = |name: &str| std::fs::read_to_string(home.path().join(".semel").join(name));
-        let (url, token) = (kept("url")?, kept("token")?);
+        let dev = Desk::open(&[]).await?;
+        let folder = tempfile::tempdir()?;
         for (name, text) in page.flows()? {
-            std::fs::write(desk.path().join(format!("{name}.flow.yaml")), text)?;
+            std::fs::write(folder.path().join(format!("{name}.flow.yaml")), text)?;
         }
         Ok(Self {
             page,
             to,
-            desk,
-            url: url.trim().to_owned(),
-            token: token.trim().to_owned(),
-            _dev: dev,
-            _home: home,
+            dev,
+            folder,
         })
     }
 
     /// Every command of the page. A start is made twice, and gives what the page says.
     async fn walk(&self) -> Result<()> {
         for line in self.page.commands()? {
-            let line = self.to.redirect(&line, self.desk.path())?;
+            let line = self.to.redirect(&line, self.folder.path())?;
             if line.starts_with("semel key show") {
                 self.until_said(&line, "succeeded").await?;
                 continue;
@@ -226,9 +215,7 @@ impl Place {
     }
 
     async fn said(&self, line: &str) -> Result<String> {
-        let (url, token) = (&self.url, &self.token);
-        let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
-        run(self.desk.path(), &line).await
+        self.dev.say_in(self.folder.path(), line).await
     }
 
     /// What a start that is repeated gives.

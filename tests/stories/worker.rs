@@ -1,14 +1,12 @@
 //! `semel worker`: a command per task, and what its end says.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::{Process, Program};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::first_minutes::run;
+use crate::desk::Desk;
 
 /// What anything on this machine may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,11 +36,10 @@ async fn the_exit_status_of_a_command_settles_its_task() -> Result<()> {
     for mode in ["ok", "text", "later", "bad", "dead"] {
         place.start(mode).await?;
     }
-    std::fs::write(place.home.path().join("act.sh"), COMMAND)?;
+    std::fs::write(place.desk.folder().join("act.sh"), COMMAND)?;
 
-    let said = place
-        .said("semel worker --queue work --parallel 2 --until-idle 3s --json -- sh act.sh")
-        .await?;
+    let line = "semel worker --queue work --parallel 2 --until-idle 3s --json -- sh act.sh";
+    let said = place.desk.say(line).await?;
 
     let ok = place.stands("ok", "succeeded").await?;
     let key = ok["result"]["key"].as_str().unwrap_or_default();
@@ -72,13 +69,7 @@ async fn the_exit_status_of_a_command_settles_its_task() -> Result<()> {
 async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;
-    let (url, token) = place.address()?;
-    let mut worker = Program::semel()?
-        .args([
-            "worker", "--queue", "work", "--url", &url, "--token", &token,
-        ])
-        .args(["--", "sh", "-c", "sleep 2; echo finished"])
-        .start()?;
+    let mut worker = place.worker("sleep 2; echo finished")?;
     worker.until_line("begun", PATIENCE).await?;
 
     worker.sigterm()?;
@@ -99,16 +90,10 @@ async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
 async fn the_command_of_a_killed_worker_is_killed_too() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;
-    let (url, token) = place.address()?;
-    let note = place.home.path().join("pids");
+    let note = place.desk.folder().join("pids");
     // A command that has started another one, as scripts do.
     let command = format!("sleep 300 & echo $$ $! > {}; wait", note.display());
-    let mut worker = Program::semel()?
-        .args([
-            "worker", "--queue", "work", "--url", &url, "--token", &token,
-        ])
-        .args(["--", "sh", "-c", &command])
-        .start()?;
+    let mut worker = place.worker(&command)?;
     let pids = until(async || {
         let text = std::fs::read_to_string(&note).unwrap_or_default();
         let pids: Vec<u32> = text
@@ -148,51 +133,34 @@ async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Result<T> {
 
 /// `semel dev` with the flow live.
 struct Place {
-    home: TempDir,
-    _dev: Process,
+    desk: Desk,
 }
 
 impl Place {
     async fn open() -> Result<Self> {
-        let home = tempfile::tempdir()?;
-        let dev = Program::semel()?
-            .arg("dev")
-            .current_dir(home.path())
-            .start()?;
-        dev.until_line("semel is ready at", PATIENCE).await?;
-        let desk = tempfile::tempdir()?;
-        std::fs::write(desk.path().join("work.flow.yaml"), FLOW)?;
-        let place = Self { home, _dev: dev };
+        let desk = Desk::open(&[]).await?;
+        let flows = tempfile::tempdir()?;
+        std::fs::write(flows.path().join("work.flow.yaml"), FLOW)?;
         for command in ["push work.flow.yaml", "publish work", "promote work"] {
-            place
-                .at(desk.path(), &format!("semel flow {command}"))
-                .await?;
+            let line = format!("semel flow {command}");
+            desk.say_in(flows.path(), &line).await?;
         }
-        Ok(place)
+        Ok(Self { desk })
     }
 
-    fn address(&self) -> Result<(String, String)> {
-        let kept = |name: &str| std::fs::read_to_string(self.home.path().join(".semel").join(name));
-        Ok((
-            kept("url")?.trim().to_owned(),
-            kept("token")?.trim().to_owned(),
-        ))
-    }
-
-    async fn said(&self, line: &str) -> Result<String> {
-        self.at(self.home.path(), line).await
-    }
-
-    async fn at(&self, folder: &Path, line: &str) -> Result<String> {
-        let (url, token) = self.address()?;
-        let line = format!("export SEMEL_URL='{url}' SEMEL_TOKEN='{token}'; {line}");
-        run(folder, &line).await
+    /// A worker of the queue that runs a shell command for each task.
+    fn worker(&self, command: &str) -> Result<Process> {
+        Program::semel()?
+            .args(["worker", "--queue", "work"])
+            .args(["--url", self.desk.url(), "--token", self.desk.token()])
+            .args(["--", "sh", "-c", command])
+            .start()
     }
 
     async fn start(&self, mode: &str) -> Result<()> {
         let input = json!({ "mode": mode });
-        self.said(&format!("semel run start work --input '{input}'"))
-            .await?;
+        let line = format!("semel run start work --input '{input}'");
+        self.desk.say(&line).await?;
         Ok(())
     }
 
@@ -200,9 +168,8 @@ impl Place {
     async fn stands(&self, mode: &str, state: &str) -> Result<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let listed = self.said("semel run list --json").await?;
-            let listed: Value = serde_json::from_str(&listed)?;
-            let runs = listed["data"]["items"].as_array().context("runs")?;
+            let listed = self.desk.data("semel run list").await?;
+            let runs = listed["items"].as_array().context("runs")?;
             let run = runs.iter().find(|run| run["key"] == json!(mode));
             let run = run.context("the run")?;
             if run["state"] == json!(state) {

@@ -4,9 +4,11 @@
 
 mod binaries;
 mod cells;
+mod circles;
 mod crates;
 mod faults;
 mod layers;
+mod modules;
 mod packaging;
 mod promises;
 mod seeded;

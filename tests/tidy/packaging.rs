@@ -45,7 +45,7 @@ fn variables(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn whatever_stops_a_server_waits_longer_than_its_bound() -> Result<()> {
     let settings = fs::read_to_string(root()?.join(SETTINGS))?;
-    let bound = seconds_behind(&settings, "Self::StopBound => Some(\"")?;
+    let bound = seconds_behind(&settings, "\"SEMEL_STOP_BOUND\").default(\"")?;
 
     let unit = fs::read_to_string(root()?.join("packaging/systemd/semel.service"))?;
     let compose = fs::read_to_string(root()?.join("packaging/compose.yaml"))?;

@@ -19,8 +19,9 @@ use crate::goal::Goal;
 use crate::ground::{self, Semel};
 use crate::interval::Interval;
 use crate::load::{self, Keys, Poster};
-use crate::measure::{Measured, REPEATED_KEYS};
+use crate::measure::REPEATED_KEYS;
 use crate::meters::{Meters, Reading, median};
+use crate::report::Measured;
 
 /// Not worse: the middle and the lower end of its interval are at least this.
 const MIDDLE_MIN: f64 = 0.97;

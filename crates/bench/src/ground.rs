@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use hyper::Method;
+use anyhow::Result;
+use semel_testkit::semel::{Api, migrate, serve};
 use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
-use serde_json::{Value, json};
 
 use crate::bare;
 use crate::bare::desk::Desk;
@@ -135,19 +134,6 @@ impl Ground {
     }
 }
 
-/// Brings the schema up to date; says the first token.
-async fn migrate(program: Program, url: &str) -> Result<String> {
-    let migrated = program
-        .args(["migrate", "--json"])
-        .env("DATABASE_URL", url)
-        .run(START_PATIENCE)
-        .await?;
-    ensure!(migrated.status.success(), "migrate: {}", migrated.stderr);
-    let answer: Value = serde_json::from_str(&migrated.stdout)?;
-    let token = answer["data"]["token"].as_str().context("a token")?;
-    Ok(token.to_owned())
-}
-
 /// `semel serve` and what it takes to speak to it.
 pub(crate) struct Semel {
     process: Process,
@@ -163,13 +149,8 @@ impl Semel {
         capacity: &str,
     ) -> Result<Self> {
         let token = migrate(program()?, url).await?;
-        let process = program()?
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "text"])
-            .args(["--capacity", capacity])
-            .env("DATABASE_URL", url)
-            .env("SEMEL_SECRET_KEY", "0b".repeat(32))
-            .start()?;
-        let address = address_in(&process, "listening on ").await?;
+        let capacity = ["--capacity", capacity];
+        let (process, address) = serve(program()?, url, "127.0.0.1:0", &capacity).await?;
         Ok(Self {
             process,
             address,
@@ -179,54 +160,12 @@ impl Semel {
 
     /// Makes every flow live that is measured.
     pub(crate) async fn publish_all(&self, peer: &Peer) -> Result<()> {
-        self.publish("accept", ACCEPT_FLOW).await?;
-        self.publish("orders", KV_FLOW).await?;
-        let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
-        self.publish("calls", &calls).await
-    }
-
-    /// Pushes, publishes and promotes a flow.
-    async fn publish(&self, name: &str, source: &str) -> Result<()> {
         let client = Client::new(self.address, 1);
-        let draft = json!({ "source": source }).to_string();
-        let flow = format!("/v1/flows/{name}");
-        self.ask(&client, Method::PUT, &format!("{flow}/draft"), draft)
-            .await?;
-        let published = self
-            .ask(
-                &client,
-                Method::POST,
-                &format!("{flow}/publish"),
-                "{}".into(),
-            )
-            .await?;
-        let release = json!({ "release": published["release"] }).to_string();
-        self.ask(&client, Method::POST, &format!("{flow}/promote"), release)
-            .await?;
-        Ok(())
-    }
-
-    async fn ask(
-        &self,
-        client: &Client,
-        method: Method,
-        path: &str,
-        body: String,
-    ) -> Result<Value> {
-        let bearer = format!("Bearer {}", self.token);
-        let headers = [
-            ("authorization", bearer.as_str()),
-            ("content-type", "application/json"),
-            ("idempotency-key", path),
-        ];
-        let answer = client.send(method, path, &headers, body.into()).await?;
-        ensure!(
-            answer.status.is_success(),
-            "{path}: {} {}",
-            answer.status,
-            answer.text()
-        );
-        answer.json()
+        let api = Api::new(&client, &self.token);
+        api.publish("accept", ACCEPT_FLOW).await?;
+        api.publish("orders", KV_FLOW).await?;
+        let calls = HTTP_FLOW.replace("PEER", &peer.url(""));
+        api.publish("calls", &calls).await
     }
 
     /// Where deliveries go.
@@ -260,7 +199,8 @@ impl Plain {
             .args(["plain-server", url])
             .with_open_input()
             .start()?;
-        let address = address_in(&process, bare::server::LISTENING).await?;
+        let words = bare::server::LISTENING;
+        let address = process.until_address(words, START_PATIENCE).await?;
         Ok(Self { process, address })
     }
 
@@ -281,14 +221,4 @@ fn accept_hook(process: &Process, address: SocketAddr) -> Arc<Target> {
         contains: "run_",
         wrapped: false,
     })
-}
-
-/// The address in the line by which a process says that it listens.
-async fn address_in(process: &Process, words: &str) -> Result<SocketAddr> {
-    let line = process.until_line(words, START_PATIENCE).await?;
-    let behind = line.split(words).nth(1).unwrap_or_default();
-    let address = behind.split_whitespace().next().unwrap_or_default();
-    address
-        .parse()
-        .with_context(|| format!("an address in {line:?}"))
 }

@@ -8,6 +8,7 @@
 mod bare;
 mod compare;
 mod goal;
+mod goals;
 mod ground;
 mod interval;
 mod load;
@@ -143,7 +144,7 @@ async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
             moving: arguments.moving,
             report,
         };
-        let done = course.run(&wanted).await;
+        let done = goals::measure(&mut course, &wanted).await;
         done.with_context(|| format!("the server's last words:\n{}", ground.last_words()))?;
         if arguments.profile {
             for database in ["bare", "semel", "gate"] {

@@ -13,9 +13,8 @@ use crate::bare::merged::Merged;
 use crate::bare::runner::Runner;
 use crate::goal::Goal;
 use crate::ground::{Ground, Semel};
-use crate::load::{self, Keys, Poster, Sender, Slice, Target};
-use crate::meters::Reading;
-use crate::report::{Report, Side};
+use crate::load::{self, Keys, Poster, Sender, Target};
+use crate::report::{Measured, Report, Side};
 
 /// How many different keys the repeats bring.
 pub(crate) const REPEATED_KEYS: u64 = 5000;
@@ -27,14 +26,6 @@ pub(crate) struct Pace {
     pub(crate) slice: Duration,
     /// The number of rounds.
     pub(crate) rounds: usize,
-}
-
-/// What one slice brought and cost.
-pub(crate) struct Measured {
-    /// What it brought.
-    pub(crate) slice: Slice,
-    /// What it cost.
-    pub(crate) used: Reading,
 }
 
 /// One course of measurements on a ground.
@@ -50,35 +41,6 @@ pub(crate) struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Measures every wanted goal but F8, which needs no server.
-    pub(crate) async fn run(&mut self, wanted: &[Goal]) -> Result<()> {
-        let wants = |goals: &[Goal]| goals.iter().any(|goal| wanted.contains(goal));
-        if wants(&[Goal::F1]) {
-            self.accepts().await?;
-        }
-        if wants(&[Goal::F2]) {
-            self.duplicates().await?;
-        }
-        if wants(&[Goal::F3]) {
-            self.runs(Goal::F3, 32).await?;
-        }
-        if wants(&[Goal::F4, Goal::F6, Goal::F7]) {
-            self.runs(Goal::F4, 256).await?;
-        }
-        for goal in [Goal::F4q, Goal::F4s] {
-            if wants(&[goal]) {
-                crate::quiet::measure(self, goal).await?;
-            }
-        }
-        if wants(&[Goal::F5]) {
-            self.alone().await?;
-        }
-        if wants(&[Goal::F9]) {
-            self.calls().await?;
-        }
-        Ok(())
-    }
-
     /// Accepting alone is measured where no worker moves the runs, unless that is asked for.
     fn accepting(&self) -> &Semel {
         match self.moving {
@@ -87,7 +49,8 @@ impl Course<'_> {
         }
     }
 
-    async fn accepts(&mut self) -> Result<()> {
+    /// F1.
+    pub(crate) async fn accepts(&mut self) -> Result<()> {
         let (plain, semel) = (self.ground.plain.hook(), self.accepting().hook());
         let keys = Keys::Unique;
         for round in 0..=self.pace.rounds {
@@ -98,7 +61,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    async fn duplicates(&mut self) -> Result<()> {
+    /// F2.
+    pub(crate) async fn duplicates(&mut self) -> Result<()> {
         let (plain, semel) = (self.ground.plain.hook(), self.accepting().hook());
         let keys = Keys::Repeated(REPEATED_KEYS);
         // The first round, which does not count, brings every key for the first time.
@@ -110,7 +74,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    async fn runs(&mut self, goal: Goal, in_flight: usize) -> Result<()> {
+    /// F3, and F4 with F6 and F7.
+    pub(crate) async fn runs(&mut self, goal: Goal, in_flight: usize) -> Result<()> {
         let target = self.ground.semel.runs_of("orders");
         for round in 0..=self.pace.rounds {
             let tag = format!("r{in_flight}-{round}");
@@ -131,7 +96,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    async fn alone(&mut self) -> Result<()> {
+    /// F5.
+    pub(crate) async fn alone(&mut self) -> Result<()> {
         let target = self.ground.semel.runs_of("orders");
         for round in 0..=self.pace.rounds {
             let tag = format!("one-{round}");
@@ -148,7 +114,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    async fn calls(&mut self) -> Result<()> {
+    /// F9.
+    pub(crate) async fn calls(&mut self) -> Result<()> {
         let target = self.ground.semel.runs_of("calls");
         let peer = self.ground.peer.address();
         for round in 0..=self.pace.rounds {

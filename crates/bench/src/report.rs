@@ -3,8 +3,16 @@
 use serde::Serialize;
 
 use crate::goal::Goal;
-use crate::measure::Measured;
-use crate::meters::median;
+use crate::load::Slice;
+use crate::meters::{Reading, median};
+
+/// What one slice brought and cost.
+pub(crate) struct Measured {
+    /// What it brought.
+    pub(crate) slice: Slice,
+    /// What it cost.
+    pub(crate) used: Reading,
+}
 
 /// Which of the two a slice was of.
 #[derive(Clone, Copy, Debug, Serialize)]

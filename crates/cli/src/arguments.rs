@@ -1,13 +1,9 @@
 //! The command line: the commands, and the words of `--help`.
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 
-use crate::commands::{
-    approval, check, completions, config, connection, dev, doctor, doubt, duplicate, effect,
-    explain, flow, init, key, migrate, resource, run, schedule, secret, serve, subscription, task,
-    wait, worker,
-};
-use crate::output::Reader;
+use crate::commands::Command;
+use crate::global::Global;
 use crate::version;
 
 const AFTER_HELP: &str = "\
@@ -27,76 +23,6 @@ pub(crate) struct Arguments {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// Options of every command.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// Write exactly one JSON object to stdout, errors included.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// The server's URL [env: SEMEL_URL].
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// The API token [env: SEMEL_TOKEN].
-    #[arg(long, global = true, value_name = "TOKEN")]
-    pub(crate) token: Option<String>,
-}
-
-impl Global {
-    /// Who reads the output.
-    pub(crate) const fn reader(&self) -> Reader {
-        if self.json {
-            Reader::Program
-        } else {
-            Reader::Person
-        }
-    }
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Init(init::Arguments),
-    Dev(dev::Arguments),
-    Check(check::Arguments),
-    Explain(explain::Arguments),
-    #[command(subcommand)]
-    Flow(flow::Command),
-    #[command(subcommand)]
-    Run(run::Command),
-    #[command(subcommand)]
-    Effect(effect::Command),
-    #[command(subcommand)]
-    Doubt(doubt::Command),
-    #[command(subcommand)]
-    Duplicate(duplicate::Command),
-    #[command(subcommand)]
-    Key(key::Command),
-    #[command(subcommand)]
-    Resource(resource::Command),
-    #[command(subcommand)]
-    Wait(wait::Command),
-    #[command(subcommand)]
-    Approval(approval::Command),
-    #[command(subcommand)]
-    Task(task::Command),
-    Worker(worker::Arguments),
-    #[command(subcommand)]
-    Schedule(schedule::Command),
-    #[command(subcommand)]
-    Connection(connection::Command),
-    #[command(subcommand)]
-    Secret(secret::Command),
-    #[command(subcommand)]
-    Subscription(subscription::Command),
-    Serve(Box<serve::Arguments>),
-    Migrate(migrate::Arguments),
-    Doctor(doctor::Arguments),
-    #[command(subcommand)]
-    Config(config::Command),
-    Completions(completions::Arguments),
 }
 
 #[cfg(test)]

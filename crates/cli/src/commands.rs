@@ -30,14 +30,63 @@ pub(crate) mod worker;
 
 use std::io::ErrorKind;
 
+use clap::Subcommand;
+
 use crate::answer::{Answer, Problem};
-use crate::arguments::Command;
 use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// Carries out what was asked for.
-pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer, Problem> {
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Init(init::Arguments),
+    Dev(dev::Arguments),
+    Check(check::Arguments),
+    Explain(explain::Arguments),
+    #[command(subcommand)]
+    Flow(flow::Command),
+    #[command(subcommand)]
+    Run(run::Command),
+    #[command(subcommand)]
+    Effect(effect::Command),
+    #[command(subcommand)]
+    Doubt(doubt::Command),
+    #[command(subcommand)]
+    Duplicate(duplicate::Command),
+    #[command(subcommand)]
+    Key(key::Command),
+    #[command(subcommand)]
+    Resource(resource::Command),
+    #[command(subcommand)]
+    Wait(wait::Command),
+    #[command(subcommand)]
+    Approval(approval::Command),
+    #[command(subcommand)]
+    Task(task::Command),
+    Worker(worker::Arguments),
+    #[command(subcommand)]
+    Schedule(schedule::Command),
+    #[command(subcommand)]
+    Connection(connection::Command),
+    #[command(subcommand)]
+    Secret(secret::Command),
+    #[command(subcommand)]
+    Subscription(subscription::Command),
+    Serve(Box<serve::Arguments>),
+    Migrate(migrate::Arguments),
+    Doctor(doctor::Arguments),
+    #[command(subcommand)]
+    Config(config::Command),
+    Completions(completions::Arguments),
+}
+
+/// Carries out what was asked for. `words` is the whole command line, for what completes it.
+pub(crate) async fn carry_out(
+    ctx: &Context,
+    command: Command,
+    words: clap::Command,
+) -> Result<Answer, Problem> {
     match command {
         Command::Init(arguments) => init::run(ctx, &arguments),
         Command::Dev(arguments) => dev::run(ctx, &arguments).await,
@@ -62,7 +111,7 @@ pub(crate) async fn carry_out(ctx: &Context, command: Command) -> Result<Answer,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
         Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,
         Command::Config(command) => config::run(ctx, &command),
-        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, words),
     }
 }
 

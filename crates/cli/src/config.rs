@@ -120,7 +120,7 @@ impl Config {
     }
 
     fn said_by_env(&self, key: Key) -> Option<(String, Source)> {
-        let name = key.env()?;
+        let name = key.env();
         let value = self.env.get(name).filter(|value| !value.is_empty())?;
         Some((value.clone(), Source::Env(name)))
     }

@@ -1,8 +1,8 @@
 //! What every command is given: whom it speaks to, and what is configured.
 
 use crate::answer::Problem;
-use crate::arguments::Global;
 use crate::config::{Config, Key, Setting};
+use crate::global::Global;
 use crate::output::Reader;
 use crate::style::Style;
 

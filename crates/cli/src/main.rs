@@ -3,12 +3,12 @@
 mod access;
 mod answer;
 mod arguments;
-mod cluster;
 mod code;
 mod commands;
 mod config;
 mod context;
 mod curl;
+mod global;
 mod hardening;
 mod inventory;
 mod logs;
@@ -25,13 +25,15 @@ mod views;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use answer::{Answer, Problem};
-use arguments::{Arguments, Command, Global};
+use arguments::Arguments;
+use commands::Command;
 use commands::worker::supervise;
 use context::Context;
+use global::Global;
 use output::Reader;
 
 #[global_allocator]
@@ -60,8 +62,10 @@ fn carry_out(global: Global, command: Command) -> Answer {
         .enable_all()
         .build();
     let done = match runtime {
-        Ok(runtime) => Context::new(global)
-            .and_then(|ctx| runtime.block_on(commands::carry_out(&ctx, command))),
+        Ok(runtime) => Context::new(global).and_then(|ctx| {
+            let words = Arguments::command();
+            runtime.block_on(commands::carry_out(&ctx, command, words))
+        }),
         Err(error) => Err(Problem::local(format!("cannot start threads: {error}"))),
     };
     done.unwrap_or_else(Problem::into_answer)

@@ -2,7 +2,7 @@
 //! which a command can be repeated.
 
 use semel_api::{Client, ClientError, Code};
-use sha2::{Digest as _, Sha256};
+use semel_model::id::digest;
 
 use crate::answer::{Problem, chain};
 use crate::code;
@@ -46,12 +46,8 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
 /// command is safe. Where the same words can mean another thing later (promoting a release, then
 /// another, then the first again), what the command found goes in among the words.
 pub(crate) fn key_of(words: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for word in words {
-        hash.update((word.len() as u64).to_be_bytes());
-        hash.update(word);
-    }
-    format!("cli-{}", hex::encode(&hash.finalize()[..16]))
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    format!("cli-{}", hex::encode(digest("", &words)))
 }
 
 impl From<ClientError> for Problem {

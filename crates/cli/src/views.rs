@@ -52,6 +52,14 @@ pub(crate) fn shown(of: &Value, extent: Extent) -> String {
     }
 }
 
+/// A fault as its code and message, or whatever it is.
+pub(crate) fn fault_text(fault: &Value) -> String {
+    match (fault["code"].as_str(), fault["message"].as_str()) {
+        (Some(code), Some(message)) => printable(&format!("{code}: {message}")),
+        _ => value(fault),
+    }
+}
+
 /// A value on one line. One that is kept elsewhere is shown by its name, size and type.
 pub(crate) fn value(value: &Value) -> String {
     match serde_json::from_value::<Resource>(value.clone()) {

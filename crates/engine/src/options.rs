@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use semel_model::Span;
-use semel_steps::{NoResources, ResourceStore};
+use semel_steps::{HttpProxy, NoResources, ResourceStore};
 
 use crate::memory::{self, Budget};
 use crate::secret::Secret;
@@ -31,6 +31,10 @@ pub struct Options {
     pub masters: MasterKeys,
     /// Private or special addresses that flows may reach all the same.
     pub allow_private: Vec<IpNet>,
+    /// The only hosts that flows may reach, where not every host is allowed.
+    pub allow_hosts: Option<Vec<String>>,
+    /// The proxy that HTTP requests of flows go through.
+    pub http_proxy: Option<HttpProxy>,
     /// Where this installation itself listens: no flow may reach it, whatever is opened.
     pub own: Vec<SocketAddr>,
     /// How long a destination may still act on a request after its exchange has ended, where its
@@ -56,6 +60,8 @@ impl Options {
             public_url: "http://127.0.0.1:7171".to_owned(),
             masters: MasterKeys::derive(&secret),
             allow_private: Vec::new(),
+            allow_hosts: None,
+            http_proxy: None,
             own: Vec::new(),
             secret,
             settle_margin: Span::from_secs(60),

@@ -282,7 +282,14 @@ impl Writers {
 
 /// What the executors of all sessions share.
 fn reach(options: &Options) -> Reach {
-    let egress = Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
+    let mut egress =
+        Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
+    if let Some(hosts) = &options.allow_hosts {
+        egress = egress.only(hosts.iter().cloned());
+    }
+    if let Some(proxy) = &options.http_proxy {
+        egress = egress.through(proxy.clone());
+    }
     Reach {
         resources: options.resources.clone(),
         ..Reach::new(egress).with_capacity(options.capacity)

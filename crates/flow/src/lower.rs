@@ -8,10 +8,11 @@ mod step;
 pub(crate) use pending::pending;
 
 use semel_model::{FlowName, RetryPolicy, Span};
+use serde_json::Value as Json;
 
 use crate::diagnostic::{Code, Report};
 use crate::outline::Outline;
-use crate::release::Flow;
+use crate::release::{Flow, Follow, Step};
 use crate::tree::{Record, env_of};
 use crate::triggers;
 use crate::types::input_schema;
@@ -47,12 +48,39 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         overlap: gate::overlap(flow),
         limit: gate::limit(flow),
         retry,
-        steps: row::steps(outline, retry, &env)?,
+        steps: steps(outline, retry, &env)?,
         result: flow.expr("result").map(|placed| placed.expr.clone()),
         undoes: flow.word("on_failure") == Some("undo"),
         env,
         name,
     })
+}
+
+/// Every step of a flow in reading order, and behind them those that take others back.
+fn steps(outline: &Outline<'_>, retry: RetryPolicy, env: &Json) -> Option<Vec<Step>> {
+    let places = 0..outline.steps.len();
+    let steps = places.map(|place| step::step(outline, place, retry, env));
+    let mut steps = steps.collect::<Option<Vec<Step>>>()?;
+    for (place, info) in outline.steps.iter().enumerate() {
+        if info.record.has("undo") {
+            let undo = step::undo(info.record, &steps[place], env)?;
+            steps[place].undo = Some(steps.len());
+            steps.push(undo);
+        }
+    }
+    end_the_row(&mut steps, outline.steps.len());
+    Some(steps)
+}
+
+/// The last step of the row leads to what stands behind the row, which must not be an undo.
+fn end_the_row(steps: &mut [Step], count: usize) {
+    let has_undos = steps.len() > count;
+    if let Some(last) = count.checked_sub(1).and_then(|last| steps.get_mut(last))
+        && has_undos
+        && last.follow == Follow::Next
+    {
+        last.follow = Follow::End;
+    }
 }
 
 /// The retry policy of a flow or a step; what it does not say is taken from `base`.

@@ -6,7 +6,6 @@ mod format;
 mod fuzz;
 mod language;
 mod laws;
-mod layers;
 mod mistakes;
 mod mutations;
 mod pages;

@@ -7,9 +7,6 @@
 //!
 //! Both ends free the key: the next delivery makes a new run, under the next incarnation.
 //!
-//! Keys that Semel makes itself, for an instant of a schedule, a call or an event, live in spaces
-//! of their own: no sender can bring a key that equals one of them.
-//!
 //! ```compile_fail
 //! # use semel_model::claim::*;
 //! fn twice(claim: Claim<Forgotten>) { claim.dropped("again".into()); }
@@ -19,34 +16,6 @@ use crate::fingerprint::Fingerprint;
 use crate::id::{ClaimId, RunId};
 use crate::run::Ended;
 use crate::seeded_bug::SeededBug;
-
-/// Who names a key. The same text in two spaces is two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeySpace {
-    /// A sender or an author: webhooks, programs, people, and events whose trigger has a `key`.
-    Given,
-    /// A schedule, for an instant.
-    Schedule,
-    /// A run that calls a flow, for its step.
-    Call,
-    /// An event, by its own identity.
-    Event,
-}
-
-impl KeySpace {
-    /// Every space, in the order in which a key is looked for.
-    pub const ALL: [Self; 4] = [Self::Given, Self::Schedule, Self::Call, Self::Event];
-
-    /// The space's name, which enters into identities.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Given => "given",
-            Self::Schedule => "schedule",
-            Self::Call => "call",
-            Self::Event => "event",
-        }
-    }
-}
 
 /// A hold on a key, in a state the compiler knows.
 #[derive(Debug)]

@@ -21,8 +21,10 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-use crate::id::RunId;
+use crate::id::{GateId, RunId, digest};
+use crate::name::{FlowName, NamespaceName};
 use crate::span::Span;
 
 /// Which of a flow's gates. Runs pass them in this order, so that no two wait for each other.
@@ -45,6 +47,19 @@ impl Kind {
             Self::Overlap => "overlap",
             Self::Limit => "limit",
         }
+    }
+}
+
+impl GateId {
+    /// Derives the gate of an object.
+    pub fn derive(namespace: &NamespaceName, flow: &FlowName, kind: Kind, object: &str) -> Self {
+        let parts = [
+            namespace.as_str().as_bytes(),
+            flow.as_str().as_bytes(),
+            kind.as_str().as_bytes(),
+            object.as_bytes(),
+        ];
+        Self::from_uuid(Uuid::from_bytes(digest("semel.gate.1", &parts)))
     }
 }
 

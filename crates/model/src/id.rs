@@ -22,9 +22,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::claim::KeySpace;
-use crate::gate;
-use crate::key::Key;
+use crate::key::{Key, KeySpace};
 use crate::name::{FlowName, NamespaceName};
 use crate::slot::{InSlot, Slot};
 
@@ -255,20 +253,9 @@ impl ScheduleId {
 }
 
 impl GateId {
-    /// Derives the gate of an object.
-    pub fn derive(
-        namespace: &NamespaceName,
-        flow: &FlowName,
-        kind: gate::Kind,
-        object: &str,
-    ) -> Self {
-        let parts = [
-            namespace.as_str().as_bytes(),
-            flow.as_str().as_bytes(),
-            kind.as_str().as_bytes(),
-            object.as_bytes(),
-        ];
-        Self(Uuid::from_bytes(digest("semel.gate.1", &parts)))
+    /// The slot that the gate and everything about it live in.
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.0.as_bytes())
     }
 }
 
@@ -287,7 +274,7 @@ impl DeliveryId {
 }
 
 /// Sixteen bytes of SHA-256 over length-prefixed parts: no two lists of parts read the same.
-pub(crate) fn digest(domain: &str, parts: &[&[u8]]) -> [u8; 16] {
+pub fn digest(domain: &str, parts: &[&[u8]]) -> [u8; 16] {
     let mut hasher = Sha256::new();
     hasher.update(domain.as_bytes());
     for part in parts {

@@ -1,4 +1,7 @@
 //! Keys: the stable name of one intent.
+//!
+//! Keys that Semel makes itself, for an instant of a schedule, a call or an event, live in spaces of
+//! their own: no sender can bring a key that meets one of them.
 
 use std::fmt;
 
@@ -8,6 +11,34 @@ pub const KEY_BYTES_MAX: usize = 4096;
 /// The name that a sender gives to "the same thing". Any bytes are a key, but not none.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<[u8]>);
+
+/// Who names a key. The same text in two spaces is two keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeySpace {
+    /// A sender or an author: webhooks, programs, people, and events whose trigger has a `key`.
+    Given,
+    /// A schedule, for an instant.
+    Schedule,
+    /// A run that calls a flow, for its step.
+    Call,
+    /// An event, by its own identity.
+    Event,
+}
+
+impl KeySpace {
+    /// Every space, in the order in which a key is looked for.
+    pub const ALL: [Self; 4] = [Self::Given, Self::Schedule, Self::Call, Self::Event];
+
+    /// The space's name, which enters into identities.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Schedule => "schedule",
+            Self::Call => "call",
+            Self::Event => "event",
+        }
+    }
+}
 
 /// Why some bytes are no key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

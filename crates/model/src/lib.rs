@@ -33,7 +33,7 @@ pub mod trigger;
 pub mod version;
 pub mod wait;
 
-pub use claim::{Claim, KeySpace, Verdict};
+pub use claim::{Claim, Verdict};
 pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;
@@ -41,7 +41,7 @@ pub use guard::Guard;
 pub use id::{
     ClaimId, DeliveryId, EffectId, GateId, ParseIdError, RunId, ScheduleId, SessionId, WaitId,
 };
-pub use key::Key;
+pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use resource::{Resource, ResourceRef};

@@ -4,6 +4,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::links::without_links;
@@ -38,6 +39,11 @@ fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> S
         Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], clean(text)).into_response()),
         Err(_) => Err(ApiError::internal("an answer that is not JSON")),
     }
+}
+
+/// JSON that was stored as text.
+pub(crate) fn read_json(text: Option<&str>) -> Option<Value> {
+    text.and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// Marks a response as one that was given before.

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use prometheus_client::metrics::histogram::Histogram;
 use semel_engine::Engine;
 use semel_store::Cell;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Verified;
-use crate::metrics::Meters;
+use crate::auth::{self, Caller, Verified, Watcher};
+use crate::error::ApiError;
+use crate::options::ServerOptions;
 use crate::pulse::Pulse;
 use crate::rate_limit::RateLimits;
-use crate::serve::ServerOptions;
 
 /// What every request can reach; cheap to clone.
 pub(crate) type App = Arc<Shared>;
@@ -25,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) verified: Verified,
     /// How much is admitted.
     pub(crate) edge: RateLimits,
-    /// What is measured here.
-    pub(crate) meters: Meters,
+    /// How long deliveries to hooks take, from the whole body to the answer.
+    pub(crate) hook_seconds: Histogram,
     /// What is known of the database without asking.
     pub(crate) pulse: Pulse,
     /// The database as requests read from it.
@@ -39,5 +42,25 @@ impl Shared {
     /// Where requests read: a pool of their own, which can change nothing.
     pub(crate) fn cell(&self) -> &Cell {
         &self.people
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        auth::verify(&parts.headers, &app.verified, app.cell()).await
+    }
+}
+
+impl FromRequestParts<App> for Watcher {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let was_verified = auth::was_verified(&parts.headers, &app.verified)?;
+        if !app.pulse.database_answers() && was_verified {
+            return Ok(Self);
+        }
+        Caller::from_request_parts(parts, app).await.map(|_| Self)
     }
 }

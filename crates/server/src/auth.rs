@@ -7,18 +7,16 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Whoami;
 use semel_model::NamespaceName;
-use semel_store::tokens;
+use semel_store::{Cell, tokens};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
-use crate::app::App;
 use crate::error::ApiError;
 
 pub mod token;
@@ -53,34 +51,41 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<App> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let presented = read_bearer(parts).ok_or_else(stranger)?;
-        if let Some(caller) = app.verified.find(&presented) {
-            return Ok(caller);
-        }
-        let row = tokens::find(app.cell().home(), presented.id).await?;
-        let row = row
-            .filter(|row| {
-                presented.matches(&row.digest)
-                    || semel_model::SeededBug::TokenSecretNotCompared.is_seeded()
-            })
-            .ok_or_else(stranger)?;
-        let Ok(namespace) = row.namespace.parse() else {
-            return Err(ApiError::internal("a namespace that is no name"));
-        };
-        let caller = Self {
-            namespace_id: row.namespace_id,
-            namespace,
-            token: row.name,
-            expires_at: row.expires_at,
-            groups: row.groups,
-        };
-        app.verified.keep(&presented, &caller);
-        Ok(caller)
+/// Tells who sent a request, by its token.
+pub(crate) async fn verify(
+    headers: &HeaderMap,
+    verified: &Verified,
+    cell: &Cell,
+) -> Result<Caller, ApiError> {
+    let presented = read_bearer(headers).ok_or_else(stranger)?;
+    if let Some(caller) = verified.find(&presented) {
+        return Ok(caller);
     }
+    let row = tokens::find(cell, presented.id).await?;
+    let row = row
+        .filter(|row| {
+            presented.matches(&row.digest)
+                || semel_model::SeededBug::TokenSecretNotCompared.is_seeded()
+        })
+        .ok_or_else(stranger)?;
+    let Ok(namespace) = row.namespace.parse() else {
+        return Err(ApiError::internal("a namespace that is no name"));
+    };
+    let caller = Caller {
+        namespace_id: row.namespace_id,
+        namespace,
+        token: row.name,
+        expires_at: row.expires_at,
+        groups: row.groups,
+    };
+    verified.keep(&presented, &caller);
+    Ok(caller)
+}
+
+/// Whether the token of a request was verified before, however long ago.
+pub(crate) fn was_verified(headers: &HeaderMap, verified: &Verified) -> Result<bool, ApiError> {
+    let presented = read_bearer(headers).ok_or_else(stranger)?;
+    Ok(verified.was_once(&presented))
 }
 
 /// A caller with a token of any namespace, who asks for what belongs to none. While the database
@@ -88,20 +93,8 @@ impl FromRequestParts<App> for Caller {
 /// see that the database is unavailable.
 pub(crate) struct Watcher;
 
-impl FromRequestParts<App> for Watcher {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let presented = read_bearer(parts).ok_or_else(stranger)?;
-        if !app.pulse.database_answers() && app.verified.was_once(&presented) {
-            return Ok(Self);
-        }
-        Caller::from_request_parts(parts, app).await.map(|_| Self)
-    }
-}
-
-fn read_bearer(parts: &Parts) -> Option<Presented> {
-    let value = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, text) = value.split_once(' ')?;
     token::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
 }

@@ -24,12 +24,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::query::has_zero;
 
-/// The least that bodies may take, whatever the machine is.
-const BUDGET_BYTES_MIN: usize = 64 << 20;
-
-/// The most that bodies may take, however large the machine is.
-const BUDGET_BYTES_MAX: usize = 1 << 30;
-
 /// How much memory is taken at a time at least: for a body of which little has come.
 const STEP_BYTES_MIN: usize = 1024;
 
@@ -41,31 +35,6 @@ const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// After how many seconds a request that found no memory may be retried.
 const OVERLOADED_REST_SECS: u64 = 2;
-
-/// How much of the memory bodies may take.
-#[derive(Clone, Debug)]
-pub struct BodyBudget {
-    /// For bodies while they arrive and are answered.
-    arriving: Budget,
-    /// For parsed bodies.
-    parsed: Budget,
-}
-
-impl BodyBudget {
-    /// A quarter of the memory that the process may use, within sensible bounds.
-    pub fn quarter_of(memory_bytes: u64) -> Self {
-        let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
-        Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
-    }
-
-    /// A budget of this many bytes, half of them for raw bodies and half for parsed ones.
-    pub fn of_bytes(bytes: usize) -> Self {
-        Self {
-            arriving: Budget::of_bytes(bytes / 2),
-            parsed: Budget::of_bytes(bytes / 2),
-        }
-    }
-}
 
 /// A whole body, and the memory that it takes.
 pub(crate) struct Payload(pub(crate) Bytes, Vec<Portion>);

@@ -2,12 +2,10 @@
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{Page, Part, PartFilter, PartState, Progress, Standing};
-use semel_model::RunId;
+use semel_api::types::{Page, Part, PartFilter, PartState, Standing};
 use semel_store::child_runs::{self, PartView};
-use semel_store::{ReadError, SlotCell};
 
-use crate::answer::{self, Answered};
+use crate::answer::{self, Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -54,21 +52,6 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
-/// The progress of a run's child runs, by step.
-pub(crate) async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<Progress>, ReadError> {
-    let steps = child_runs::steps(cell, run).await?;
-    let progress = steps.into_iter().map(|(step, counts)| Progress {
-        step,
-        count: counts.all(),
-        pending: counts.pending,
-        open: counts.open,
-        succeeded: counts.succeeded,
-        failed: counts.failed,
-        cancelled: counts.cancelled,
-    });
-    Ok(progress.collect())
-}
-
 fn view(part: &PartView) -> Option<Part> {
     Some(Part {
         step: part.step.clone(),
@@ -77,7 +60,7 @@ fn view(part: &PartView) -> Option<Part> {
         run: part.run,
         state: part.state.parse().ok()?,
         standing: part.run_state.map(Standing::from),
-        result: runs::read_json(part.result.as_deref()),
-        fault: runs::read_json(part.fault.as_deref()),
+        result: read_json(part.result.as_deref()),
+        fault: read_json(part.fault.as_deref()),
     })
 }

@@ -12,11 +12,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
+use semel_model::id::digest;
 use semel_model::{Fingerprint, Slot, Span};
 use semel_store::commands::{self, Begin};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
@@ -154,15 +154,8 @@ fn read_back(status: u16, body: Value) -> Result<Reply, ApiError> {
     }
 }
 
-/// The command's identity: sixteen bytes of SHA-256 over length-prefixed parts.
+/// The command's identity.
 pub(crate) fn identify(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
-    let mut hasher = Sha256::new_with_prefix("semel.command.1");
-    for part in [caller.namespace.as_str().as_bytes(), verb.as_bytes(), key] {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part);
-    }
-    let full = hasher.finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&full[..16]);
-    Uuid::from_bytes(bytes)
+    let parts = [caller.namespace.as_str().as_bytes(), verb.as_bytes(), key];
+    Uuid::from_bytes(digest("semel.command.1", &parts))
 }

@@ -8,12 +8,12 @@ use semel_store::object_versions::{self, StaleView};
 use semel_store::runs as store_runs;
 use serde::Deserialize;
 
-use crate::answer::{self, Answered};
+use crate::answer::{self, Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::query::{Params, page_size, read_key};
-use crate::runs::{self, read_json};
+use crate::runs;
 
 /// Which duplicates to list.
 #[derive(Deserialize)]

@@ -76,7 +76,7 @@ pub(crate) async fn receive(
         }
     };
     let taken = intake::take_in(&app, work).await;
-    app.meters.hooks.observe(began.elapsed().as_secs_f64());
+    app.hook_seconds.observe(began.elapsed().as_secs_f64());
     let taken = match taken? {
         Ok(taken) => taken,
         Err(run) => return intake::mismatched(run),

@@ -25,18 +25,9 @@ const HOOK_BUCKETS: [f64; 14] = [
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 
-/// What is measured here.
-pub(crate) struct Meters {
-    /// How long deliveries to hooks take, from the whole body to the answer.
-    pub(crate) hooks: Histogram,
-}
-
-impl Meters {
-    pub(crate) fn new() -> Self {
-        Self {
-            hooks: Histogram::new(HOOK_BUCKETS),
-        }
-    }
+/// For how long deliveries to hooks take.
+pub(crate) fn hook_histogram() -> Histogram {
+    Histogram::new(HOOK_BUCKETS)
 }
 
 /// `GET /metrics` on the public listener, for callers with a token.
@@ -55,7 +46,7 @@ fn tell(app: &App) -> Result<Response, ApiError> {
     registry.register(
         "hook_seconds",
         "How long deliveries to hooks take",
-        app.meters.hooks.clone(),
+        app.hook_seconds.clone(),
     );
     register_engine(&mut registry, app.engine.metrics());
     register_auth_failures(&mut registry, app.engine.count_auth_failures());

@@ -10,7 +10,6 @@ use semel_model::{FlowName, Key, Span};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::app::App;
 use crate::error::ApiError;
 
 /// How many items a page has by default.
@@ -22,10 +21,10 @@ pub(crate) const PAGE_MAX: u16 = 500;
 /// The query's parameters, in a shape.
 pub(crate) struct Params<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
             let message = "a parameter holds the character zero, which cannot be stored";
             return Err(ApiError::new(Code::QueryInvalid, message));
@@ -40,11 +39,11 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
 /// The one part of the path that varies, as text.
 pub(crate) struct Named(String);
 
-impl FromRequestParts<App> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match Path::<String>::from_request_parts(parts, app).await {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
             Ok(Path(text)) if !has_zero(&text) => Ok(Self(text)),
             Ok(_) | Err(_) => Err(ApiError::plain(Code::RouteNotFound)),
         }
@@ -76,11 +75,11 @@ impl Named {
 /// The two parts of the path that vary.
 pub(crate) struct Pair(pub(crate) Named, pub(crate) Named);
 
-impl FromRequestParts<App> for Pair {
+impl<S: Send + Sync> FromRequestParts<S> for Pair {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match Path::<(String, String)>::from_request_parts(parts, app).await {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<(String, String)>::from_request_parts(parts, state).await {
             Ok(Path((first, second))) if !has_zero(&first) && !has_zero(&second) => {
                 Ok(Self(Named(first), Named(second)))
             }

@@ -6,26 +6,28 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    AtGate, Cancel, Cancelled, JournalEvent, JournalLine, Page, Resume, Resumed, Run, RunDetail,
-    RunFilter, Standing,
+    AtGate, Cancel, Cancelled, JournalEvent, JournalLine, Page, Progress, Resume, Resumed, Run,
+    RunDetail, RunFilter, Standing,
 };
 use semel_engine::event::describe;
 use semel_engine::{CancelError, ResumeError, Wish};
 use semel_model::gate::{Kind, Place};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
-use semel_store::{ReadError, audit, claims, effects, flows, gates, journal, waits};
+use semel_store::{
+    Cell, ReadError, audit, child_runs, claims, effects, flows, gates, journal, waits,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::answer::{self, Answered};
+use crate::answer::{self, Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
-use crate::{child_runs, cursor, effects as effect_routes, waits as wait_routes};
+use crate::{cursor, effects as effect_routes, waits as wait_routes};
 
 /// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -136,10 +138,25 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
-        parts: child_runs::progress(cell, run.id).await?,
+        parts: progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
     })
+}
+
+/// How far the parts of a run are, by step.
+async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
+    let steps = child_runs::steps(cell, run).await?;
+    let progress = steps.into_iter().map(|(step, counts)| Progress {
+        step,
+        count: counts.all(),
+        pending: counts.pending,
+        open: counts.open,
+        succeeded: counts.succeeded,
+        failed: counts.failed,
+        cancelled: counts.cancelled,
+    });
+    Ok(progress.collect())
 }
 
 /// The gate that a run waits at, in its state of now. The journal says which one that is.
@@ -337,11 +354,6 @@ pub(crate) fn standing(run: &RunView) -> Standing {
     run.standing()
         .parse()
         .unwrap_or_else(|_| Standing::from(run.state))
-}
-
-/// JSON that was stored as text.
-pub(crate) fn read_json(text: Option<&str>) -> Option<Value> {
-    text.and_then(|text| serde_json::from_str(text).ok())
 }
 
 fn view_line(line: &journal::Line) -> JournalLine {

@@ -7,7 +7,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use semel_engine::{Engine, memory};
+use semel_engine::Engine;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -27,9 +26,9 @@ use tower::ServiceExt;
 
 use crate::app::Shared;
 use crate::auth::Verified;
-use crate::body::BodyBudget;
 use crate::crowd::{Crowd, Member};
-use crate::metrics::Meters;
+use crate::metrics;
+use crate::options::ServerOptions;
 use crate::pulse::Pulse;
 use crate::rate_limit::{Peer, RateLimits};
 use crate::routes;
@@ -39,53 +38,6 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// How many connections the admin listener serves at once.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
-
-/// The limits of a server.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// The most bytes of a request's head.
-    pub header_bytes_max: usize,
-    /// The most bytes of a request's body.
-    pub body_bytes_max: usize,
-    /// How many verified deliveries a second each hook takes, and twice as many in a burst; nothing
-    /// is no limit.
-    pub hook_rate: Option<NonZeroU32>,
-    /// How long a body may take to arrive.
-    pub body_patience: Duration,
-    /// How long the next head on a connection may take to arrive.
-    pub header_patience: Duration,
-    /// How long a delivery may take to be committed before its sender is asked to retry.
-    /// Below the ten seconds that common senders wait.
-    pub accept_patience: Duration,
-    /// How long a request may wait for a run's end.
-    pub wait_max: Duration,
-    /// How many connections are served at once; further ones wait to be accepted.
-    pub connections_max: usize,
-    /// How many of them one address may have, this machine aside; zero is no limit.
-    pub connections_per_source: usize,
-    /// How much memory bodies may take.
-    pub body_budget: BodyBudget,
-    /// How long requests may take to finish once the server shuts down.
-    pub drain_patience: Duration,
-}
-
-impl Default for ServerOptions {
-    fn default() -> Self {
-        Self {
-            header_bytes_max: 16 * 1024,
-            body_bytes_max: 1024 * 1024,
-            hook_rate: NonZeroU32::new(50),
-            body_patience: Duration::from_secs(10),
-            header_patience: Duration::from_secs(10),
-            accept_patience: Duration::from_secs(8),
-            wait_max: Duration::from_secs(60),
-            connections_max: 8192,
-            connections_per_source: 2048,
-            body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
-            drain_patience: Duration::from_secs(15),
-        }
-    }
-}
 
 /// Why a server could not serve.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +73,7 @@ pub async fn serve_with_admin(
         options: options.clone(),
         verified: Verified::default(),
         edge: RateLimits::new(options.hook_rate),
-        meters: Meters::new(),
+        hook_seconds: metrics::hook_histogram(),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),
     });

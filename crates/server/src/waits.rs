@@ -9,14 +9,13 @@ use semel_model::{RunId, WaitId};
 use semel_store::waits::{self, WaitView};
 use serde::Deserialize;
 
-use crate::answer::{self, Answered};
+use crate::answer::{self, Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::runs::read_json;
 
 /// Which waits to list.
 #[derive(Deserialize)]

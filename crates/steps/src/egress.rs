@@ -23,9 +23,11 @@ use semel_model::Fault;
 use url::{Host, Url};
 
 mod lookup;
+mod proxy;
 mod special;
 
 pub use lookup::{Lookup, System};
+pub use proxy::HttpProxy;
 
 /// How many addresses of its own an engine keeps closed.
 const OWN_MAX: usize = 256;
@@ -37,7 +39,7 @@ pub struct Egress {
     /// Clones share them: what is closed later is closed for all.
     own: Arc<RwLock<Vec<SocketAddr>>>,
     hosts: Option<Vec<String>>,
-    proxy: Option<Url>,
+    proxy: Option<HttpProxy>,
     lookup: Arc<dyn Lookup>,
 }
 
@@ -48,12 +50,12 @@ impl Default for Egress {
 }
 
 impl fmt::Debug for Egress {
-    /// Without the proxy's address: it may carry a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Egress")
             .field("allowed", &self.allowed)
             .field("own", &self.own)
             .field("hosts", &self.hosts)
+            .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
 }
@@ -112,7 +114,7 @@ impl Egress {
     /// proxy is what keeps them off a private network; literal addresses and the allow-list of
     /// hosts are still checked here. What is not HTTP goes direct, checked as ever.
     #[must_use]
-    pub fn through(mut self, proxy: Url) -> Self {
+    pub fn through(mut self, proxy: HttpProxy) -> Self {
         self.proxy = Some(proxy);
         self
     }
@@ -127,7 +129,7 @@ impl Egress {
     /// The proxy for HTTP, where there is one.
     #[must_use]
     pub fn proxy(&self) -> Option<&Url> {
-        self.proxy.as_ref()
+        self.proxy.as_ref().map(|HttpProxy(url)| url)
     }
 
     /// Whether an address may be connected to.

@@ -21,7 +21,7 @@ pub mod ssh;
 
 pub use db::DbCaller;
 pub use destination::Destination;
-pub use egress::Egress;
+pub use egress::{Egress, HttpProxy};
 pub use executors::{Attempt, Executors, Reach};
 pub use gate::SendGate;
 pub use http::{HttpCaller, Pooling, Route, SetupError};

@@ -36,13 +36,6 @@ impl Clock {
         })
     }
 
-    /// A clock that stands at a given instant, for pure tests.
-    pub fn standing_at(now: Timestamp) -> Self {
-        Self {
-            reading: Mutex::new((now, Instant::now())),
-        }
-    }
-
     /// Takes over a newer reading that came with some answer.
     pub fn set(&self, now: Timestamp) {
         if let Ok(mut reading) = self.reading.lock() {

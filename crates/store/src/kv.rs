@@ -91,9 +91,6 @@ pub(crate) const READ: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
 
-/// The largest amount that one operation may add.
-pub const ADD_MAX: i64 = 1 << 50;
-
 /// How many of one commit may write to one entry: each leaves a version of it until the commit.
 const ENTRY_WRITES_MAX: usize = 32;
 

@@ -5,7 +5,6 @@
 //! database of its own. Both listen on a Unix socket and on a loopback port, so that a proxy can
 //! stand between. Any local user may connect: a test cluster holds nothing worth keeping from them.
 
-mod binaries;
 mod postmaster;
 mod shared;
 
@@ -13,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use semel_postgres::Programs;
 use tokio::task::spawn_blocking;
 use tokio_postgres::NoTls;
 
@@ -65,27 +65,22 @@ impl Cluster {
         self.postmaster.kill_tree()
     }
 
-    /// Kills one backend, after which PostgreSQL itself restarts all others.
-    pub fn kill_backend(&self, pid: i32) -> Result<()> {
-        postmaster::kill_one(pid)
-    }
-
     /// Starts a killed cluster again, on the same port, and waits until it has recovered.
     pub async fn restart(&mut self) -> Result<()> {
         ensure!(
             !self.postmaster.is_running(),
             "this cluster is already running"
         );
-        let home = self.home().to_owned();
+        let directory = self.postmaster.directory().clone();
         // Recovery takes seconds under load, so it must not hold up the caller's runtime.
-        let child = spawn_blocking(move || postmaster::launch(&home)).await??;
+        let child = spawn_blocking(move || postmaster::launch(&directory)).await??;
         self.postmaster.adopt(child);
         Ok(())
     }
 
     /// The directory that holds the data, the log and the socket.
     pub fn home(&self) -> &Path {
-        self.postmaster.home()
+        self.postmaster.directory().path()
     }
 }
 
@@ -203,6 +198,6 @@ fn memory_root() -> PathBuf {
 }
 
 /// A program that comes with PostgreSQL, such as `pg_dump`.
-pub fn binary(name: &str) -> Result<std::path::PathBuf> {
-    Ok(binaries::directory()?.join(name))
+pub fn binary(name: &str) -> Result<PathBuf> {
+    Ok(Programs::find()?.directory().join(name))
 }

@@ -23,23 +23,28 @@
 //! # }
 //! ```
 
+pub mod build;
 pub mod client;
 pub mod cluster;
 pub mod database;
 pub mod model;
 pub mod peer;
+pub mod port;
 pub mod program;
 pub mod proxy;
 pub mod s3;
+pub mod semel;
 pub mod smtp;
 pub mod sshd;
 mod watchdog;
 
+pub use build::Build;
 pub use client::Client;
 pub use cluster::{Cluster, Connection, Options, Server};
 pub use database::Database;
 pub use model::Model;
 pub use peer::Peer;
+pub use port::free_address;
 pub use program::{Process, Program};
 pub use proxy::{Cut, Proxy};
 pub use s3::S3;

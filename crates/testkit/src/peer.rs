@@ -29,6 +29,7 @@ mod paced;
 mod respond;
 mod route;
 mod server;
+mod shared;
 mod wire;
 mod world;
 

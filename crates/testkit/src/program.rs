@@ -4,8 +4,9 @@
 //! it dies with the test, even with one that is killed.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,16 +88,6 @@ impl Program {
     /// Sets a variable of the environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
-        self
-    }
-
-    /// Starts from an environment that holds nothing but `PATH` and that hooks have no limit.
-    pub fn clean_env(mut self) -> Self {
-        let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-        self.command
-            .env_clear()
-            .env("PATH", path)
-            .env(HOOK_RATE.0, HOOK_RATE.1);
         self
     }
 
@@ -245,6 +236,16 @@ impl Process {
             .with_context(|| format!("waiting for {wanted:?}"))?;
         let line = self.output.lock().find(wanted);
         line.with_context(|| format!("ended without {wanted:?}:\n{}", self.stderr()))
+    }
+
+    /// Waits for the line by which it says that it listens, and reads the address behind `words`.
+    pub async fn until_address(&self, words: &str, within: Duration) -> Result<SocketAddr> {
+        let line = self.until_line(words, within).await?;
+        let behind = line.split(words).nth(1).unwrap_or_default();
+        let address = behind.split_whitespace().next().unwrap_or_default();
+        address
+            .parse()
+            .with_context(|| format!("an address in {line:?}"))
     }
 
     async fn until(&self, deadline: Instant, reached: impl Fn(&Streams) -> bool) -> Result<()> {

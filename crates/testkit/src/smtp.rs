@@ -1,13 +1,14 @@
 //! A mail server of the test's own: aiosmtpd in its own process, keeping what it takes in a Maildir.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::port::free_address;
 use crate::program::{Process, Program};
 
 /// How long a server may take to listen.
@@ -54,7 +55,7 @@ impl Smtp {
         let folder = tempfile::Builder::new().prefix("semel-smtp-").tempdir()?;
         let script = folder.path().join("server.py");
         fs::write(&script, include_str!("smtp/server.py"))?;
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let process = Program::at(PYTHON)
             .arg(&script)
             .arg(address.port().to_string())

@@ -4,7 +4,7 @@
 //! server's own folder.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use crate::port::free_address;
 use crate::program::{Process, Program};
 
 /// How long a server may take to listen.
@@ -137,12 +138,6 @@ fn find_sshd() -> Result<PathBuf> {
     let places = ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"];
     let found = places.iter().map(PathBuf::from).find(|path| path.is_file());
     found.context("no sshd: install openssh-server")
-}
-
-/// A port that is free now. Another process might take it a moment later; the kit's own ports come
-/// from the same range and do not repeat soon.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 fn configuration(folder: &Path, address: SocketAddr, settings: &str) -> String {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::fault::Fault;
+use super::table::Approach;
+
 /// Where in an effect's life the fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Point {
@@ -32,15 +35,6 @@ pub(crate) enum Guard {
     Probe,
     Review,
     Repeat,
-}
-
-/// What happens to the server that holds the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
-    Kill,
-    Pause,
-    Cut,
-    Postgres,
 }
 
 pub(crate) const POINTS: [Point; 16] = [
@@ -119,31 +113,26 @@ impl Point {
 
     /// Whether the database committed and the server has not heard of it.
     pub(crate) fn is_unanswered(self) -> bool {
-        [
-            Self::AcceptUnanswered,
-            Self::OpeningUnanswered,
-            Self::IntentUnanswered,
-            Self::OutcomeUnanswered,
-        ]
-        .contains(&self)
+        matches!(self.approach(), Approach::UnansweredCommit(..))
     }
 
-    /// The fault point that the server is held at. `Sent` is the destination's to hold.
-    pub(crate) fn fault_point(self) -> Option<&'static str> {
+    /// How a run is brought there.
+    pub(crate) fn approach(self) -> Approach {
         match self {
-            Self::AcceptBefore
-            | Self::AcceptUnanswered
-            | Self::OpeningBefore
-            | Self::OpeningUnanswered => Some("accept.before"),
-            Self::AcceptAfter | Self::OpeningAfter => Some("accept.after"),
-            Self::IntentBefore | Self::IntentUnanswered => Some("intent.before"),
-            Self::IntentAfter => Some("intent.after"),
-            Self::Connected => Some("send.connected"),
-            Self::HalfSent => Some("send.half"),
-            Self::Sent => None,
-            Self::Answered => Some("answer.read"),
-            Self::OutcomeBefore | Self::OutcomeUnanswered => Some("outcome.before"),
-            Self::OutcomeAfter => Some("outcome.after"),
+            Self::AcceptBefore | Self::OpeningBefore => Approach::Point("accept.before"),
+            Self::AcceptUnanswered => Approach::UnansweredCommit("accept.before", "accepted"),
+            Self::OpeningUnanswered => Approach::UnansweredCommit("accept.before", "intended"),
+            Self::AcceptAfter | Self::OpeningAfter => Approach::Point("accept.after"),
+            Self::IntentBefore => Approach::Point("intent.before"),
+            Self::IntentUnanswered => Approach::UnansweredCommit("intent.before", "intended"),
+            Self::IntentAfter => Approach::Point("intent.after"),
+            Self::Connected => Approach::Point("send.connected"),
+            Self::HalfSent => Approach::Point("send.half"),
+            Self::Sent => Approach::Destination,
+            Self::Answered => Approach::Point("answer.read"),
+            Self::OutcomeBefore => Approach::Point("outcome.before"),
+            Self::OutcomeUnanswered => Approach::UnansweredCommit("outcome.before", "done"),
+            Self::OutcomeAfter => Approach::Point("outcome.after"),
         }
     }
 
@@ -230,27 +219,6 @@ fn post(mode: &str) -> String {
         "http: {{ post: 'PEER/{mode}/${{{{ input.id }}}}', json: {{ id: '${{{{ input.id }}}}' }}, \
          timeout: 60s }}"
     )
-}
-
-impl Fault {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Pause => "pause",
-            Self::Cut => "cut",
-            Self::Postgres => "postgres",
-        }
-    }
-
-    /// The words of the page.
-    pub(crate) fn about(self) -> &'static str {
-        match self {
-            Self::Kill => "server killed",
-            Self::Pause => "server paused past its lease",
-            Self::Cut => "database connections cut",
-            Self::Postgres => "PostgreSQL killed",
-        }
-    }
 }
 
 /// One place of the table.

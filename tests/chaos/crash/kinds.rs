@@ -4,53 +4,31 @@
 //! the points that only it has. Runs are placed one after another, one fault strikes them all, and
 //! the destinations count: rows, lines, mails, runs, requests.
 
-mod inspect;
 mod kind;
 mod oracle;
 mod page;
 mod places;
-mod play;
-
-use std::time::Instant;
+mod table;
 
 use anyhow::{Result, ensure};
-use futures_util::future::try_join_all;
 
-use self::inspect::Finding;
 use self::kind::{Cell, FAULTS, Kind, Point};
 use self::places::Places;
-use self::play::Lane;
-use super::cell::Fault;
+use self::table::Kinds;
+use super::fault::Fault;
+use super::play::{play, play_all, violations};
 
 /// The least cells that the table has.
 const CELLS_MIN: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_step_ends_as_its_table_says() -> Result<()> {
-    let begun = Instant::now();
     let cells = Cell::all();
     ensure!(cells.len() >= CELLS_MIN, "only {} cells", cells.len());
     let places = Places::start().await?;
-    let lanes = FAULTS.map(|fault| {
-        let cells: Vec<Cell> = cells
-            .iter()
-            .copied()
-            .filter(|cell| cell.fault == fault)
-            .collect();
-        play(fault, cells, &places, None)
-    });
 
-    let findings: Vec<Finding> = try_join_all(lanes).await?.into_iter().flatten().collect();
+    let findings = play_all(&cells, FAULTS, async || Kinds::new(&places)).await?;
 
-    let violations = describe(&findings);
-    println!(
-        "{} cells, {} violations, {:.0} s",
-        findings.len(),
-        violations.len(),
-        begun.elapsed().as_secs_f64()
-    );
-    ensure!(violations.is_empty(), "\n{}\n", violations.join("\n"));
-    ensure!(findings.len() == cells.len(), "every cell was played");
     page::keep(&findings)
 }
 
@@ -89,7 +67,8 @@ async fn seeded_mistakes_turn_kinds_red() -> Result<()> {
         };
         let cells = watched.iter().map(at).collect();
 
-        let violations = describe(&play(fault, cells, &places, Some(mistake)).await?);
+        let findings = play(Kinds::new(&places)?, fault, cells, Some(mistake)).await?;
+        let violations = violations(&findings);
 
         println!("{mistake}:\n{}", violations.join("\n"));
         ensure!(
@@ -100,27 +79,4 @@ async fn seeded_mistakes_turn_kinds_red() -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Plays cells of one fault, a round at a time, on a database of their own.
-async fn play(
-    fault: Fault,
-    cells: Vec<Cell>,
-    places: &Places,
-    mistake: Option<&'static str>,
-) -> Result<Vec<Finding>> {
-    let mut lane = Lane::start(fault, places, mistake).await?;
-    let mut findings = Vec::new();
-    for cells in play::deal(cells) {
-        findings.extend(lane.play(&cells).await?);
-    }
-    Ok(findings)
-}
-
-fn describe(findings: &[Finding]) -> Vec<String> {
-    findings
-        .iter()
-        .filter(|finding| !finding.objections.is_empty())
-        .map(|finding| format!("{}: {}", finding.cell, finding.objections.join("; ")))
-        .collect()
 }

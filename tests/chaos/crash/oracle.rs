@@ -5,35 +5,9 @@
 //! what it had committed, and continues. One that is killed or paused is followed by another, which
 //! knows the journal and nothing else.
 
-use super::cell::{Cell, Fault, Guard, Point};
-
-/// The state that a run may be in at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Succeeded,
-    InDoubt,
-}
-
-impl End {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::InDoubt => "in_doubt",
-        }
-    }
-}
-
-/// What a cell must come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) end: End,
-    /// How often the destination acted.
-    pub(crate) effects: u64,
-    /// How many requests reached it, probes aside.
-    pub(crate) calls: u64,
-    /// What confirmed the effect, by the journal.
-    pub(crate) by: Option<&'static str>,
-}
+use super::cell::{Cell, Guard, Point};
+use super::fault::Fault;
+use super::table::{Counted, End, Expected};
 
 /// How far the effect had come, as far as the world and the journal are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +65,7 @@ fn once(guard: Guard) -> Expected {
     };
     Expected {
         end: End::Succeeded,
-        effects: 1,
-        calls,
+        counted: counted(1, calls),
         by: Some(by),
     }
 }
@@ -101,8 +74,7 @@ fn once(guard: Guard) -> Expected {
 fn taken_over(cell: Cell, effects: u64, calls: u64) -> Expected {
     let done = |effects, calls, by| Expected {
         end: End::Succeeded,
-        effects,
-        calls,
+        counted: counted(effects, calls),
         by: Some(by),
     };
     match cell.guard {
@@ -117,16 +89,22 @@ fn taken_over(cell: Cell, effects: u64, calls: u64) -> Expected {
         Guard::Review if cell.fault == Fault::Pause && effects == 1 => done(1, calls, "evidence"),
         Guard::Review => Expected {
             end: End::InDoubt,
-            effects,
-            calls,
+            counted: counted(effects, calls),
             by: None,
         },
     }
 }
 
+fn counted(effects: u64, calls: u64) -> Counted {
+    Counted {
+        effects,
+        calls: Some(calls),
+    }
+}
+
 #[test]
 fn an_effect_without_a_guard_never_happens_twice() {
-    let twice = |cell: &Cell| expect(*cell).effects > 1;
+    let twice = |cell: &Cell| expect(*cell).counted.effects > 1;
 
     let cells: Vec<Cell> = Cell::all().into_iter().filter(twice).collect();
 

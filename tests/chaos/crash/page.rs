@@ -7,9 +7,8 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 use super::cell::{Cell, FAULTS, GUARDS, Guard, POINTS};
-use super::inspect::Finding;
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/crash-table.md");
+use super::fault::Fault;
+use super::table::Finding;
 
 const OPENING: &str = "# The crash table
 
@@ -54,29 +53,52 @@ attempt each turn cells red.
 ";
 
 /// Writes the page, and objects when it was not up to date.
-pub(crate) fn keep(findings: &[Finding]) -> Result<()> {
+pub(crate) fn keep(findings: &[Finding<Cell>]) -> Result<()> {
     let mut page = OPENING.to_owned();
     writeln!(page, "\n{} cells.", findings.len())?;
     for guard in GUARDS {
         write_guard(&mut page, guard, findings)?;
     }
     page.push_str(CLOSING);
-    if fs::read_to_string(PAGE).is_ok_and(|kept| kept == page) {
+    keep_page("crash-table.md", &page)
+}
+
+/// Writes a page of `docs/`, and objects when it was not up to date.
+pub(super) fn keep_page(name: &str, page: &str) -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs")
+        .join(name);
+    if fs::read_to_string(&path).is_ok_and(|kept| kept == page) {
         return Ok(());
     }
-    fs::write(Path::new(PAGE), page)?;
+    fs::write(path, page)?;
     ensure!(
         std::env::var_os("SEMEL_ACCEPT_PAGE").is_some(),
-        "docs/crash-table.md was out of date and is written anew: look at it and commit it"
+        "docs/{name} was out of date and is written anew: look at it and commit it"
     );
     Ok(())
 }
 
-fn write_guard(page: &mut String, guard: Guard, findings: &[Finding]) -> Result<()> {
-    writeln!(page, "\n## `{}`\n\n{}\n", guard.name(), about(guard))?;
-    let heads: Vec<&str> = FAULTS.iter().map(|fault| fault.about()).collect();
+/// The head of a table that has a column for each fault.
+pub(super) fn write_head(page: &mut String, faults: &[Fault]) -> Result<()> {
+    let heads: Vec<&str> = faults.iter().map(|fault| fault.about()).collect();
     writeln!(page, "| when | {} |", heads.join(" | "))?;
     writeln!(page, "|---|{}", "---|".repeat(heads.len()))?;
+    Ok(())
+}
+
+/// How the run ended, and how often the destination acted.
+pub(super) fn describe_end<C>(finding: &Finding<C>) -> String {
+    let state = match finding.state.as_str() {
+        "in_doubt" => "**in doubt**".to_owned(),
+        state => state.replace('_', " "),
+    };
+    format!("{state} · {}", finding.counted.effects)
+}
+
+fn write_guard(page: &mut String, guard: Guard, findings: &[Finding<Cell>]) -> Result<()> {
+    writeln!(page, "\n## `{}`\n\n{}\n", guard.name(), about(guard))?;
+    write_head(page, &FAULTS)?;
     for point in POINTS {
         let cells = FAULTS.map(|fault| {
             let cell = Cell::new(point, guard, fault);
@@ -91,15 +113,11 @@ fn write_guard(page: &mut String, guard: Guard, findings: &[Finding]) -> Result<
     Ok(())
 }
 
-fn describe(finding: &Finding) -> String {
-    let state = finding.state.replace('_', " ");
-    let state = match state.as_str() {
-        "in doubt" => "**in doubt**".to_owned(),
-        _ => state,
-    };
-    match finding.cell.guard {
-        Guard::Transaction => format!("{state} · {}", finding.effects),
-        _ => format!("{state} · {} · {}", finding.effects, finding.calls),
+fn describe(finding: &Finding<Cell>) -> String {
+    let end = describe_end(finding);
+    match (finding.cell.guard, finding.counted.calls) {
+        (Guard::Transaction, _) | (_, None) => end,
+        (_, Some(calls)) => format!("{end} · {calls}"),
     }
 }
 

@@ -8,23 +8,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use semel_testkit::Cut;
-use semel_testkit::client::Answer;
-use serde_json::Value;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use semel_testkit::peer::Behaviour;
+use tokio::time::{Instant, sleep};
 
-use super::cell::{Cell, Fault, Point};
-use super::inspect::Finding;
+use super::fault::Fault;
 use super::lane::Lane;
-use super::oracle::expect;
-use crate::harness::{Harness, Held};
+use super::placed::Placed;
+use super::table::{Approach, CrashCell as _, Finding, Table};
+use crate::harness::Harness;
 use crate::servers::Served;
 
 /// How long a run may take to reach its point.
 const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long an event may take from its commit to its receiver, on this server.
+const DISPATCH_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How long runs may take to come to rest.
-const REST_PATIENCE: Duration = Duration::from_secs(20);
+const REST_PATIENCE: Duration = Duration::from_secs(25);
 
 /// How long a server may take to end when asked to.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
@@ -35,51 +36,15 @@ const REFUSAL: Duration = Duration::from_millis(200);
 /// How often something outside is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(15);
 
+/// How often an event may be dispatched by the other server first.
+const DISPATCHES_MAX: usize = 5;
+
 /// How often a round may be set up anew because the machine was too slow for its lease.
 const SETTINGS_MAX: u32 = 4;
 
-/// Deals cells into rounds, at most one unanswered commit to each. Runs whose exchange with the
-/// destination is over stand apart from the others: a connection that is free again would be given
-/// to a run that is held while it connects.
-pub(crate) fn deal(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
-    let (early, late): (Vec<Cell>, Vec<Cell>) = cells
-        .into_iter()
-        .partition(|cell| cell.point < Point::Answered);
-    let mut rounds = deal_evenly(early);
-    rounds.extend(deal_evenly(late));
-    rounds
-}
-
-fn deal_evenly(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
-    let (last, others): (Vec<Cell>, Vec<Cell>) = cells
-        .into_iter()
-        .partition(|cell| cell.point.is_unanswered());
-    let mut rounds: Vec<Vec<Cell>> = vec![Vec::new(); last.len().max(1)];
-    let count = rounds.len();
-    for (index, cell) in others.into_iter().enumerate() {
-        rounds[index % count].push(cell);
-    }
-    for (round, cell) in rounds.iter_mut().zip(last) {
-        round.push(cell);
-    }
-    rounds.retain(|round| !round.is_empty());
-    rounds
-}
-
-/// A run at its point.
-pub(crate) struct Placed {
-    pub(crate) cell: Cell,
-    pub(crate) id: String,
-    held: Option<Held>,
-    /// The first delivery, until it is answered or lost.
-    delivery: Option<JoinHandle<Result<Answer>>>,
-    /// The runs that answers of success named.
-    pub(crate) runs: Vec<String>,
-}
-
-impl Lane {
+impl<T: Table> Lane<T> {
     /// Plays one round and says what became of each cell.
-    pub(crate) async fn play(&mut self, cells: &[Cell]) -> Result<Vec<Finding>> {
+    pub(crate) async fn play(&mut self, cells: &[T::Cell]) -> Result<Vec<Finding<T::Cell>>> {
         for _ in 0..SETTINGS_MAX {
             self.rounds += 1;
             let harness = Harness::start()?;
@@ -96,7 +61,7 @@ impl Lane {
                 );
                 first.process.sigkill()?;
                 self.proxy.resume();
-                self.peer.let_go().await?;
+                self.let_requests_go(&placed).await?;
                 continue;
             }
             match self.fault {
@@ -105,7 +70,7 @@ impl Lane {
                 Fault::Cut => self.cut(&mut placed).await?,
                 Fault::Postgres => self.kill_postgres(&mut placed).await?,
             }
-            self.until(&placed, |cell, state| state == expect(cell).end.as_str())
+            self.until(&placed, |cell, state| state == cell.expect().end.as_str())
                 .await?;
             return self.conclude(first, placed).await;
         }
@@ -113,74 +78,84 @@ impl Lane {
     }
 
     /// Brings one run to its point.
-    async fn place(&self, harness: &Harness, first: &Served, cell: Cell) -> Result<Placed> {
+    async fn place(
+        &self,
+        harness: &Harness,
+        first: &Served,
+        cell: T::Cell,
+    ) -> Result<Placed<T::Cell>> {
         let name = cell.to_string().replace(' ', "-");
-        let id = format!("{name}-{:04}", self.rounds);
-        let path = cell.guard.path(&id);
-        if let (Point::Sent, Some(path)) = (cell.point, &path) {
-            let hold = semel_testkit::peer::Behaviour::HoldBeforeAnswer;
-            self.peer.next(path, hold).await?;
-        }
-        // Points on the wire do not know the run's key.
-        let subject = (!cell.point.is_on_the_wire()).then_some(id.as_str());
-        let watch = cell
-            .point
-            .fault_point()
-            .map(|point| harness.arm(point, subject));
-        let delivery = tokio::spawn(deliver(first, cell, &id));
-        let mut held = match watch {
-            Some(watch) => Some(
-                watch
-                    .until_held(REACH_PATIENCE)
-                    .await
-                    .context(cell.to_string())?,
-            ),
-            None => None,
-        };
-        if let Some(path) = &path {
-            self.until_seen(cell.point, path).await?;
-        }
-        if cell.point.is_unanswered() {
-            self.proxy.hold_commits();
-            if let Some(held) = held.take() {
-                held.let_go().await;
+        for setting in 0..DISPATCHES_MAX {
+            let id = format!("{name}-{:04}-{setting}", self.rounds);
+            let mut placed = self.bring(harness, first, cell, id).await?;
+            match cell.approach() {
+                Approach::Point(_) | Approach::Destination => return Ok(placed),
+                Approach::UnansweredCommit(_, event) => {
+                    self.proxy.hold_commits();
+                    placed.let_go().await;
+                    self.until_committed(&placed, event).await?;
+                    return Ok(placed);
+                }
+                Approach::Dispatch(_, point) => {
+                    let watch = harness.arm(point, None);
+                    placed.let_go().await;
+                    // The other server looks for events as well, and may have been first.
+                    if let Ok(held) = watch.until_held(DISPATCH_PATIENCE).await {
+                        placed.hold(held);
+                        return Ok(placed);
+                    }
+                }
             }
-            self.until_committed(cell, &id).await?;
         }
-        Ok(Placed {
-            cell,
-            id,
-            held,
-            delivery: Some(delivery),
-            runs: Vec::new(),
-        })
+        bail!("{cell}: the other server was always first")
+    }
+
+    /// Delivers, and waits until the server or the destination holds the run.
+    async fn bring(
+        &self,
+        harness: &Harness,
+        first: &Served,
+        cell: T::Cell,
+        id: String,
+    ) -> Result<Placed<T::Cell>> {
+        let path = cell.path(&id);
+        if let (Approach::Destination, Some(path)) = (cell.approach(), &path) {
+            let hold = Behaviour::HoldBeforeAnswer;
+            self.table.peer().next(path, hold).await?;
+        }
+        let subject = cell.names_its_run().then_some(id.as_str());
+        let watch = cell
+            .approach()
+            .first_point()
+            .map(|point| harness.arm(point, subject));
+        let mut placed = Placed::deliver(cell, id, first);
+        if let Some(watch) = watch {
+            let held = watch.until_held(REACH_PATIENCE).await;
+            placed.hold(held.context(cell.to_string())?);
+        }
+        if let Some(path) = &path {
+            self.until_seen(cell, path).await?;
+        }
+        if cell.is_answered() {
+            placed.hear(REACH_PATIENCE).await?;
+            ensure!(!placed.runs.is_empty(), "{cell}: the sender has no answer");
+        }
+        Ok(placed)
     }
 
     /// Waits until the destination has seen what it is to have seen.
-    async fn until_seen(&self, point: Point, path: &str) -> Result<()> {
+    async fn until_seen(&self, cell: T::Cell, path: &str) -> Result<()> {
         let deadline = Instant::now() + REACH_PATIENCE;
-        loop {
-            let count = self.peer.count(path).await?;
-            let seen = match point {
-                Point::HalfSent => count.calls == 1,
-                Point::Sent => count.effects == 1,
-                _ => true,
-            };
-            if seen {
-                return Ok(());
-            }
+        while !cell.is_seen(&self.table.peer().count(path).await?) {
             ensure!(Instant::now() < deadline, "{path} has seen nothing");
             sleep(LOOK_EVERY).await;
         }
+        Ok(())
     }
 
     /// Waits until a commit whose answer is held can be seen past the proxy.
-    async fn until_committed(&self, cell: Cell, id: &str) -> Result<()> {
-        let written = match cell.point {
-            Point::AcceptUnanswered => "%\"accepted\"%",
-            Point::OpeningUnanswered | Point::IntentUnanswered => "%\"intended\"%",
-            _ => "%\"done\"%",
-        };
+    async fn until_committed(&self, placed: &Placed<T::Cell>, event: &str) -> Result<()> {
+        let written = format!("%\"{event}\"%");
         let client = self.home.connect().await?;
         let deadline = Instant::now() + REACH_PATIENCE;
         loop {
@@ -188,20 +163,20 @@ impl Lane {
                 .query_one(
                     "SELECT count(*) FROM runs r JOIN journal j ON j.run_id = r.id
                       WHERE r.key = convert_to($1, 'UTF8') AND j.events::text LIKE $2",
-                    &[&id, &written],
+                    &[&placed.id, &written],
                 )
                 .await?;
             if row.get::<_, i64>(0) > 0 {
                 return Ok(());
             }
+            let cell = placed.cell;
             ensure!(Instant::now() < deadline, "{cell}: nothing was committed");
             sleep(LOOK_EVERY).await;
         }
     }
 
     /// Whether the first server still holds every run: the fault strikes a live lease or nothing.
-    async fn is_set(&self, placed: &[Placed]) -> Result<bool> {
-        let keys: Vec<&str> = placed.iter().map(|placed| placed.id.as_str()).collect();
+    async fn is_set(&self, placed: &[Placed<T::Cell>]) -> Result<bool> {
         let client = self.home.connect().await?;
         let row = client
             .query_one(
@@ -209,13 +184,13 @@ impl Lane {
                           WHERE convert_from(r.key, 'UTF8') = ANY ($1)
                             AND (q.holder IS NULL OR q.epoch > 1)),
                         (SELECT count(*) FROM sessions WHERE expires_at > moment())",
-                &[&keys],
+                &[&keys(placed)],
             )
             .await?;
         Ok(row.get::<_, i64>(0) == 0 && row.get::<_, i64>(1) >= 2)
     }
 
-    async fn kill(&mut self, first: &mut Served, placed: &mut [Placed]) -> Result<()> {
+    async fn kill(&mut self, first: &mut Served, placed: &mut [Placed<T::Cell>]) -> Result<()> {
         first.process.sigkill()?;
         self.proxy.cut(Cut::Reset);
         self.proxy.resume();
@@ -223,7 +198,7 @@ impl Lane {
         self.deliver_again(placed).await
     }
 
-    async fn pause(&mut self, first: &Served, placed: &mut [Placed]) -> Result<()> {
+    async fn pause(&mut self, first: &Served, placed: &mut [Placed<T::Cell>]) -> Result<()> {
         first.process.sigstop()?;
         self.deliver_again(placed).await?;
         self.until_alone().await?;
@@ -233,7 +208,7 @@ impl Lane {
         first.process.sigcont()
     }
 
-    async fn cut(&mut self, placed: &mut [Placed]) -> Result<()> {
+    async fn cut(&mut self, placed: &mut [Placed<T::Cell>]) -> Result<()> {
         self.proxy.refuse();
         self.proxy.cut(Cut::Reset);
         self.let_go(placed).await?;
@@ -242,7 +217,7 @@ impl Lane {
         Ok(())
     }
 
-    async fn kill_postgres(&mut self, placed: &mut [Placed]) -> Result<()> {
+    async fn kill_postgres(&mut self, placed: &mut [Placed<T::Cell>]) -> Result<()> {
         self.cluster.kill()?;
         self.proxy.cut(Cut::Reset);
         self.let_go(placed).await?;
@@ -251,23 +226,30 @@ impl Lane {
         Ok(())
     }
 
-    async fn let_go(&self, placed: &mut [Placed]) -> Result<()> {
-        for placed in placed {
-            if let Some(held) = placed.held.take() {
-                held.let_go().await;
+    async fn let_go(&self, placed: &mut [Placed<T::Cell>]) -> Result<()> {
+        for placed in placed.iter_mut() {
+            placed.let_go().await;
+        }
+        self.let_requests_go(placed).await
+    }
+
+    /// Lets this lane's requests go that the destination holds; other lanes may use it as well.
+    async fn let_requests_go(&self, placed: &[Placed<T::Cell>]) -> Result<()> {
+        let peer = self.table.peer();
+        for held in peer.until_held(0, Duration::ZERO).await? {
+            if placed.iter().any(|placed| held.path.ends_with(&placed.id)) {
+                peer.let_one_go(&held).await?;
             }
         }
-        self.peer.let_go().await?;
         Ok(())
     }
 
     /// A sender that got no answer sends again, to a server that is up.
-    async fn deliver_again(&self, placed: &mut [Placed]) -> Result<()> {
+    async fn deliver_again(&self, placed: &mut [Placed<T::Cell>]) -> Result<()> {
         for placed in placed {
             placed.hear(LOOK_EVERY).await?;
             if placed.runs.is_empty() {
-                let again = deliver(&self.second, placed.cell, &placed.id).await?;
-                placed.runs.push(run_of(&again)?);
+                placed.deliver_again(&self.second).await?;
             }
         }
         Ok(())
@@ -290,8 +272,11 @@ impl Lane {
 
     /// Waits until every run stands as wanted, or for as long as is reasonable: what they came to
     /// is judged later.
-    async fn until(&self, placed: &[Placed], wanted: impl Fn(Cell, &str) -> bool) -> Result<()> {
-        let keys: Vec<&str> = placed.iter().map(|placed| placed.id.as_str()).collect();
+    async fn until(
+        &self,
+        placed: &[Placed<T::Cell>],
+        wanted: impl Fn(T::Cell, &str) -> bool,
+    ) -> Result<()> {
         let client = self.home.connect().await?;
         let deadline = Instant::now() + REST_PATIENCE;
         loop {
@@ -299,10 +284,10 @@ impl Lane {
                 .query(
                     "SELECT convert_from(key, 'UTF8'), state::text FROM runs
                       WHERE convert_from(key, 'UTF8') = ANY ($1)",
-                    &[&keys],
+                    &[&keys(placed)],
                 )
                 .await?;
-            let stands = |placed: &Placed| {
+            let stands = |placed: &Placed<T::Cell>| {
                 let row = rows.iter().find(|row| row.get::<_, &str>(0) == placed.id);
                 row.is_some_and(|row| wanted(placed.cell, row.get(1)))
             };
@@ -314,7 +299,11 @@ impl Lane {
     }
 
     /// Ends the first server, so that nothing can happen any more, and looks at every cell.
-    async fn conclude(&self, mut first: Served, placed: Vec<Placed>) -> Result<Vec<Finding>> {
+    async fn conclude(
+        &self,
+        mut first: Served,
+        placed: Vec<Placed<T::Cell>>,
+    ) -> Result<Vec<Finding<T::Cell>>> {
         if self.fault != Fault::Kill {
             first.process.sigterm()?;
             first.process.until_exit(STOP_PATIENCE).await?;
@@ -322,56 +311,15 @@ impl Lane {
         let mut findings = Vec::new();
         for mut placed in placed {
             placed.hear(STOP_PATIENCE).await?;
-            ensure!(
-                !placed.runs.is_empty(),
-                "{}: the sender has no answer",
-                placed.cell
-            );
-            let again = deliver(&self.second, placed.cell, &placed.id).await?;
-            placed.runs.push(run_of(&again)?);
+            let cell = placed.cell;
+            ensure!(!placed.runs.is_empty(), "{cell}: the sender has no answer");
+            placed.deliver_again(&self.second).await?;
             findings.push(self.inspect(placed).await?);
         }
         Ok(findings)
     }
 }
 
-impl Placed {
-    /// Waits for the answer to the first delivery, which may have been lost with its server.
-    async fn hear(&mut self, within: Duration) -> Result<()> {
-        let Some(delivery) = &mut self.delivery else {
-            return Ok(());
-        };
-        if let Ok(answered) = timeout(within, delivery).await {
-            self.delivery = None;
-            if let Ok(answer) = answered? {
-                self.runs.push(run_of(&answer)?);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn deliver(
-    server: &Served,
-    cell: Cell,
-    id: &str,
-) -> impl Future<Output = Result<Answer>> + Send + use<> {
-    let client = server.client.clone();
-    let flow = cell.guard.flow_name(cell.point.is_opening());
-    let path = format!("/hooks/default/{flow}");
-    let body = format!(r#"{{"id":"{id}"}}"#);
-    async move { Ok(client.post(&path, body).await?) }
-}
-
-/// The run that an answer names.
-fn run_of(answer: &Answer) -> Result<String> {
-    ensure!(
-        answer.status.is_success(),
-        "{}: {}",
-        answer.status,
-        answer.text()
-    );
-    let body: Value = answer.json()?;
-    let run = body["run"].as_str().context("a run in the answer")?;
-    Ok(run.to_owned())
+fn keys<C>(placed: &[Placed<C>]) -> Vec<&str> {
+    placed.iter().map(|placed| placed.id.as_str()).collect()
 }

@@ -1,6 +1,5 @@
 //! `semel completions`: what a shell needs to complete our words.
 
-use clap::CommandFactory as _;
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
@@ -15,10 +14,10 @@ pub(crate) struct Arguments {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
+/// Writes the script for a command line.
+pub(crate) fn run(arguments: &Arguments, mut words: clap::Command) -> Result<Answer, Problem> {
     let mut script = Vec::new();
-    let mut command = crate::arguments::Arguments::command();
-    clap_complete::generate(arguments.shell, &mut command, "semel", &mut script);
+    clap_complete::generate(arguments.shell, &mut words, "semel", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let data = json!({"shell": arguments.shell.to_string(), "script": script});
     Ok(Answer::done(data, script))

@@ -20,7 +20,7 @@ struct Shown {
     name: &'static str,
     value: Option<String>,
     source: Option<String>,
-    env: Option<&'static str>,
+    env: &'static str,
 }
 
 pub(crate) fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -45,7 +45,7 @@ fn show(ctx: &Context) -> Answer {
             cell(shown.name),
             cell(shown.value.as_deref().unwrap_or("-")),
             cell(shown.source.as_deref().unwrap_or("-")),
-            cell(shown.env.unwrap_or("-")),
+            cell(shown.env),
         ]);
     }
     Answer::done(&shown, render(&table))

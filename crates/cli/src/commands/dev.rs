@@ -10,13 +10,13 @@ mod watch;
 use std::time::{Duration, Instant};
 
 use semel_engine::{Options, Secret};
+use semel_postgres::{ClusterError, FindError, PrivateCluster};
 use semel_store::{Cell, CellOptions, flows};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::access;
 use crate::answer::{Answer, Problem, chain};
-use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::hardening::forbid_core_dumps;
 use crate::logs::{self, Format};
@@ -69,14 +69,14 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     output::note("starting PostgreSQL …");
     let progress = Progress::begin(ctx.reader, "starting PostgreSQL …");
     let cluster = blocking(move || {
-        let cluster = Cluster::open(&place)?;
+        let cluster = PrivateCluster::open(&place)?;
         cluster.start()?;
         Ok(cluster)
     })
     .await?;
     drop(progress);
     if let Some(note) = cluster.note() {
-        output::note(&note);
+        output::note(note);
     }
     let mut signals = Signals::catch()?;
     let worked = tokio::select! {
@@ -104,7 +104,7 @@ struct World {
 async fn start(
     ctx: &Context,
     folder: &Folder,
-    cluster: &Cluster,
+    cluster: &PrivateCluster,
     port: Option<u16>,
 ) -> Result<World, Problem> {
     let address = cluster.address();
@@ -135,7 +135,7 @@ async fn start(
 async fn live(
     ctx: &Context,
     folder: &Folder,
-    cluster: &Cluster,
+    cluster: &PrivateCluster,
     mut world: World,
     signals: &mut Signals,
 ) -> Result<(), Problem> {
@@ -177,7 +177,7 @@ struct Mended {
 
 impl Mended {
     /// Starts a database again that died, unless it keeps dying. Runs continue where they were.
-    async fn mend(&mut self, cluster: &Cluster) -> Result<(), Problem> {
+    async fn mend(&mut self, cluster: &PrivateCluster) -> Result<(), Problem> {
         self.lately.retain(|at| at.elapsed() < MEND_WINDOW);
         if self.lately.len() >= MENDS_MAX {
             let message = format!("PostgreSQL died {MENDS_MAX} times within a minute");
@@ -235,11 +235,33 @@ async fn listen(port: Option<u16>) -> Result<(TcpListener, String), Problem> {
     Ok((listener, format!("http://{address}")))
 }
 
+/// Starts and stops PostgreSQL on a thread that may wait.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    work: impl FnOnce() -> Result<T, ClusterError> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
+        Ok(done) => done.map_err(|error| cluster_problem(&error)),
         Err(error) => Err(Problem::local(format!("a thread broke: {error}"))),
+    }
+}
+
+/// What went wrong with PostgreSQL, and what a person can do about it.
+fn cluster_problem(error: &ClusterError) -> Problem {
+    let problem = Problem::local(chain(error));
+    match error {
+        ClusterError::Find(FindError::NotInstalled) => problem.hint(
+            "install it (Debian: `apt install postgresql`, macOS: `brew install postgresql`), \
+             or set DATABASE_URL and use `semel migrate` and `semel serve`",
+        ),
+        ClusterError::Find(FindError::NoAccount) => {
+            problem.hint("run `semel dev` as an ordinary user: PostgreSQL refuses to run as root")
+        }
+        ClusterError::NotStarted { log, .. } => {
+            problem.hint(format!("its log is {}", log.display()))
+        }
+        ClusterError::Home { .. }
+        | ClusterError::Io { .. }
+        | ClusterError::Initdb(_)
+        | ClusterError::NotStopped(_) => problem,
     }
 }

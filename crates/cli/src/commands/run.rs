@@ -81,10 +81,7 @@ fn judged(answer: Answer, run: &Run) -> Answer {
 fn failure(run: &Run) -> String {
     let state = run.state;
     match &run.fault {
-        Some(fault) => format!(
-            "the run is {state}: {}",
-            crate::views::run::fault_text(fault)
-        ),
+        Some(fault) => format!("the run is {state}: {}", crate::views::fault_text(fault)),
         None => format!("the run is {state}"),
     }
 }

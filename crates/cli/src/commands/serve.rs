@@ -60,6 +60,13 @@ pub(crate) struct Arguments {
     /// SEMEL_ALLOW_PRIVATE].
     #[arg(long, value_name = "RANGES")]
     allow_private: Option<String>,
+    /// The only hosts that flows may reach, e.g. api.stripe.com,*.books.example [env:
+    /// SEMEL_ALLOW_HOSTS] [default: every host at an address that is allowed].
+    #[arg(long, value_name = "HOSTS")]
+    allow_hosts: Option<String>,
+    /// The proxy that HTTP requests of flows go through [env: SEMEL_HTTP_PROXY] [default: none].
+    #[arg(long, value_name = "URL")]
+    http_proxy: Option<String>,
     /// How long a worker may be silent before its runs go to others [default: 30s].
     #[arg(long, value_name = "SPAN")]
     lease: Option<String>,
@@ -195,6 +202,9 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     if let Some(Ranges(ranges)) = read(ctx, Key::AllowPrivate, ranges)? {
         options.allow_private = ranges;
     }
+    let hosts = arguments.allow_hosts.as_deref();
+    options.allow_hosts = read(ctx, Key::AllowHosts, hosts)?.map(|Hosts(hosts)| hosts);
+    options.http_proxy = read(ctx, Key::HttpProxy, arguments.http_proxy.as_deref())?;
     let margin = arguments.settle_margin.as_deref();
     if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
         options.settle_margin = margin;
@@ -237,6 +247,28 @@ impl FromStr for Ranges {
     }
 }
 
+/// Names of hosts, divided by commas.
+struct Hosts(Vec<String>);
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim);
+        let hosts = words.filter(|word| !word.is_empty()).map(|word| {
+            let name = word.strip_prefix("*.").unwrap_or(word);
+            match name.is_empty() || name.contains(['*', '/', ' ']) {
+                true => Err(format!("`{word}` is no host such as api.books.example")),
+                false => Ok(word.to_owned()),
+            }
+        });
+        match hosts.collect::<Result<Vec<String>, String>>()? {
+            none if none.is_empty() => Err("it names no host".to_owned()),
+            hosts => Ok(Self(hosts)),
+        }
+    }
+}
+
 /// Reads a value, and says where a wrong one came from.
 fn read<T: FromStr<Err: std::fmt::Display>>(
     ctx: &Context,
@@ -248,10 +280,8 @@ fn read<T: FromStr<Err: std::fmt::Display>>(
     };
     setting.value.parse().map(Some).map_err(|error: T::Err| {
         let (name, source) = (key.name(), setting.source);
-        Problem::usage(format!(
-            "{name} is `{}` (from {source}): {error}",
-            setting.value
-        ))
+        let shown = key.shown(&setting.value);
+        Problem::usage(format!("{name} is `{shown}` (from {source}): {error}"))
     })
 }
 
@@ -284,5 +314,17 @@ mod tests {
         assert_eq!(texts, ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]);
         assert_eq!(read("").unwrap(), vec![]);
         assert!(read("everything").unwrap_err().contains("everything"));
+    }
+
+    #[test]
+    fn hosts_are_read_with_and_without_a_star_in_front() {
+        let read = |text: &str| text.parse::<Hosts>().map(|Hosts(hosts)| hosts);
+
+        let hosts = read("api.example, *.books.example").unwrap();
+
+        assert_eq!(hosts, ["api.example", "*.books.example"]);
+        for wrong in ["", ",", "*", "a.*.example", "https://api.example"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

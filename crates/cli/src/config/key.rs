@@ -23,6 +23,10 @@ pub(crate) enum Key {
     MasterKeysFile,
     /// Special addresses that flows may reach all the same.
     AllowPrivate,
+    /// The only hosts that flows may reach.
+    AllowHosts,
+    /// The proxy that HTTP requests of flows go through.
+    HttpProxy,
     /// How long a worker's lease holds without renewal.
     Lease,
     /// How many runs one process holds at once.
@@ -55,9 +59,58 @@ pub(crate) enum Key {
     LogFormat,
 }
 
+/// What is known of a key.
+struct Facts {
+    name: &'static str,
+    env: &'static str,
+    local: Option<&'static str>,
+    default: Option<&'static str>,
+    shown: Shown,
+}
+
+/// How much of a value may be shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    Whole,
+    WithoutPassword,
+    Nothing,
+}
+
+impl Facts {
+    const fn new(name: &'static str, env: &'static str) -> Self {
+        Self {
+            name,
+            env,
+            local: None,
+            default: None,
+            shown: Shown::Whole,
+        }
+    }
+
+    const fn local(mut self, file: &'static str) -> Self {
+        self.local = Some(file);
+        self
+    }
+
+    const fn default(mut self, value: &'static str) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.shown = Shown::Nothing;
+        self
+    }
+
+    const fn with_password(mut self) -> Self {
+        self.shown = Shown::WithoutPassword;
+        self
+    }
+}
+
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -68,6 +121,8 @@ impl Key {
         Self::MasterKeys,
         Self::MasterKeysFile,
         Self::AllowPrivate,
+        Self::AllowHosts,
+        Self::HttpProxy,
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
@@ -85,161 +140,77 @@ impl Key {
         Self::LogFormat,
     ];
 
-    /// The key's name.
-    pub(crate) const fn name(self) -> &'static str {
+    const fn facts(self) -> Facts {
         match self {
-            Self::Url => "url",
-            Self::Token => "token",
-            Self::Database => "serve.database",
-            Self::Listen => "serve.listen",
-            Self::PublicUrl => "serve.public_url",
-            Self::Secret => "serve.secret_key",
-            Self::SecretFile => "serve.secret_key_file",
-            Self::MasterKeys => "serve.master_keys",
-            Self::MasterKeysFile => "serve.master_keys_file",
-            Self::AllowPrivate => "serve.allow_private",
-            Self::Lease => "serve.lease",
-            Self::Capacity => "serve.capacity",
-            Self::SettleMargin => "serve.settle_margin",
-            Self::Resources => "serve.resources",
-            Self::StateDir => "serve.state_dir",
-            Self::S3Endpoint => "serve.s3_endpoint",
-            Self::S3Region => "serve.s3_region",
-            Self::S3Access => "serve.s3_access_key",
-            Self::S3Secret => "serve.s3_secret_key",
-            Self::HookRate => "serve.hook_rate",
-            Self::AdminListen => "serve.admin_listen",
-            Self::SourceConnections => "serve.source_connections",
-            Self::Memory => "serve.memory",
-            Self::StopBound => "serve.stop_bound",
-            Self::LogFormat => "serve.log_format",
+            Self::Url => Facts::new("url", "SEMEL_URL")
+                .local("url")
+                .default("http://127.0.0.1:7171"),
+            Self::Token => Facts::new("token", "SEMEL_TOKEN").local("token").secret(),
+            Self::Database => Facts::new("serve.database", "DATABASE_URL")
+                .local("database")
+                .with_password(),
+            Self::Listen => Facts::new("serve.listen", "SEMEL_LISTEN").default("127.0.0.1:7171"),
+            Self::PublicUrl => Facts::new("serve.public_url", "SEMEL_PUBLIC_URL"),
+            Self::Secret => Facts::new("serve.secret_key", "SEMEL_SECRET_KEY").secret(),
+            Self::SecretFile => Facts::new("serve.secret_key_file", "SEMEL_SECRET_KEY_FILE"),
+            Self::MasterKeys => Facts::new("serve.master_keys", "SEMEL_MASTER_KEYS").secret(),
+            Self::MasterKeysFile => Facts::new("serve.master_keys_file", "SEMEL_MASTER_KEYS_FILE"),
+            Self::AllowPrivate => Facts::new("serve.allow_private", "SEMEL_ALLOW_PRIVATE"),
+            Self::AllowHosts => Facts::new("serve.allow_hosts", "SEMEL_ALLOW_HOSTS"),
+            Self::HttpProxy => Facts::new("serve.http_proxy", "SEMEL_HTTP_PROXY").with_password(),
+            Self::Lease => Facts::new("serve.lease", "SEMEL_LEASE").default("30s"),
+            Self::Capacity => Facts::new("serve.capacity", "SEMEL_CAPACITY").default("1024"),
+            Self::SettleMargin => {
+                Facts::new("serve.settle_margin", "SEMEL_SETTLE_MARGIN").default("60s")
+            }
+            Self::Resources => Facts::new("serve.resources", "SEMEL_RESOURCES"),
+            Self::StateDir => Facts::new("serve.state_dir", "SEMEL_STATE_DIR"),
+            Self::S3Endpoint => Facts::new("serve.s3_endpoint", "SEMEL_S3_ENDPOINT"),
+            Self::S3Region => Facts::new("serve.s3_region", "SEMEL_S3_REGION"),
+            Self::S3Access => Facts::new("serve.s3_access_key", "SEMEL_S3_ACCESS_KEY").secret(),
+            Self::S3Secret => Facts::new("serve.s3_secret_key", "SEMEL_S3_SECRET_KEY").secret(),
+            Self::HookRate => Facts::new("serve.hook_rate", "SEMEL_HOOK_RATE").default("50"),
+            Self::AdminListen => Facts::new("serve.admin_listen", "SEMEL_ADMIN_LISTEN"),
+            Self::SourceConnections => {
+                Facts::new("serve.source_connections", "SEMEL_SOURCE_CONNECTIONS").default("2048")
+            }
+            Self::Memory => Facts::new("serve.memory", "SEMEL_MEMORY"),
+            Self::StopBound => Facts::new("serve.stop_bound", "SEMEL_STOP_BOUND").default("30s"),
+            Self::LogFormat => Facts::new("serve.log_format", "SEMEL_LOG_FORMAT").default("json"),
         }
     }
 
+    /// The key's name.
+    pub(crate) const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
     /// The variable of the environment.
-    pub(crate) const fn env(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Url => "SEMEL_URL",
-            Self::Token => "SEMEL_TOKEN",
-            Self::Database => "DATABASE_URL",
-            Self::Listen => "SEMEL_LISTEN",
-            Self::PublicUrl => "SEMEL_PUBLIC_URL",
-            Self::Secret => "SEMEL_SECRET_KEY",
-            Self::SecretFile => "SEMEL_SECRET_KEY_FILE",
-            Self::MasterKeys => "SEMEL_MASTER_KEYS",
-            Self::MasterKeysFile => "SEMEL_MASTER_KEYS_FILE",
-            Self::AllowPrivate => "SEMEL_ALLOW_PRIVATE",
-            Self::Lease => "SEMEL_LEASE",
-            Self::Capacity => "SEMEL_CAPACITY",
-            Self::SettleMargin => "SEMEL_SETTLE_MARGIN",
-            Self::Resources => "SEMEL_RESOURCES",
-            Self::StateDir => "SEMEL_STATE_DIR",
-            Self::S3Endpoint => "SEMEL_S3_ENDPOINT",
-            Self::S3Region => "SEMEL_S3_REGION",
-            Self::S3Access => "SEMEL_S3_ACCESS_KEY",
-            Self::S3Secret => "SEMEL_S3_SECRET_KEY",
-            Self::HookRate => "SEMEL_HOOK_RATE",
-            Self::AdminListen => "SEMEL_ADMIN_LISTEN",
-            Self::SourceConnections => "SEMEL_SOURCE_CONNECTIONS",
-            Self::Memory => "SEMEL_MEMORY",
-            Self::StopBound => "SEMEL_STOP_BOUND",
-            Self::LogFormat => "SEMEL_LOG_FORMAT",
-        })
+    pub(crate) const fn env(self) -> &'static str {
+        self.facts().env
     }
 
     /// The file that `semel dev` writes.
     pub(crate) const fn local(self) -> Option<&'static str> {
-        match self {
-            Self::Url => Some("url"),
-            Self::Token => Some("token"),
-            Self::Database => Some("database"),
-            Self::Listen
-            | Self::PublicUrl
-            | Self::Secret
-            | Self::SecretFile
-            | Self::MasterKeys
-            | Self::MasterKeysFile
-            | Self::AllowPrivate
-            | Self::Lease
-            | Self::Capacity
-            | Self::SettleMargin
-            | Self::Resources
-            | Self::StateDir
-            | Self::S3Endpoint
-            | Self::S3Region
-            | Self::S3Access
-            | Self::S3Secret
-            | Self::HookRate
-            | Self::AdminListen
-            | Self::SourceConnections
-            | Self::Memory
-            | Self::StopBound
-            | Self::LogFormat => None,
-        }
+        self.facts().local
     }
 
-    /// The value if none is given.
+    /// What holds where nothing is configured.
     pub(crate) const fn default(self) -> Option<&'static str> {
-        match self {
-            Self::Url => Some("http://127.0.0.1:7171"),
-            Self::Listen => Some("127.0.0.1:7171"),
-            Self::Lease => Some("30s"),
-            Self::Capacity => Some("1024"),
-            Self::SettleMargin => Some("60s"),
-            Self::HookRate => Some("50"),
-            Self::SourceConnections => Some("2048"),
-            Self::StopBound => Some("30s"),
-            Self::LogFormat => Some("json"),
-            Self::Token
-            | Self::Database
-            | Self::PublicUrl
-            | Self::Secret
-            | Self::SecretFile
-            | Self::Resources
-            | Self::StateDir
-            | Self::S3Endpoint
-            | Self::S3Region
-            | Self::S3Access
-            | Self::S3Secret
-            | Self::MasterKeys
-            | Self::MasterKeysFile
-            | Self::AdminListen
-            | Self::Memory
-            | Self::AllowPrivate => None,
-        }
+        self.facts().default
     }
 
     /// The value as it may be shown: secrets never are.
     pub(crate) fn shown(self, value: &str) -> String {
-        match self {
-            Self::Token | Self::Secret | Self::MasterKeys | Self::S3Access | Self::S3Secret => {
-                "(kept secret)".to_owned()
-            }
-            Self::Database => without_password(value),
-            Self::Url
-            | Self::Listen
-            | Self::PublicUrl
-            | Self::SecretFile
-            | Self::MasterKeysFile
-            | Self::AllowPrivate
-            | Self::Lease
-            | Self::Capacity
-            | Self::SettleMargin
-            | Self::Resources
-            | Self::StateDir
-            | Self::S3Endpoint
-            | Self::S3Region
-            | Self::HookRate
-            | Self::AdminListen
-            | Self::SourceConnections
-            | Self::Memory
-            | Self::StopBound
-            | Self::LogFormat => value.to_owned(),
+        match self.facts().shown {
+            Shown::Whole => value.to_owned(),
+            Shown::WithoutPassword => without_password(value),
+            Shown::Nothing => "(kept secret)".to_owned(),
         }
     }
 }
 
-/// A database's address without its password; an address of another form is not taken apart, and
+/// An address without its password; an address of another form is not taken apart, and
 /// is shown only when no password can be in it.
 fn without_password(address: &str) -> String {
     match url::Url::parse(address) {

@@ -2,8 +2,7 @@
 
 use semel_api::types::{Part, PartState, Progress};
 
-use super::run::fault_text;
-use super::value;
+use super::{fault_text, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 
 /// Child runs as a table.

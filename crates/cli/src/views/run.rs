@@ -3,7 +3,7 @@
 use semel_api::types::{AtGate, Run, RunDetail, Standing};
 use semel_model::run::State;
 
-use super::{Extent, shown, timeline, value};
+use super::{Extent, fault_text, shown, timeline};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, offset, printable};
 
@@ -130,12 +130,4 @@ fn state(run: &Run, style: Style) -> String {
         "{}{asked}",
         style.toned(tone(run.state), run.state.as_str())
     )
-}
-
-/// A fault as its code and message, or whatever it is.
-pub(crate) fn fault_text(fault: &serde_json::Value) -> String {
-    match (fault["code"].as_str(), fault["message"].as_str()) {
-        (Some(code), Some(message)) => printable(&format!("{code}: {message}")),
-        _ => value(fault),
-    }
 }

@@ -1,39 +1,8 @@
-//! The row of steps: where each leads, and the steps that hold others.
+//! Where each step leads, and the steps that hold others.
 
-use semel_model::RetryPolicy;
-use serde_json::Value as Json;
-
-use super::step;
 use crate::outline::{Outline, StepIndex};
-use crate::release::{Follow, Step};
+use crate::release::Follow;
 use crate::steps::Holds;
-
-/// Every step of a flow in reading order, and behind them those that take others back.
-pub(super) fn steps(outline: &Outline<'_>, retry: RetryPolicy, env: &Json) -> Option<Vec<Step>> {
-    let places = 0..outline.steps.len();
-    let steps = places.map(|place| step::step(outline, place, retry, env));
-    let mut steps = steps.collect::<Option<Vec<Step>>>()?;
-    for (place, info) in outline.steps.iter().enumerate() {
-        if info.record.has("undo") {
-            let undo = step::undo(info.record, &steps[place], env)?;
-            steps[place].undo = Some(steps.len());
-            steps.push(undo);
-        }
-    }
-    end_the_row(&mut steps, outline.steps.len());
-    Some(steps)
-}
-
-/// The last step of the row leads to what stands behind the row, which must not be an undo.
-fn end_the_row(steps: &mut [Step], count: usize) {
-    let has_undos = steps.len() > count;
-    if let Some(last) = count.checked_sub(1).and_then(|last| steps.get_mut(last))
-        && has_undos
-        && last.follow == Follow::Next
-    {
-        last.follow = Follow::End;
-    }
-}
 
 /// What comes after a step.
 pub(super) fn follow(outline: &Outline<'_>, place: StepIndex) -> Follow {

@@ -1,19 +1,19 @@
 //! One postmaster and the directory it owns: made, started, killed.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
+use semel_postgres::{ClusterDirectory, Programs};
 
-use super::{Options, Server, USER, binaries};
+use super::{Options, Server, USER};
+use crate::port::free_address;
 
 /// How long a start may take, recovery after a crash included.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -31,7 +31,7 @@ const PORT_TRIES_MAX: usize = 5;
 /// A postmaster, running or killed.
 #[derive(Debug)]
 pub(super) struct Postmaster {
-    home: PathBuf,
+    directory: ClusterDirectory,
     server: Server,
     child: Option<Child>,
 }
@@ -39,26 +39,27 @@ pub(super) struct Postmaster {
 impl Postmaster {
     /// Fills an empty directory with a new cluster and starts it.
     pub(super) fn create(home: &Path, options: &Options) -> Result<Self> {
-        initialise(home)?;
+        let directory = initialise(home)?;
         for _ in 1..PORT_TRIES_MAX {
-            match Self::start_on_a_free_port(home, options) {
+            match Self::start_on_a_free_port(&directory, options) {
                 Err(error) if error.to_string().contains("Address already in use") => {}
                 other => return other,
             }
         }
-        Self::start_on_a_free_port(home, options)
+        Self::start_on_a_free_port(&directory, options)
     }
 
-    fn start_on_a_free_port(home: &Path, options: &Options) -> Result<Self> {
-        let port = free_port()?;
-        write_settings(home, port, options)?;
+    fn start_on_a_free_port(directory: &ClusterDirectory, options: &Options) -> Result<Self> {
+        let port = free_address()?.port();
+        let settings = settings(directory.path(), port, options)?;
+        directory.write_settings(&settings)?;
         let server = Server {
-            socket_directory: home.to_owned(),
+            socket_directory: directory.path().to_owned(),
             port,
         };
-        let child = launch(home)?;
+        let child = launch(directory)?;
         Ok(Self {
-            home: home.to_owned(),
+            directory: directory.clone(),
             server,
             child: Some(child),
         })
@@ -101,99 +102,50 @@ impl Postmaster {
         &self.server
     }
 
-    pub(super) fn home(&self) -> &Path {
-        &self.home
+    pub(super) fn directory(&self) -> &ClusterDirectory {
+        &self.directory
     }
 }
 
 /// Starts the server of a directory and waits until it accepts connections.
-pub(super) fn launch(home: &Path) -> Result<Child> {
+pub(super) fn launch(directory: &ClusterDirectory) -> Result<Child> {
     let log = File::options()
         .create(true)
         .append(true)
-        .open(home.join("log"))?;
-    let mut child = unprivileged("postgres")?
+        .open(directory.log())?;
+    let mut child = directory
+        .command("postgres")
         .arg("-D")
-        .arg(home.join("data"))
-        .current_dir(home)
-        .stdin(Stdio::null())
+        .arg(directory.data())
         .stdout(Stdio::null())
         .stderr(log)
-        // Signals to the group of the test that started us are not meant for the cluster.
-        .process_group(0)
         .spawn()
         .context("cannot run postgres")?;
-    await_ready(home, &mut child)?;
+    await_ready(directory, &mut child)?;
     Ok(child)
 }
 
-/// Kills one backend.
-pub(super) fn kill_one(pid: i32) -> Result<()> {
-    let pid = Pid::from_raw(pid).context("a process id is positive")?;
-    Ok(kill_process(pid, Signal::KILL)?)
-}
-
 /// Whether the postmaster of a directory is there and has declared itself ready.
-pub(super) fn is_ready(home: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(home.join("data/postmaster.pid")) else {
-        return false;
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let ready = lines.get(7).is_some_and(|status| status.trim() == "ready");
-    let pid = lines
-        .first()
-        .and_then(|pid| pid.trim().parse().ok())
-        .and_then(Pid::from_raw);
-    ready && pid.is_some_and(is_alive)
+pub(super) fn is_ready(directory: &ClusterDirectory) -> bool {
+    let note = directory.postmaster_note();
+    note.is_some_and(|note| note.is_ready && is_alive(note.pid))
 }
 
-fn initialise(home: &Path) -> Result<()> {
-    // The socket lives here too, so every user of this machine may pass through.
+fn initialise(home: &Path) -> Result<ClusterDirectory> {
+    // The socket is here too, so every user of this machine may pass through.
     fs::set_permissions(home, fs::Permissions::from_mode(0o711))?;
-    if let Some(account) = binaries::account()? {
-        chown(home, Some(account.uid), Some(account.gid))?;
-    }
-    let output = unprivileged("initdb")?
-        .arg("--pgdata")
-        .arg(home.join("data"))
-        .args([
-            "--username",
-            USER,
-            "--auth",
-            "trust",
-            "--encoding",
-            "UTF8",
-            "--locale",
-            "C",
-        ])
-        .args(["--no-sync", "--no-instructions"])
-        .current_dir(home)
-        .process_group(0)
-        .output()
-        .context("cannot run initdb")?;
-    if !output.status.success() {
-        bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
+    let programs = Programs::find()?;
+    programs.give(home)?;
+    let directory = ClusterDirectory::new(home.to_owned(), programs);
+    directory.initialise(USER, &["--no-sync"])?;
+    Ok(directory)
 }
 
-fn unprivileged(program: &str) -> Result<Command> {
-    let mut command = Command::new(binaries::directory()?.join(program));
-    command.env("LC_ALL", "C");
-    if let Some(account) = binaries::account()? {
-        command.uid(account.uid).gid(account.gid);
-    }
-    Ok(command)
-}
-
-fn write_settings(home: &Path, port: u16, options: &Options) -> Result<()> {
-    let path = home.join("data/postgresql.auto.conf");
-    let mut file = File::create(&path)?;
+fn settings(home: &Path, port: u16, options: &Options) -> Result<String> {
     let wal_size_max = if options.in_memory { "512MB" } else { "4GB" };
     let fsync = if options.fsync { "on" } else { "off" };
     // Dynamic shared memory lies in the data directory, so a killed server leaves none behind.
-    write!(
-        file,
+    let mut text = format!(
         "listen_addresses = '127.0.0.1'\n\
          port = {port}\n\
          unix_socket_directories = '{home}'\n\
@@ -211,45 +163,33 @@ fn write_settings(home: &Path, port: u16, options: &Options) -> Result<()> {
          timezone = 'UTC'\n\
          log_timezone = 'UTC'\n",
         home = home.display(),
-    )?;
+    );
     for (name, value) in &options.settings {
-        writeln!(file, "{name} = '{}'", value.replace('\'', "''"))?;
+        writeln!(text, "{name} = '{}'", value.replace('\'', "''"))?;
     }
-    if let Some(account) = binaries::account()? {
-        chown(&path, Some(account.uid), Some(account.gid))?;
-    }
-    Ok(())
+    Ok(text)
 }
 
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
-}
-
-fn await_ready(home: &Path, child: &mut Child) -> Result<()> {
+fn await_ready(directory: &ClusterDirectory, child: &mut Child) -> Result<()> {
     let deadline = Instant::now() + START_PATIENCE;
-    let own_pid = child.id().to_string();
+    let own_pid = Pid::from_child(child);
     loop {
         if let Some(status) = child.try_wait()? {
-            bail!("postgres ended with {status}: {}", last_words(home));
+            let lines = directory.last_log_lines();
+            bail!("postgres ended with {status}: {lines}");
         }
         // After a crash the file of the dead postmaster is still there, and says ready.
-        let pid = fs::read_to_string(home.join("data/postmaster.pid")).unwrap_or_default();
-        if pid.lines().next() == Some(&own_pid) && is_ready(home) {
+        let note = directory.postmaster_note();
+        if note.is_some_and(|note| note.pid == own_pid && note.is_ready && is_alive(own_pid)) {
             return Ok(());
         }
         if Instant::now() > deadline {
             child.kill().ok();
-            bail!("postgres was not ready in time: {}", last_words(home));
+            let lines = directory.last_log_lines();
+            bail!("postgres was not ready in time: {lines}");
         }
         std::thread::sleep(LOOK_EVERY);
     }
-}
-
-fn last_words(home: &Path) -> String {
-    let log = fs::read_to_string(home.join("log")).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(10)..].join("\n")
 }
 
 fn children_of(parent: Pid) -> Result<Vec<Pid>> {

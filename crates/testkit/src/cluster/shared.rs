@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
+use semel_postgres::{ClusterDirectory, Programs};
 
 use super::postmaster::{self, Postmaster};
-use super::{Options, Server, binaries, new_home};
+use super::{Options, Server, new_home};
 use crate::watchdog::Watchdog;
 
 /// How long the cluster stays for the next test run.
@@ -67,7 +68,7 @@ pub(super) fn join() -> Result<Server> {
 /// The directory of the locks. Its name tells clusters of other settings and versions apart.
 fn place() -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
-    binaries::directory()?.hash(&mut hasher);
+    Programs::find()?.directory().hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     include_str!("postmaster.rs").hash(&mut hasher);
     include_str!("shared.rs").hash(&mut hasher);
@@ -111,7 +112,8 @@ fn open(path: &Path) -> Result<File> {
 fn find_running(place: &Path) -> Option<Server> {
     let home = PathBuf::from(fs::read_to_string(place.join("home")).ok()?);
     let port = fs::read_to_string(place.join("port")).ok()?.parse().ok()?;
-    postmaster::is_ready(&home).then_some(Server {
+    let directory = ClusterDirectory::new(home.clone(), Programs::find().ok()?);
+    postmaster::is_ready(&directory).then_some(Server {
         socket_directory: home,
         port,
     })

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::paced::Paced;
 use super::respond::reply;
 use super::route::query_value;
-use super::server::Shared;
+use super::shared::Shared;
 use super::wire::{Held, Rule};
 
 /// How many effects one page holds at most.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 
@@ -38,11 +38,7 @@ impl Peer {
 
     async fn launch(program: Program) -> Result<Self> {
         let process = program.with_open_input().start()?;
-        let line = process.until_line(LISTENING, START_PATIENCE).await?;
-        let address = line
-            .trim_start_matches(LISTENING)
-            .parse()
-            .context("the peer's address")?;
+        let address = process.until_address(LISTENING, START_PATIENCE).await?;
         let control = Client::new(address, 8).with_patience(Duration::from_secs(300));
         Ok(Self {
             process,

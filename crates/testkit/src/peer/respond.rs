@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::paced::Paced;
 use super::route::{Mode, Route, pairs, query_value};
-use super::server::{Closed, Shared};
+use super::shared::{Closed, Shared};
 use super::wire::Behaviour;
 use super::world::{Call, Keyed};
 

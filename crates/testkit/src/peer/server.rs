@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use hyper::body::Incoming;
@@ -14,39 +13,21 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 use super::paced::Paced;
+use super::shared::{Closed, Shared};
 use super::world::World;
 use super::{control, respond};
 
 /// What stands in the line that tells the port.
 pub(super) const LISTENING: &str = "listening on ";
 
-/// The one peer of this process.
-#[derive(Debug)]
-pub(super) struct Shared {
-    world: Mutex<World>,
-    /// Moves whenever a request begins to be held.
-    pub(super) holding: watch::Sender<()>,
-}
-
-impl Shared {
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Serves on a free loopback port, which it prints on standard output, until standard input closes.
 pub async fn serve(log: Option<&Path>) -> Result<()> {
     let log = log
         .map(|path| File::options().create(true).append(true).open(path))
         .transpose()?;
-    let world = Mutex::new(World::with_log(log));
-    let shared: &'static Shared = Box::leak(Box::new(Shared {
-        world,
-        holding: watch::channel(()).0,
-    }));
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(World::with_log(log))));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     writeln!(io::stdout(), "{LISTENING}{}", listener.local_addr()?)?;
     tokio::select! {
@@ -80,11 +61,6 @@ async fn converse(stream: TcpStream, shared: &'static Shared) {
         .await
         .ok();
 }
-
-/// The connection is to be closed without an answer.
-#[derive(Debug, thiserror::Error)]
-#[error("closed as asked")]
-pub(super) struct Closed;
 
 /// Works on a task of its own: a server acts on what it has read though the client is gone.
 async fn answer(

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::super::cell::Fault;
+use super::super::fault::Fault;
+use super::super::table::Approach;
 
 /// The faults that are played. A PostgreSQL that dies is like a cut wire to every executor.
 pub(super) const FAULTS: [Fault; 3] = [Fault::Kill, Fault::Pause, Fault::Cut];
@@ -176,31 +177,34 @@ impl Point {
         }
     }
 
-    /// The fault point that the server is held at. `Sent` is the destination's to hold.
-    pub(super) fn fault_point(self) -> Option<&'static str> {
+    /// How a run is brought there.
+    pub(super) fn approach(self) -> Approach {
         match self {
-            Self::IntentBefore => Some("intent.before"),
-            Self::IntentAfter => Some("intent.after"),
-            Self::Connected => Some("send.connected"),
-            Self::HalfSent => Some("send.half"),
-            Self::Sent => None,
-            Self::Answered => Some("answer.read"),
-            Self::DbMarked => Some("db.marked"),
-            Self::DbCommit => Some("db.commit"),
-            Self::DbCommitted => Some("db.committed"),
-            Self::SshConnected => Some("ssh.connected"),
-            Self::SshEnded => Some("ssh.ended"),
-            Self::MailAnnounced => Some("mail.announced"),
-            Self::MailAnswered => Some("mail.answered"),
-            Self::OutcomeBefore => Some("outcome.before"),
-            // Dispatching the event begins where its outcome is recorded.
-            Self::OutcomeAfter | Self::SpreadBefore | Self::SpreadAfter => Some("outcome.after"),
+            Self::IntentBefore => Approach::Point("intent.before"),
+            Self::IntentAfter => Approach::Point("intent.after"),
+            Self::Connected => Approach::Point("send.connected"),
+            Self::HalfSent => Approach::Point("send.half"),
+            Self::Sent => Approach::Destination,
+            Self::Answered => Approach::Point("answer.read"),
+            Self::DbMarked => Approach::Point("db.marked"),
+            Self::DbCommit => Approach::Point("db.commit"),
+            Self::DbCommitted => Approach::Point("db.committed"),
+            Self::SshConnected => Approach::Point("ssh.connected"),
+            Self::SshEnded => Approach::Point("ssh.ended"),
+            Self::MailAnnounced => Approach::Point("mail.announced"),
+            Self::MailAnswered => Approach::Point("mail.answered"),
+            Self::OutcomeBefore => Approach::Point("outcome.before"),
+            Self::OutcomeAfter => Approach::Point("outcome.after"),
+            // An event is dispatched once its outcome is recorded.
+            Self::SpreadBefore => Approach::Dispatch("outcome.after", "accept.before"),
+            Self::SpreadAfter => Approach::Dispatch("outcome.after", "accept.after"),
         }
     }
 
     /// Whether the point knows its run's key.
     pub(super) fn names_its_run(self) -> bool {
-        self.fault_point()
+        self.approach()
+            .first_point()
             .is_some_and(|point| point.starts_with("intent") || point.starts_with("outcome"))
     }
 }

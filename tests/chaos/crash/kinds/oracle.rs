@@ -1,18 +1,8 @@
 //! What each cell must come to, worked out from the design.
 
-use super::super::cell::Fault;
-use super::super::oracle::End;
+use super::super::fault::Fault;
+use super::super::table::{Counted, End, Expected};
 use super::kind::{Cell, Kind, Point};
-
-/// What a cell must come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expected {
-    pub(super) end: End,
-    /// How often the destination acted.
-    pub(super) effects: u64,
-    /// What confirmed the effect, by the journal.
-    pub(super) by: Option<&'static str>,
-}
 
 /// How far the effect had come, as far as the world and the journal are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +44,7 @@ fn reach(cell: Cell) -> Reach {
 pub(super) fn expect(cell: Cell) -> Expected {
     let done = |by| Expected {
         end: End::Succeeded,
-        effects: 1,
+        counted: counted(1),
         by: Some(by),
     };
     let once = match cell.kind {
@@ -78,15 +68,24 @@ pub(super) fn expect(cell: Cell) -> Expected {
         Kind::Ssh | Kind::Mail if cell.fault == Fault::Pause && acted => done("evidence"),
         Kind::Ssh | Kind::Mail => Expected {
             end: End::InDoubt,
-            effects: u64::from(acted),
+            counted: counted(u64::from(acted)),
             by: None,
         },
     }
 }
 
+fn counted(effects: u64) -> Counted {
+    Counted {
+        effects,
+        calls: None,
+    }
+}
+
 #[test]
 fn no_kind_of_step_ever_happens_twice() {
-    let most = Cell::all().into_iter().map(|cell| expect(cell).effects);
+    let most = Cell::all()
+        .into_iter()
+        .map(|cell| expect(cell).counted.effects);
 
     assert_eq!(most.max(), Some(1));
 }

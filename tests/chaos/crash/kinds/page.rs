@@ -1,15 +1,12 @@
 //! The page that readers get: what was found, which is what was expected.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use super::inspect::Finding;
+use super::super::page::{describe_end, keep_page, write_head};
+use super::super::table::Finding;
 use super::kind::{Cell, FAULTS, KINDS, Kind};
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/crash-kinds.md");
 
 const OPENING: &str = "# The crash table, by kind of step
 
@@ -36,47 +33,29 @@ server that records before it sends, and one that leaves a new key with every at
 ";
 
 /// Writes the page, and objects when it was not up to date.
-pub(super) fn keep(findings: &[Finding]) -> Result<()> {
+pub(super) fn keep(findings: &[Finding<Cell>]) -> Result<()> {
     let mut page = OPENING.to_owned();
     writeln!(page, "\n{} cells.", findings.len())?;
     for kind in KINDS {
         write_kind(&mut page, kind, findings)?;
     }
     page.push_str(CLOSING);
-    if fs::read_to_string(PAGE).is_ok_and(|kept| kept == page) {
-        return Ok(());
-    }
-    fs::write(Path::new(PAGE), page)?;
-    ensure!(
-        std::env::var_os("SEMEL_ACCEPT_PAGE").is_some(),
-        "docs/crash-kinds.md was out of date and is written anew: look at it and commit it"
-    );
-    Ok(())
+    keep_page("crash-kinds.md", &page)
 }
 
-fn write_kind(page: &mut String, kind: Kind, findings: &[Finding]) -> Result<()> {
+fn write_kind(page: &mut String, kind: Kind, findings: &[Finding<Cell>]) -> Result<()> {
     let (title, about) = about(kind);
     writeln!(page, "\n## {title}\n\n{about}\n")?;
-    let heads: Vec<&str> = FAULTS.iter().map(|fault| fault.about()).collect();
-    writeln!(page, "| when | {} |", heads.join(" | "))?;
-    writeln!(page, "|---|{}", "---|".repeat(heads.len()))?;
+    write_head(page, &FAULTS)?;
     for point in kind.points() {
         let texts = FAULTS.map(|fault| {
             let cell = Cell { kind, point, fault };
             let found = findings.iter().find(|finding| finding.cell == cell);
-            found.map_or("–".to_owned(), describe)
+            found.map_or("–".to_owned(), describe_end)
         });
         writeln!(page, "| {} | {} |", point.about(), texts.join(" | "))?;
     }
     Ok(())
-}
-
-fn describe(finding: &Finding) -> String {
-    let state = match finding.state.as_str() {
-        "in_doubt" => "**in doubt**",
-        state => state,
-    };
-    format!("{state} · {}", finding.effects)
 }
 
 fn about(kind: Kind) -> (&'static str, &'static str) {

@@ -21,7 +21,7 @@ const VERSION_MIN: i32 = 15;
 
 pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
     if database.is_missing(ctx) {
-        let env = Key::Database.env().unwrap_or_default();
+        let env = Key::Database.env();
         let found = format!("{env} is not set; only serve and migrate need it");
         return vec![Line::ok("database", found)];
     }

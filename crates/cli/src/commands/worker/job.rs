@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use semel_api::types::{ClaimedTask, CompleteTask, FailTask, RenewTask};
 use semel_api::{Client, ClientError, Code};
@@ -275,14 +274,6 @@ async fn pass_through(from: Option<impl AsyncRead + Unpin>) -> String {
         kept.drain(..over);
     }
     String::from_utf8_lossy(&kept).into_owned()
-}
-
-/// How long something took, for people.
-pub(super) fn took(time: Duration) -> String {
-    match time.as_millis() {
-        millis @ 0..1_000 => format!("{millis} ms"),
-        millis => format!("{:.1} s", millis as f64 / 1e3),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use semel_api::ClientError;
 use semel_api::types::ClaimedTask;
 use serde_json::{Value, json};
 
-use super::job::took;
 use crate::answer::{Answer, chain};
 use crate::output;
 use crate::style::{Style, Tone};
@@ -162,6 +161,14 @@ impl Report {
             Teller::Lines => output::note(&line(event, data)),
             Teller::Nobody => {}
         }
+    }
+}
+
+/// How long something took, for people.
+fn took(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..1_000 => format!("{millis} ms"),
+        millis => format!("{:.1} s", millis as f64 / 1e3),
     }
 }
 

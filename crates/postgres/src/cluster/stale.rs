@@ -10,15 +10,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::PORT;
+use crate::directory::ClusterDirectory;
 
 /// How long the processes of a killed server may take to notice.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Removes the files of a server that is gone. One that lives is left alone.
-pub(super) fn clear(home: &Path, data: &Path) -> io::Result<()> {
+/// Removes the files of a server that is gone. One that lives is left alone. The port is the number
+/// in the name of its socket.
+pub(super) fn clear(directory: &ClusterDirectory, port: u16) -> io::Result<()> {
+    let (home, data) = (directory.path(), directory.data());
     let pid_file = data.join("postmaster.pid");
     let Ok(text) = fs::read_to_string(&pid_file) else {
         return Ok(());
@@ -26,7 +28,7 @@ pub(super) fn clear(home: &Path, data: &Path) -> io::Result<()> {
     if !Path::new("/proc/self/cwd").exists() {
         return Ok(());
     }
-    let data = fs::canonicalize(data)?;
+    let data = fs::canonicalize(&data)?;
     let postmaster = text.lines().next().unwrap_or_default().trim();
     if works_in(Path::new("/proc").join(postmaster), &data) {
         return Ok(());
@@ -41,7 +43,7 @@ pub(super) fn clear(home: &Path, data: &Path) -> io::Result<()> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    let socket = format!(".s.PGSQL.{PORT}");
+    let socket = format!(".s.PGSQL.{port}");
     for path in [
         pid_file,
         home.join(format!("{socket}.lock")),
@@ -70,11 +72,14 @@ fn works_in(process: PathBuf, data: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Programs;
 
     #[test]
     fn the_files_of_a_server_that_is_gone_are_removed() {
         let home = tempfile::tempdir().unwrap();
-        let data = home.path().join("data");
+        let programs = Programs::at(home.path());
+        let directory = ClusterDirectory::new(home.path().to_owned(), programs);
+        let data = directory.data();
         fs::create_dir(&data).unwrap();
         // Our own number: alive, but not at work in that directory.
         fs::write(
@@ -84,7 +89,7 @@ mod tests {
         .unwrap();
         fs::write(home.path().join(".s.PGSQL.5432.lock"), "1\n").unwrap();
 
-        clear(home.path(), &data).unwrap();
+        clear(&directory, 5432).unwrap();
 
         if Path::new("/proc/self/cwd").exists() {
             assert!(!data.join("postmaster.pid").exists());

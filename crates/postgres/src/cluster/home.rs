@@ -1,4 +1,4 @@
-//! Where a cluster lies: in `.semel/pg`, or elsewhere when its user could not get there.
+//! Where a cluster is: in `.semel/pg`, or elsewhere when its user cannot get there.
 
 use std::fs;
 use std::io;
@@ -8,10 +8,10 @@ use std::process::Stdio;
 
 use sha2::{Digest as _, Sha256};
 
-use super::account::{self, Account};
-use crate::answer::Problem;
+use super::error::ClusterError;
+use crate::programs::Programs;
 
-/// Where clusters go that cannot lie in their folder. It outlives a restart of the machine.
+/// Where clusters go that cannot be in their folder. It outlives a restart of the machine.
 const ELSEWHERE: &str = "/var/tmp";
 
 /// The longest folder whose socket still has a name that every system takes.
@@ -20,31 +20,21 @@ const SOCKET_FOLDER_BYTES_MAX: usize = 85;
 /// Only its user may enter.
 const MODE: u32 = 0o700;
 
-/// Where a cluster lies.
+/// Where a cluster is.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     reason: Option<&'static str>,
 }
 
 impl Home {
     /// Finds the place for the cluster of a folder.
-    pub(super) fn find(
-        folder: &Path,
-        binaries: &Path,
-        account: Option<Account>,
-    ) -> Result<Self, Problem> {
+    pub(super) fn find(folder: &Path, programs: &Programs) -> Result<Self, ClusterError> {
         let path = folder.join("pg");
-        let failed = |path: &Path, error: &io::Error| {
-            Problem::local(format!(
-                "cannot use {} for PostgreSQL: {error}",
-                path.display()
-            ))
-        };
-        prepare(&path, account).map_err(|error| failed(&path, &error))?;
+        prepare_home(&path, programs)?;
         let reason = if path.as_os_str().len() > SOCKET_FOLDER_BYTES_MAX {
             Some("its path is too long for a socket")
-        } else if is_reachable(&path, binaries, account) {
+        } else if is_reachable(&path, programs) {
             None
         } else {
             Some("PostgreSQL's user may not enter this directory")
@@ -55,12 +45,8 @@ impl Home {
         // An empty folder would only mislead.
         let _ = fs::remove_dir(&path);
         let path = elsewhere(folder);
-        prepare(&path, account).map_err(|error| failed(&path, &error))?;
+        prepare_home(&path, programs)?;
         Ok(Self { path, reason })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// What a person should know.
@@ -73,6 +59,13 @@ impl Home {
     }
 }
 
+fn prepare_home(path: &Path, programs: &Programs) -> Result<(), ClusterError> {
+    prepare(path, programs).map_err(|source| ClusterError::Home {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 fn elsewhere(folder: &Path) -> PathBuf {
     let digest = Sha256::digest(folder.as_os_str().as_encoded_bytes());
     Path::new(ELSEWHERE).join(format!("semel-{}", hex::encode(&digest[..6])))
@@ -80,29 +73,30 @@ fn elsewhere(folder: &Path) -> PathBuf {
 
 /// Makes the folder, or makes sure that the one that is there is ours: others can write to the
 /// place where it may lie.
-fn prepare(path: &Path, account: Option<Account>) -> io::Result<()> {
+fn prepare(path: &Path, programs: &Programs) -> io::Result<()> {
     match fs::create_dir(path) {
         Ok(()) => {
             fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-            account::give(path, account)
+            programs.give(path)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let there = fs::symlink_metadata(path)?;
             // Root's own folder is one that an earlier start had no time to give away.
-            let ours = there.uid() == account::owner(account) || there.uid() == 0;
+            let ours = there.uid() == programs.owner() || there.uid() == 0;
             if !there.is_dir() || !ours || there.mode() & 0o077 != 0 {
                 let message = "it exists already and belongs to another user; remove it first";
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
             }
-            account::give(path, account)
+            programs.give(path)
         }
         Err(error) => Err(error),
     }
 }
 
 /// Whether the server's user can work there: a program is started in that directory as that user.
-fn is_reachable(path: &Path, binaries: &Path, account: Option<Account>) -> bool {
-    super::unprivileged(binaries, "postgres", account)
+fn is_reachable(path: &Path, programs: &Programs) -> bool {
+    programs
+        .command("postgres")
         .arg("--version")
         .current_dir(path)
         .stdout(Stdio::null())
@@ -128,11 +122,12 @@ mod tests {
     fn a_folder_that_others_may_enter_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("pg");
-        prepare(&path, None).unwrap();
-        prepare(&path, None).unwrap();
+        let programs = Programs::at(parent.path());
+        prepare(&path, &programs).unwrap();
+        prepare(&path, &programs).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 
-        let error = prepare(&path, None).unwrap_err();
+        let error = prepare(&path, &programs).unwrap_err();
 
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }

@@ -1,0 +1,34 @@
+//! How much memory the bodies of requests may take together.
+
+use semel_engine::Budget;
+
+/// The least that bodies may take, whatever the machine is.
+const BUDGET_BYTES_MIN: usize = 64 << 20;
+
+/// The most that bodies may take, however large the machine is.
+const BUDGET_BYTES_MAX: usize = 1 << 30;
+
+/// How much of the memory bodies may take.
+#[derive(Clone, Debug)]
+pub struct BodyBudget {
+    /// For bodies while they arrive and are answered.
+    pub(crate) arriving: Budget,
+    /// For what they become when they are parsed.
+    pub(crate) parsed: Budget,
+}
+
+impl BodyBudget {
+    /// A quarter of the memory that the process may use, within sensible bounds.
+    pub fn quarter_of(memory_bytes: u64) -> Self {
+        let quarter = usize::try_from(memory_bytes / 4).unwrap_or(usize::MAX);
+        Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
+    }
+
+    /// So many bytes, half of them for bodies as they come and half for what they become.
+    pub fn of_bytes(bytes: usize) -> Self {
+        Self {
+            arriving: Budget::of_bytes(bytes / 2),
+            parsed: Budget::of_bytes(bytes / 2),
+        }
+    }
+}

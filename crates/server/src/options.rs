@@ -1,0 +1,55 @@
+//! The limits of a server.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use semel_engine::memory;
+
+use crate::body_budget::BodyBudget;
+
+/// The limits of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The most bytes of a request's head.
+    pub header_bytes_max: usize,
+    /// The most bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// How many genuine deliveries a second each hook takes, and twice as many at once; nothing is
+    /// no limit.
+    pub hook_rate: Option<NonZeroU32>,
+    /// How long a body may take to arrive.
+    pub body_patience: Duration,
+    /// How long the next head on a connection may take to arrive.
+    pub header_patience: Duration,
+    /// How long a delivery may take to be committed before its sender is told to come again.
+    /// Below the ten seconds that common senders wait.
+    pub accept_patience: Duration,
+    /// How long a request may wait for a run's end.
+    pub wait_max: Duration,
+    /// How many connections are served at once; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// How many of them one address may have, this machine aside; zero is no limit.
+    pub connections_per_source: usize,
+    /// How much memory bodies may take.
+    pub body_budget: BodyBudget,
+    /// How long requests may take to finish once the server goes down.
+    pub drain_patience: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            header_bytes_max: 16 * 1024,
+            body_bytes_max: 1024 * 1024,
+            hook_rate: NonZeroU32::new(50),
+            body_patience: Duration::from_secs(10),
+            header_patience: Duration::from_secs(10),
+            accept_patience: Duration::from_secs(8),
+            wait_max: Duration::from_secs(60),
+            connections_max: 8192,
+            connections_per_source: 2048,
+            body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
+            drain_patience: Duration::from_secs(15),
+        }
+    }
+}

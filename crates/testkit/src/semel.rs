@@ -1,0 +1,99 @@
+//! The product as an operator runs it: `semel migrate`, `semel serve`, and flows over its API.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::program::{Process, Program};
+
+/// How long a migration or the start of a server may take, on a machine that is busy.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The words before a server's address in its log.
+const LISTENING: &str = "listening on ";
+
+/// What all servers of a database share.
+const SECRET: &str = "5e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e1abcd";
+
+/// Makes the schema of an empty database and returns its first token.
+pub async fn migrate(program: Program, database: &str) -> Result<String> {
+    let migrated = program
+        .args(["migrate", "--json", "--database", database])
+        .run(START_PATIENCE)
+        .await?;
+    ensure!(migrated.status.success(), "migrate: {}", migrated.stderr);
+    let answer: Value = serde_json::from_str(&migrated.stdout)?;
+    let token = answer["data"]["token"].as_str().context("a first token")?;
+    Ok(token.to_owned())
+}
+
+/// Starts a server at an address, with further arguments, and waits until it listens.
+pub async fn serve(
+    program: Program,
+    database: &str,
+    listen: &str,
+    arguments: &[&str],
+) -> Result<(Process, SocketAddr)> {
+    let process = program
+        .args(["serve", "--listen", listen, "--log-format", "text"])
+        .args(["--database", database])
+        .args(arguments)
+        .env("SEMEL_SECRET_KEY", SECRET)
+        .start()?;
+    let address = process.until_address(LISTENING, START_PATIENCE).await?;
+    Ok((process, address))
+}
+
+/// The API of one server, opened by a token.
+#[derive(Clone, Copy, Debug)]
+pub struct Api<'a> {
+    client: &'a Client,
+    token: &'a str,
+}
+
+impl<'a> Api<'a> {
+    /// The API that a client reaches.
+    pub fn new(client: &'a Client, token: &'a str) -> Self {
+        Self { client, token }
+    }
+
+    /// Sends one command, which must succeed. Its path is its idempotency key.
+    pub async fn command(&self, method: Method, path: &str, body: String) -> Result<Answer> {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", path),
+        ];
+        let answer = self
+            .client
+            .send(method, path, &headers, body.into())
+            .await?;
+        let text = answer.text();
+        ensure!(
+            answer.status.is_success(),
+            "{path}: {} {text}",
+            answer.status
+        );
+        Ok(answer)
+    }
+
+    /// Pushes, publishes and promotes a flow.
+    pub async fn publish(&self, name: &str, source: &str) -> Result<()> {
+        let flow = format!("/v1/flows/{name}");
+        let draft = json!({ "source": source }).to_string();
+        self.command(Method::PUT, &format!("{flow}/draft"), draft)
+            .await?;
+        let publish = format!("{flow}/publish");
+        let published = self.command(Method::POST, &publish, "{}".into()).await?;
+        let published: Value = published.json()?;
+        let release = json!({ "release": published["release"] }).to_string();
+        self.command(Method::POST, &format!("{flow}/promote"), release)
+            .await?;
+        Ok(())
+    }
+}
