@@ -184,6 +184,9 @@ codes! {
     /// A worker holds the run.
     RunBusy "run-busy" 409 "A worker holds the run"
         "Repeat the request after the time in Retry-After.";
+    /// Its journal, or what was to follow it, does not fit.
+    JournalInconsistent "journal-inconsistent" 409 "The journal of the run is inconsistent"
+        "The run is quarantined and nothing was sent; report the detail with the output of `semel run show RUN --json`.";
     /// The run has ended.
     RunEnded "run-ended" 409 "The run has ended"
         "Show the run to see how it ended; nothing was changed.";

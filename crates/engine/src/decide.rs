@@ -24,6 +24,7 @@ mod storable;
 mod task;
 mod wait;
 
+pub(crate) use answer::external_id;
 pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 pub use probe::probe_of;

@@ -10,15 +10,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use semel_model::event::Caller;
 use semel_model::run::State;
-use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, FlowName, Key, KeySpace, Mismatch, RunId, SeededBug,
-    TriggerKind, Verdict,
-};
+use semel_model::{ClaimId, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug, Verdict};
 use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
-use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::memory;
@@ -31,6 +26,7 @@ pub mod callback;
 mod delivery;
 mod error;
 mod event;
+mod inbound;
 mod input;
 mod order;
 mod replay;
@@ -42,6 +38,7 @@ mod webhook;
 pub use api::{KeySource, Start};
 use delivery::{begin_unforeseen, first_event, first_state};
 pub use error::IntakeError;
+pub(crate) use inbound::Inbound;
 pub use order::Stale;
 pub use webhook::{Arrival, Authentic};
 
@@ -83,36 +80,11 @@ pub struct Accepted {
     pub accepted_at: Timestamp,
 }
 
-/// A delivery on its way through intake.
-pub(crate) struct Inbound {
-    pub(crate) release: Arc<Release>,
-    pub(crate) trigger: TriggerKind,
-    pub(crate) mismatch: Mismatch,
-    /// Who named the key.
-    pub(crate) space: KeySpace,
-    pub(crate) key: Key,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) input: Value,
-    pub(crate) text: String,
-    pub(crate) headers: Value,
-    pub(crate) query: Value,
-    /// Who starts it, where the flow asks.
-    pub(crate) by: Option<String>,
-    /// The run that waits for the end of this one.
-    pub(crate) caller: Option<Caller>,
-    /// Whether a repeat resumes a run that failed.
-    pub(crate) resumes: bool,
-    /// The instant that a schedule named.
-    pub(crate) nominal: Option<Timestamp>,
-}
-
 impl Runtime {
     /// The live release behind a hook's address.
     async fn live_hook(&self, namespace: &str, path: &str) -> Result<Arc<Release>, IntakeError> {
-        let found = self.find_hook(namespace, path).await;
-        found
-            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
-            .ok_or(IntakeError::UnknownHook)
+        let found = self.find_hook(namespace, path).await?;
+        found.ok_or(IntakeError::UnknownHook)
     }
 
     /// The live release of a flow.
@@ -121,17 +93,21 @@ impl Runtime {
         namespace_id: i32,
         flow: &FlowName,
     ) -> Result<Arc<Release>, IntakeError> {
-        let found = self.find_flow(namespace_id, flow).await;
-        found
-            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
-            .ok_or(IntakeError::UnknownFlow)
+        let found = self.find_flow(namespace_id, flow).await?;
+        found.ok_or(IntakeError::UnknownFlow)
     }
 }
 
 impl Runtime {
+    /// Has a delivery accepted whose input fits the flow's schema.
+    pub(crate) async fn receive(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
+        self.must_fit(&inbound).await?;
+        self.accept(inbound).await
+    }
+
     /// Accepts a delivery, and starts its run if it is new and there is room. Finishes even where
     /// the sender hangs up.
-    pub(crate) async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
+    async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
         self.finish(Self::accept_boxed(self.clone(), inbound)).await
     }
 
@@ -213,7 +189,7 @@ impl Runtime {
                 // compared.
                 drop(expected);
                 self.work.holdings.ask();
-                return Err(IntakeError::Unavailable(error.to_string()));
+                return Err(error.into());
             }
         };
         semel_steps::failpoint::failpoint("accept.after", &inbound.key.text()).await;
@@ -259,7 +235,7 @@ impl Runtime {
                 if resumes && met.state == State::Failed {
                     let fault = met.fault.as_deref();
                     let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
-                    if resumed.map_err(|error| IntakeError::Unavailable(error.to_string()))? {
+                    if resumed? {
                         accepted.state = State::Active;
                         (accepted.result, accepted.fault) = (None, None);
                     }
@@ -289,8 +265,7 @@ impl Runtime {
         if inbound.mismatch != Mismatch::Accept {
             // The answer promises that it is recorded, so it is on disk before the answer: a
             // provider that gets this answer does not send it again.
-            let kept = self.writers.duplicates.flush().await;
-            kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+            self.writers.duplicates.flush().await?;
         }
         match inbound.mismatch {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),

@@ -44,6 +44,7 @@ pub mod settle;
 mod spill;
 pub mod state;
 pub mod turn;
+mod unavailable;
 pub mod vault;
 
 pub use catalogue::{Catalogue, Release};

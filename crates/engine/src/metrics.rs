@@ -1,6 +1,8 @@
 //! Counters of what the engine did since the process started.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -36,6 +38,24 @@ impl Gauge {
     /// The number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Numbers that only grow, one for each name.
+#[derive(Debug, Default)]
+pub struct NamedCounters(Mutex<BTreeMap<&'static str, u64>>);
+
+impl NamedCounters {
+    /// Adds one to the number of a name.
+    pub fn add_one(&self, name: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(name).or_default() += 1;
+    }
+
+    /// The names that were counted, each with its number.
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(name, count)| (*name, *count)).collect()
     }
 }
 
@@ -96,7 +116,7 @@ pub struct Metrics {
     pub ticks_fired: Counter,
     /// Instants of schedules that started nothing.
     pub ticks_skipped: Counter,
-    /// Events that were dispatched to all their receivers.
+    /// Events that left the outbox: every flow, wait and subscription that takes them has them.
     pub events_dispatched: Counter,
     /// Deliveries of events that a webhook took.
     pub deliveries_made: Counter,
@@ -104,4 +124,6 @@ pub struct Metrics {
     pub deliveries_failed: Counter,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,
+    /// Passes that failed, by service.
+    pub service_failures: NamedCounters,
 }

@@ -110,17 +110,21 @@ pub(crate) struct Signals {
     pub(crate) broadcast: Notify,
     /// A run of this process has emitted an event.
     pub(crate) emitted: Notify,
+    /// This process has dispatched events, of which webhooks may have deliveries.
+    pub(crate) deliveries_due: Notify,
     /// This process changed what is scheduled.
     pub(crate) scheduled: Notify,
     /// A run of this process has opened a task.
     pub(crate) task_opened: Notify,
 }
 
-/// How the process stops.
+/// How the parts of the process learn that it stops.
 #[derive(Default)]
 pub(crate) struct Shutdown {
     /// No more runs are taken.
     pub(crate) requested: CancellationToken,
+    /// The runs in hand have reached their last commit: the services that they need may end.
+    pub(crate) drained: CancellationToken,
     /// Writes that outlast the database's absence end: the process can wait no longer.
     pub(crate) giving_up: CancellationToken,
 }

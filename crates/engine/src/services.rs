@@ -1,36 +1,65 @@
 //! Services: the background tasks of a process, one file each.
+//!
+//! A service is a struct with its settings. [`Service`] is the loop that all of them run.
 
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::runtime::Runtime;
+use broadcasts::EventBroadcasts;
+use cache_refresh::CacheRefresh;
+use gate_repair::GateRepair;
+use lease_renewal::LeaseRenewal;
+use outbound_webhooks::OutboundWebhooks;
+use outbox_dispatch::OutboxDispatch;
+use partition_upkeep::PartitionUpkeep;
+use poller::Poller;
+use reconciliation::Reconciliation;
+use recovery::Recovery;
+use resource_cleanup::ResourceCleanup;
+use retention::Retention;
+use scheduler::Scheduler;
+use service::Service;
 
-pub mod broadcasts;
+mod broadcasts;
 mod cache_refresh;
 mod gate_repair;
-pub mod outbox;
+mod lease_renewal;
+mod outbound_webhooks;
+mod outbox_dispatch;
+mod partition_upkeep;
 mod poller;
-pub(crate) mod reconcile;
-pub mod recovery;
-pub mod retention;
-pub mod scheduler;
-mod session;
-mod webhooks;
+pub(crate) mod reconciliation;
+mod recovery;
+mod resource_cleanup;
+mod retention;
+pub(crate) mod scheduler;
+mod service;
 
 /// Starts every service.
 pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
-    [
-        tokio::spawn(session::keep_renewing(runtime.clone())),
-        tokio::spawn(poller::keep_taking(runtime.clone())),
-        tokio::spawn(reconcile::keep_reconciling(runtime.clone())),
-        tokio::spawn(recovery::keep_recovering(runtime.clone())),
-        tokio::spawn(retention::keep_forgetting(runtime.clone())),
-        tokio::spawn(cache_refresh::keep_fresh(runtime.clone())),
-        tokio::spawn(outbox::keep_spreading(runtime.clone())),
-        tokio::spawn(scheduler::keep_ticking(runtime.clone())),
-        tokio::spawn(gate_repair::keep_telling(runtime.clone())),
+    // Those that take on new work end first; the runs in hand need the others.
+    let (first, last) = (&runtime.shutdown.requested, &runtime.shutdown.drained);
+    let runtime = || runtime.clone();
+    vec![
+        spawn(Poller::new(runtime()), first),
+        spawn(OutboxDispatch::new(runtime()), first),
+        spawn(EventBroadcasts::new(runtime()), first),
+        spawn(OutboundWebhooks::new(runtime()), first),
+        spawn(Scheduler::new(runtime()), first),
+        spawn(LeaseRenewal::new(runtime()), last),
+        spawn(Reconciliation::new(runtime()), last),
+        spawn(Recovery::new(runtime()), last),
+        spawn(GateRepair::new(runtime()), last),
+        spawn(CacheRefresh::new(runtime()), last),
+        spawn(PartitionUpkeep::new(runtime()), last),
+        spawn(Retention::new(runtime()), last),
+        spawn(ResourceCleanup::new(runtime()), last),
     ]
-    .map(|service| service.abort_handle())
-    .into()
+}
+
+fn spawn(service: impl Service, shutdown: &CancellationToken) -> AbortHandle {
+    tokio::spawn(service.run(shutdown.clone())).abort_handle()
 }

@@ -101,6 +101,22 @@ pub enum Current {
     Broken(Fault),
 }
 
+impl Current {
+    /// How many attempts at the current read have failed, and since when; none before `at`, where
+    /// there is no such read.
+    pub(crate) fn reads_so_far(&self, at: Timestamp) -> (u32, Timestamp) {
+        match self {
+            Self::Reading(reading) => (reading.attempts, reading.since),
+            Self::Fresh
+            | Self::Effect(_)
+            | Self::Waiting { .. }
+            | Self::Fan(_)
+            | Self::Approving(_)
+            | Self::Broken(_) => (0, at),
+        }
+    }
+}
+
 /// An event that does not fit the state of its run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{event}` does not fit a run that {state}")]

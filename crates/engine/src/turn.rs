@@ -15,7 +15,6 @@ use semel_model::event::Event;
 use semel_model::request::Call;
 use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
-use semel_store::audit;
 use semel_store::journal::Lease;
 use semel_store::late_responses::Late;
 use semel_store::queue::Cause;
@@ -39,6 +38,7 @@ use crate::vault::Destinations;
 use fan::Fanned;
 use views::Views;
 
+pub(crate) mod command;
 mod fan;
 mod first_effect;
 mod gate;
@@ -233,13 +233,6 @@ impl Turn {
         let changes = event::project(&before, &event, &self.state, &self.release.flow);
         let announced = event::announce(&self.announce_context(), &self.state, &event);
         self.pending.add(event, changes, announced);
-        Ok(())
-    }
-
-    /// Applies an event that an operator made. It commits together with its audit record.
-    pub(crate) fn record_act(&mut self, event: Event, act: audit::Act) -> Result<(), Stop> {
-        self.record(event)?;
-        self.pending.act(act);
         Ok(())
     }
 

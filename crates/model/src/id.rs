@@ -252,13 +252,6 @@ impl ScheduleId {
     }
 }
 
-impl GateId {
-    /// The slot that the gate and everything about it live in.
-    pub fn slot(&self) -> Slot {
-        Slot::of(self.0.as_bytes())
-    }
-}
-
 impl SessionId {
     /// A new session.
     pub fn generate() -> Self {

@@ -47,6 +47,15 @@ pub fn without_zero(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The beginning of a text, of so many characters at most, without a zero.
+pub fn excerpt(text: &str, chars_max: usize) -> String {
+    let plain = text.chars().map(|c| match c {
+        '\0' => char::REPLACEMENT_CHARACTER,
+        c => c,
+    });
+    plain.take(chars_max).collect()
+}
+
 /// The text as an index keeps it: a long one is cut and followed by a digest of the whole, so that
 /// it is found by the whole text and by no other.
 pub fn indexed(text: &str) -> Cow<'_, str> {
@@ -72,6 +81,13 @@ mod tests {
         assert_eq!(check_name("orders/42"), Ok(()));
         assert_eq!(check_name("a\0b"), Err(NotAName::Zero));
         assert_eq!(check_name(&"x".repeat(513)), Err(NotAName::Long(513)));
+    }
+
+    #[test]
+    fn an_excerpt_is_short_and_has_no_zero() {
+        assert_eq!(excerpt("paid", 10), "paid");
+        assert_eq!(excerpt("ä\0bc", 3), "ä\u{fffd}b");
+        assert_eq!(excerpt("a\0", 2), without_zero("a\0"));
     }
 
     #[test]

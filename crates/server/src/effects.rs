@@ -208,6 +208,7 @@ impl From<SettleError> for ApiError {
             SettleError::NotAmendable(detail) => Self::new(Code::NotAmendable, detail),
             SettleError::Reason(error) => error.into(),
             SettleError::Busy => Self::busy(),
+            SettleError::Inconsistent(_) => Self::new(Code::JournalInconsistent, error.to_string()),
             SettleError::Unavailable(cause) => Self::database(&cause),
         }
     }

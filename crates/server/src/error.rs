@@ -196,6 +196,11 @@ mod tests {
         let state = semel_model::effect::State::Done;
         let retry_in = Span::from_secs(1);
         let text = String::new;
+        let misfit = || semel_engine::state::FoldError {
+            seq: 2,
+            event: "done",
+            state: text(),
+        };
         let pairs: Vec<(&str, ApiError)> = [
             IntakeError::UnknownHook,
             IntakeError::SignatureInvalid,
@@ -221,6 +226,7 @@ mod tests {
                 SettleError::NotAmendable(text()),
                 SettleError::Reason(ReasonError::ZeroByte),
                 SettleError::Busy,
+                SettleError::Inconsistent(misfit()),
                 SettleError::Unavailable(text()),
             ]
             .map(|error| (error.code(), error.into())),

@@ -228,7 +228,7 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
         ),
         (
             "events_dispatched",
-            "Events dispatched to all their receivers",
+            "Events that left the outbox",
             &metrics.events_dispatched,
         ),
         (
@@ -245,12 +245,23 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
     for (name, help, counter) in counters {
         registry.register(name, help, ConstCounter::new(counter.get()));
     }
+    register_service_failures(registry, metrics);
     let missing = i64::try_from(metrics.partitions_missing.get()).unwrap_or(i64::MAX);
     registry.register(
         "partitions_missing",
         "Partitions of this month and the next that could not be created yet",
         ConstGauge::new(missing),
     );
+}
+
+/// Passes of background services that failed, by service.
+fn register_service_failures(registry: &mut Registry, metrics: &Metrics) {
+    let family = Family::<[(&str, &str); 1], ClassicCounter>::default();
+    for (service, count) in metrics.service_failures.list() {
+        family.get_or_create(&[("service", service)]).inc_by(count);
+    }
+    let help = "Passes of background services that failed";
+    registry.register("service_failures", help, family);
 }
 
 #[cfg(test)]
@@ -260,7 +271,9 @@ mod tests {
     #[test]
     fn an_unavailable_database_leaves_its_metrics_out() {
         let mut registry = Registry::with_prefix("semel");
-        register_engine(&mut registry, &Metrics::default());
+        let metrics = Metrics::default();
+        metrics.service_failures.add_one("retention");
+        register_engine(&mut registry, &metrics);
         register_counted(&mut registry, false, None);
 
         let mut text = String::new();
@@ -269,5 +282,7 @@ mod tests {
         assert!(text.contains("semel_database_up 0"), "{text}");
         assert!(text.contains("semel_accepted_total 0"), "{text}");
         assert!(!text.contains("effects_in_doubt"), "{text}");
+        let failures = "semel_service_failures_total{service=\"retention\"} 1";
+        assert!(text.contains(failures), "{text}");
     }
 }

@@ -308,6 +308,7 @@ impl From<ResumeError> for ApiError {
             ResumeError::Unfit { .. } => Self::new(Code::NotResumable, error.to_string()),
             ResumeError::Reason(error) => error.into(),
             ResumeError::Busy => Self::busy(),
+            ResumeError::Inconsistent(_) => Self::new(Code::JournalInconsistent, error.to_string()),
             ResumeError::Unavailable(cause) => Self::database(&cause),
         }
     }

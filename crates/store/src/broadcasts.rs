@@ -5,12 +5,12 @@
 //! is ended once, and the cursor never moves back.
 
 use jiff::Timestamp;
-use semel_model::{EffectId, RunId, Span, WaitId};
+use semel_model::{EffectId, Span, WaitId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError, SlotCell};
-use crate::outbox::Event;
+use crate::outbox::{Event, read_event};
 
 /// An event that is dispatched twice is broadcast once, as long as the first broadcast lasts.
 const BEGIN: &str = "
@@ -88,14 +88,7 @@ pub async fn take(cell: &Cell, most: i64, lease: Span) -> Result<Vec<Broadcast>,
             after: WaitId::from_uuid(after),
         });
         Broadcast {
-            event: Event {
-                id: EffectId::from_uuid(row.get(0)),
-                namespace_id: row.get(1),
-                run: RunId::from_uuid(row.get(2)),
-                event: row.get(3),
-                data: row.get(4),
-                emitted_at: row.get(5),
-            },
+            event: read_event(row),
             begun_at: row.get(6),
             cursor,
         }

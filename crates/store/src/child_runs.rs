@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, Act};
 use crate::cell::{ReadError, SlotCell};
+use crate::journal::to_text;
 
 /// An item that is recorded already stays as it is: loading continues where it was cut off, and of
 /// two items with one key the first counts. A run whose items are recorded makes progress.
@@ -105,66 +106,64 @@ const CANCEL: &str = "
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
 
-/// Resumes child runs that have ended, each from its own ledger, by an event of their journals.
+/// Resumes child runs that have ended, each from its own ledger, by the events `$1` of their journals.
+/// A statement says only which of them it chooses.
+macro_rules! reopen {
+    ($comment:literal, $chosen:literal) => {
+        concat!(
+            $comment,
+            "
+    WITH present AS MATERIALIZED (SELECT moment() AS now),",
+            $chosen,
+            ",
+    last AS MATERIALIZED (
+        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
+          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
+         GROUP BY c.run_id, c.partition_date),
+    opened AS (
+        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
+    active AS (
+        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+          FROM last l WHERE r.id = l.run_id),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
+        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now, $1::text::json
+          FROM last l, present p)
+    SELECT run_id FROM last"
+        )
+    };
+}
+
 /// Only the holder of the parent may, so that none continues after the parent was stopped.
-const REOPEN: &str = "/* commits alone: reopen children */
-    WITH present AS MATERIALIZED (SELECT moment() AS now),
+const REOPEN: &str = reopen!(
+    "/* commits alone: reopen children */",
+    "
     held AS MATERIALIZED (
         SELECT 1 FROM queue
-         WHERE run_id = $1 AND epoch = $6 AND holder IS NOT DISTINCT FROM $7 FOR UPDATE),
+         WHERE run_id = $2 AND epoch = $6 AND holder IS NOT DISTINCT FROM $7 FOR UPDATE),
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.partition_date
           FROM child_runs p JOIN runs r ON r.id = p.run_id
-         WHERE p.parent_id = $1 AND p.step = $2 AND p.state::text = ANY ($3)
+         WHERE p.parent_id = $2 AND p.step = $3 AND p.state::text = ANY ($4)
            AND EXISTS (SELECT 1 FROM held)
          ORDER BY p.index
-         LIMIT $4
-           FOR UPDATE OF p),
-    last AS MATERIALIZED (
-        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
-          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
-         GROUP BY c.run_id, c.partition_date),
-    opened AS (
-        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
-    active AS (
-        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
-          FROM last l WHERE r.id = l.run_id),
-    queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
-    written AS (
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now,
-               json_build_array($5::text::json)
-          FROM last l, present p)
-    SELECT count(*) FROM last";
+         LIMIT $5
+           FOR UPDATE OF p)"
+);
 
 /// Resumes one failed child run by itself, whatever happened to its parent.
-const REOPEN_ONE: &str = "
-    WITH present AS MATERIALIZED (SELECT moment() AS now),
+const REOPEN_ONE: &str = reopen!(
+    "",
+    "
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.partition_date
           FROM child_runs p JOIN runs r ON r.id = p.run_id
-         WHERE p.run_id = $1 AND p.state = 'failed'
-           FOR UPDATE OF p),
-    last AS MATERIALIZED (
-        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
-          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
-         GROUP BY c.run_id, c.partition_date),
-    opened AS (
-        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
-    active AS (
-        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
-          FROM last l WHERE r.id = l.run_id),
-    queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
-    written AS (
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now,
-               json_build_array($2::text::json)
-          FROM last l, present p)
-    SELECT 1 FROM last";
+         WHERE p.run_id = $2 AND p.state = 'failed'
+           FOR UPDATE OF p)"
+);
 
 const STEP_OF: &str = "SELECT step FROM child_runs WHERE run_id = $1";
 
@@ -360,20 +359,18 @@ pub async fn reopen(
         Reopened::Unsuccessful => &["failed", "cancelled"],
         Reopened::Successful => &["succeeded"],
     };
-    let Ok(event) = serde_json::to_string(event) else {
-        unreachable!("events are plain data");
-    };
+    let events = to_text([event]);
     let values: [&(dyn ToSql + Sync); 7] = [
+        &events,
         of.parent.as_uuid(),
         &of.step,
         &states,
         &most,
-        &event,
         &epoch,
         holder.as_uuid(),
     ];
-    let row = cell.reader().await?.query_one(REOPEN, &values).await?;
-    Ok(row.get(0))
+    let reopened = cell.reader().await?.query(REOPEN, &values).await?;
+    Ok(reopened.len() as i64)
 }
 
 /// Resumes one failed child run. False if it did not fail, or was resumed already.
@@ -383,10 +380,8 @@ pub async fn reopen_one(
     event: &Event,
     act: &Act,
 ) -> Result<bool, ReadError> {
-    let Ok(event) = serde_json::to_string(event) else {
-        unreachable!("events are plain data");
-    };
-    let values: [&(dyn ToSql + Sync); 2] = [part.as_uuid(), &event];
+    let events = to_text([event]);
+    let values: [&(dyn ToSql + Sync); 2] = [&events, part.as_uuid()];
     let opened = audit::query_opt(cell, REOPEN_ONE, &values, act).await?;
     Ok(opened.is_some())
 }

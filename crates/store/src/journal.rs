@@ -41,6 +41,7 @@ mod weight;
 
 use columns::{Columns, Moves};
 pub use events::Events;
+pub(crate) use events::to_text;
 use pipeline::Frame;
 use statement::Shape;
 pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};

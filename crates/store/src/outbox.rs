@@ -90,7 +90,7 @@ impl<'a> Rows<'a> {
 }
 
 /// A connection for dispatching events.
-pub struct Spreading {
+pub struct Dispatching {
     client: PooledClient,
 }
 
@@ -108,12 +108,12 @@ pub struct Batch<'a> {
 }
 
 /// A connection on which events can be taken.
-pub async fn start_spreading(cell: &Cell) -> Result<Spreading, ReadError> {
+pub async fn start_dispatching(cell: &Cell) -> Result<Dispatching, ReadError> {
     let client = cell.reader().await?;
-    Ok(Spreading { client })
+    Ok(Dispatching { client })
 }
 
-impl Spreading {
+impl Dispatching {
     /// Takes the oldest events, or the oldest behind one of them.
     pub async fn take(&mut self, after: Option<&Event>, most: i64) -> Result<Batch<'_>, ReadError> {
         let (at, id) = match after {
@@ -136,7 +136,7 @@ impl Batch<'_> {
     }
 }
 
-fn read_event(row: &Row) -> Event {
+pub(crate) fn read_event(row: &Row) -> Event {
     Event {
         id: EffectId::from_uuid(row.get(0)),
         namespace_id: row.get(1),

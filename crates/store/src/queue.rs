@@ -34,6 +34,7 @@ use crate::runs::Stage;
 use crate::wake_source::WakeSource;
 use crate::writer::connection::{PreparedClient, WriterConnection};
 use crate::{clock, journal, late_responses, waits};
+use returned::give_back;
 use seeded_bug::mistaken;
 
 /// By the place of the row, not by its identity: the index of a million sleeping runs is deep. What
@@ -92,12 +93,12 @@ const ABOUT: &str = "
       JOIN runs r ON r.id = t.id";
 
 /// Nothing happened, so nothing is written to the journal.
-const SLEEP_ON: &str = "/* commits alone: sleep on */
-    UPDATE queue
-       SET holder = NULL, stage = $5::text::queue_stage, stalled_takes = 0, woken = false,
+const SLEEP_ON: &str = give_back!(
+    "/* commits alone: sleep on */",
+    "stage = $5::text::queue_stage, stalled_takes = 0, woken = false,
            due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
-                         ELSE coalesce($4::timestamptz, 'infinity') END
-     WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
+                         ELSE coalesce($4::timestamptz, 'infinity') END"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
@@ -303,9 +304,10 @@ pub async fn sleep_on(
     hears: WakeSource,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
+    let (runs, epochs) = ([*run.as_uuid()], [epoch]);
     let values: [&(dyn ToSql + Sync); 6] = [
-        run.as_uuid(),
-        &epoch,
+        &runs.as_slice(),
+        &epochs.as_slice(),
         session.as_uuid(),
         &due_at,
         &stage,

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::event::Event;
 use semel_model::run::State;
 use semel_model::{ClaimId, Key, RunId, SeededBug};
 use tokio_postgres::Row;
@@ -27,32 +26,39 @@ pub(crate) const RECORDED: &str = ",
             AS t (id, state, result, fault, ended)
          WHERE r.id = t.id)";
 
-const LIST: &str = "
+/// The columns that [`read_view`] reads.
+macro_rules! select {
+    ($filter:literal) => {
+        concat!(
+            "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
            nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
-      LEFT JOIN queue q ON q.run_id = r.id
+      LEFT JOIN queue q ON q.run_id = r.id",
+            $filter
+        )
+    };
+}
+
+const LIST: &str = select!(
+    "
      WHERE r.namespace_id = $1
        AND (r.parent_id IS NULL OR r.state IN ('in_doubt', 'needs_review', 'quarantined'))
        AND ($2::text IS NULL OR f.name = $2)
        AND ($3::text[] IS NULL OR r.state::text = ANY ($3))
        AND ($4::timestamptz IS NULL OR (r.accepted_at, r.id) < ($4, $5::uuid))
      ORDER BY r.accepted_at DESC, r.id DESC
-     LIMIT $6";
+     LIMIT $6"
+);
 
-const GET: &str = "
-    SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
-           q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id
-      FROM runs r
-      JOIN releases l ON l.id = r.release_id
-      JOIN flows f ON f.id = l.flow_id
-      LEFT JOIN queue q ON q.run_id = r.id
+const GET: &str = select!(
+    "
      WHERE r.namespace_id = $1 AND r.id = ANY ($2)
-     ORDER BY r.accepted_at DESC";
+     ORDER BY r.accepted_at DESC"
+);
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
 
@@ -295,14 +301,6 @@ pub async fn find_namespace(cell: SlotCell<'_>, run: RunId) -> Result<Option<i32
     let client = cell.reader().await?;
     let row = client.query_opt(NAMESPACE, &[run.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))
-}
-
-/// Events as the journal keeps them.
-fn to_text(events: &[Event]) -> String {
-    match serde_json::to_string(events) {
-        Ok(text) => text,
-        Err(error) => unreachable!("events are plain data: {error}"),
-    }
 }
 
 pub(crate) fn read_state(text: &str) -> State {

@@ -45,21 +45,18 @@ impl Runtime {
         amendment: &Amendment,
     ) -> Result<RunId, SettleError> {
         let cell = &self.cell;
-        let unavailable =
-            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
         let act = by.act("effect.amend", &effect.to_string());
         let act = act.because(&amendment.reason)?;
         let found = effects::find(cell.of(effect), by.namespace_id, effect).await;
-        let view = found.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        let view = found?.ok_or(SettleError::Unknown)?;
         if view.state != State::Done {
             return Err(not(format!("the effect is {}, not done", view.state)));
         }
         let run = runs::find(cell.of(view.run), by.namespace_id, view.run).await;
-        let run = run.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        let run = run?.ok_or(SettleError::Unknown)?;
         has_stopped(&run)?;
         let flow = self.flow_of(by.namespace_id, &run).await?;
-        let lines = journal::read(cell.of(run.id), run.partition_date, run.id).await;
-        let lines = lines.map_err(unavailable)?;
+        let lines = journal::read(cell.of(run.id), run.partition_date, run.id).await?;
         let mut happened = Vec::new();
         for line in &lines {
             let events = line.read();
@@ -91,7 +88,7 @@ impl Runtime {
         };
         let act = act.about(run.id);
         let done = runs::amend(cell.of(amended.run), &amended, &events, &act).await;
-        match done.map_err(unavailable)? {
+        match done? {
             true => {
                 self.signals.wake.notify_one();
                 Ok(run.id)
@@ -105,13 +102,11 @@ impl Runtime {
         namespace_id: i32,
         run: &RunView,
     ) -> Result<Flow, SettleError> {
-        let unavailable =
-            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
         let cell = &self.cell;
         let found = runs::find_release(cell.of(run.id), namespace_id, run.id).await;
-        let (release, _) = found.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        let (release, _) = found?.ok_or(SettleError::Unknown)?;
         let release = flows::find_release(cell.home(), release).await;
-        let release = release.map_err(unavailable)?.ok_or(SettleError::Unknown)?;
+        let release = release?.ok_or(SettleError::Unknown)?;
         semel_flow::load(&release.source)
             .ok_or_else(|| not("the run's release cannot be read by this build".to_owned()))
     }

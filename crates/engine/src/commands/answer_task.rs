@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
+use semel_model::storable::excerpt;
 use semel_model::task::State;
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
 use semel_steps::failpoint::failpoint;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// How often a claim that waits for work looks for tasks that another server's runs opened.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -106,6 +108,8 @@ impl TaskError {
     }
 }
 
+unavailable_from_store!(TaskError);
+
 /// An answer that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskAnswered {
@@ -154,11 +158,11 @@ impl Runtime {
     ) -> Result<Renewed, TaskError> {
         let cell = &self.cell;
         let renewed = tasks::renew(cell.of(task), namespace_id, task, token, lease);
-        if let Some(renewed) = renewed.await.map_err(unavailable)? {
+        if let Some(renewed) = renewed.await? {
             return Ok(renewed);
         }
         let view = tasks::find(cell.of(task), namespace_id, task).await;
-        match view.map_err(unavailable)?.map(|view| view.state) {
+        match view?.map(|view| view.state) {
             None => Err(TaskError::Unknown),
             Some(State::Withdrawn) => Err(TaskError::Withdrawn),
             Some(state) => Err(TaskError::NotHeld { state, kept: false }),
@@ -176,7 +180,7 @@ impl Runtime {
         let (state, body) = to_record(said)?;
         let cell = &self.cell;
         let run = tasks::find_run(cell.of(task), namespace_id, task).await;
-        let run = run.map_err(unavailable)?.ok_or(TaskError::Unknown)?;
+        let run = run?.ok_or(TaskError::Unknown)?;
         let answer = Answer {
             task,
             run,
@@ -187,7 +191,7 @@ impl Runtime {
         failpoint("answer.before", &task.to_string()).await;
         let reply = self.writers.tasks.write(answer).await;
         failpoint("answer.after", &task.to_string()).await;
-        match reply.map_err(|error| TaskError::Unavailable(error.to_string()))? {
+        match reply? {
             Reply::First => {
                 self.signals.wake.notify_one();
                 Ok(TaskAnswered {
@@ -247,8 +251,7 @@ impl Runtime {
             attempt: i32::try_from(token).unwrap_or(i32::MAX),
             response: result.clone(),
         };
-        let handed = late_responses::hand_in(self.cell.of(run), run, 0, &late).await;
-        handed.map_err(unavailable)?;
+        late_responses::hand_in(self.cell.of(run), run, 0, &late).await?;
         self.signals.wake.notify_one();
         Ok(true)
     }
@@ -303,14 +306,6 @@ fn read_code(code: &str) -> Result<&str, TaskError> {
     Ok(code)
 }
 
-/// PostgreSQL's text cannot hold the character zero.
 fn bounded(message: &str) -> String {
-    let plain = message
-        .chars()
-        .map(|c| if c == '\0' { '\u{fffd}' } else { c });
-    plain.take(MESSAGE_CHARS_MAX).collect()
-}
-
-fn unavailable(error: ReadError) -> TaskError {
-    TaskError::Unavailable(error.to_string())
+    excerpt(message, MESSAGE_CHARS_MAX)
 }

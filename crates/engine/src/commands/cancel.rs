@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use semel_model::RunId;
 use semel_store::audit::{Act, ReasonError};
-use semel_store::{ReadError, queue, runs};
+use semel_store::{queue, runs};
 
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// Why a run is not cancelled.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +38,7 @@ impl CancelError {
     }
 }
 
-impl From<ReadError> for CancelError {
-    fn from(error: ReadError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
+unavailable_from_store!(CancelError);
 
 impl Runtime {
     /// Asks a run to end. It ends at its next step: an attempt that has begun is not cut off, and a

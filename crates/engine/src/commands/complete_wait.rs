@@ -19,12 +19,8 @@ impl Runtime {
         payload: Value,
         actor: &str,
     ) -> Result<Called, CallbackError> {
-        let unavailable =
-            |error: semel_store::ReadError| CallbackError::Unavailable(error.to_string());
         let cell = &self.cell;
-        let view = waits::find(cell.of(wait), namespace_id, wait)
-            .await
-            .map_err(unavailable)?;
+        let view = waits::find(cell.of(wait), namespace_id, wait).await?;
         let view = view.ok_or(CallbackError::Unknown)?;
         let act = Act::new(namespace_id, actor, "wait.complete", &wait.to_string());
         let callback = Callback {

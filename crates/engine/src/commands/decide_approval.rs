@@ -10,6 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use semel_model::approval::{Decision, Digest, State};
+use semel_model::storable::excerpt;
 use semel_model::{RunId, WaitId};
 use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
@@ -17,6 +18,7 @@ use semel_store::approvals::{self, ApprovalView, Click, Reply};
 
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// The most characters of a decision's comment.
 const COMMENT_CHARS_MAX: usize = 2_000;
@@ -161,6 +163,8 @@ impl DecideError {
     }
 }
 
+unavailable_from_store!(DecideError);
+
 impl Runtime {
     /// What a link leads to; nothing where it leads nowhere, or no longer.
     pub async fn find_approval(
@@ -213,7 +217,7 @@ impl Runtime {
         failpoint("decide.before", &view.wait.to_string()).await;
         let reply = self.writers.approvals.write(click).await;
         failpoint("decide.after", &view.wait.to_string()).await;
-        match reply.map_err(|error| DecideError::Unavailable(error.to_string()))? {
+        match reply? {
             Reply::First(decision) => {
                 self.signals.wake.notify_one();
                 Ok(decided(decision, false))
@@ -258,9 +262,8 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
     }))
 }
 
-/// A comment, without what PostgreSQL's text cannot hold; nothing where it is empty.
+/// A comment, as it can be stored; nothing where it is empty.
 fn bounded(comment: &str) -> Option<String> {
-    let plain = comment.trim().chars().filter(|c| *c != '\0');
-    let text: String = plain.take(COMMENT_CHARS_MAX).collect();
+    let text = excerpt(comment.trim(), COMMENT_CHARS_MAX);
     (!text.is_empty()).then_some(text)
 }

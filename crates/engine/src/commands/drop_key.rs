@@ -5,9 +5,10 @@ use std::sync::Arc;
 use semel_model::{FlowName, Key, NamespaceName, RunId};
 use semel_steps::failpoint::failpoint;
 use semel_store::audit::{Act, ReasonError};
-use semel_store::{ReadError, claims, runs};
+use semel_store::{claims, runs};
 
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// Why a key is not dropped.
 #[derive(Debug, thiserror::Error)]
@@ -41,11 +42,7 @@ impl DropError {
     }
 }
 
-impl From<ReadError> for DropError {
-    fn from(error: ReadError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
+unavailable_from_store!(DropError);
 
 impl Runtime {
     /// Frees a key whose run has ended, so that its next delivery makes a new run.

@@ -184,8 +184,7 @@ impl Runtime {
         reason: Option<&str>,
     ) -> Result<bool, PauseError> {
         let id = ScheduleId::derive(namespace, flow);
-        let mut live = Live::default();
-        live.follow(self).await?;
+        let live = Live::current(self).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
         let act = act(by, "schedule.pause", flow, reason)?;
         Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
@@ -201,8 +200,7 @@ impl Runtime {
         reason: Option<&str>,
     ) -> Result<bool, PauseError> {
         let id = ScheduleId::derive(namespace, flow);
-        let mut live = Live::default();
-        live.follow(self).await?;
+        let live = Live::current(self).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
         let act = act(by, "schedule.resume", flow, reason)?;
         let mut tries = 0;
@@ -271,8 +269,7 @@ impl Runtime {
         moment: &Moment,
     ) -> Result<Fired, FireError> {
         let id = ScheduleId::derive(namespace, flow);
-        let mut live = Live::default();
-        live.follow(self).await?;
+        let live = Live::current(self).await?;
         let release = live.find(id).ok_or(FireError::Unknown)?;
         let fired = match moment {
             Moment::At(at) => self.fire_named(by, id, release, *at).await?,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use semel_flow::{Checked, Severity};
 use semel_model::FlowName;
 use semel_store::audit::Act;
-use semel_store::{ReadError, flows};
+use semel_store::flows;
 
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// A release that was frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,11 +61,7 @@ impl FlowError {
     }
 }
 
-impl From<ReadError> for FlowError {
-    fn from(error: ReadError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
+unavailable_from_store!(FlowError);
 
 impl Runtime {
     /// Keeps a text as its flow's working copy.

@@ -14,14 +14,14 @@ use semel_model::{FaultKind, RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::{Act, ReasonError};
 use semel_store::child_runs;
-use semel_store::journal::Lease;
 use semel_store::runs::{self, Reopening, RunView};
 use serde::Deserialize;
 
 use crate::call::CallAgain;
 use crate::runtime::Runtime;
-use crate::turn::Stop;
-use crate::turn::take::TakeError;
+use crate::state::FoldError;
+use crate::turn::command::CommandError;
+use crate::unavailable::unavailable_from_store;
 
 /// Why a run is not resumed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,9 @@ pub enum ResumeError {
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
+    /// The run is quarantined: its journal, or the decision behind it, does not fit.
+    #[error("the run is quarantined: {0}")]
+    Inconsistent(FoldError),
     /// The database did not answer in time.
     #[error("the decision could not be stored: {0}")]
     Unavailable(String),
@@ -56,25 +59,23 @@ impl ResumeError {
             Self::Unfit { .. } => "not-resumable",
             Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
+            Self::Inconsistent(_) => "journal-inconsistent",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
 }
 
-impl From<TakeError> for ResumeError {
-    fn from(error: TakeError) -> Self {
+impl From<CommandError> for ResumeError {
+    fn from(error: CommandError) -> Self {
         match error {
-            TakeError::Busy => Self::Busy,
-            TakeError::Unavailable(reason) => Self::Unavailable(reason),
+            CommandError::Busy => Self::Busy,
+            CommandError::Inconsistent(error) => Self::Inconsistent(error),
+            CommandError::Unavailable(reason) => Self::Unavailable(reason),
         }
     }
 }
 
-impl From<ReadError> for ResumeError {
-    fn from(error: ReadError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
+unavailable_from_store!(ResumeError);
 
 /// How a run is resumed.
 #[derive(Clone, Copy, Debug)]
@@ -292,15 +293,7 @@ impl Runtime {
             return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
         }
         turn.forgive();
-        let unwritten = |stop| match stop {
-            Stop::Fenced => ResumeError::Busy,
-            Stop::Unsure(reason) | Stop::Refused(reason) => ResumeError::Unavailable(reason),
-            Stop::Inconsistent(error) => ResumeError::Unavailable(error.to_string()),
-        };
-        turn.record_act(resumed, act).map_err(unwritten)?;
-        turn.commit(Lease::Keep).await.map_err(unwritten)?;
-        self.work.turns.spawn(turn.drive());
-        Ok(())
+        Ok(turn.carry_out(resumed, act).await?)
     }
 }
 

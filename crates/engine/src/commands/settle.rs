@@ -10,16 +10,16 @@ use semel_model::event::Event;
 use semel_model::{EffectId, Fault, FaultKind, SeededBug, Span};
 use semel_store::audit::{Act, ReasonError};
 use semel_store::effects::{self, EffectView};
-use semel_store::journal::Lease;
 use serde_json::Value;
 
 use super::settlement::said;
 use crate::commands::connection::By;
 use crate::runtime::Runtime;
 use crate::settle::span_between;
-use crate::state::{Current, PendingEffect};
-use crate::turn::take::TakeError;
-use crate::turn::{Stop, Turn};
+use crate::state::{Current, FoldError, PendingEffect};
+use crate::turn::Turn;
+use crate::turn::command::CommandError;
+use crate::unavailable::unavailable_from_store;
 
 /// An operator's answer about an effect in doubt.
 #[derive(Clone, Debug)]
@@ -79,6 +79,9 @@ pub enum SettleError {
     /// A worker holds the run at this moment.
     #[error("a worker is at this run right now")]
     Busy,
+    /// The run is quarantined: its journal, or the decision behind it, does not fit.
+    #[error("the run is quarantined: {0}")]
+    Inconsistent(FoldError),
     /// The database did not answer in time.
     #[error("the decision could not be stored: {0}")]
     Unavailable(String),
@@ -95,16 +98,20 @@ impl SettleError {
             Self::NotAmendable(_) => "not-amendable",
             Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
+            Self::Inconsistent(_) => "journal-inconsistent",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
 }
 
-impl From<TakeError> for SettleError {
-    fn from(error: TakeError) -> Self {
+unavailable_from_store!(SettleError);
+
+impl From<CommandError> for SettleError {
+    fn from(error: CommandError) -> Self {
         match error {
-            TakeError::Busy => Self::Busy,
-            TakeError::Unavailable(reason) => Self::Unavailable(reason),
+            CommandError::Busy => Self::Busy,
+            CommandError::Inconsistent(error) => Self::Inconsistent(error),
+            CommandError::Unavailable(reason) => Self::Unavailable(reason),
         }
     }
 }
@@ -146,11 +153,8 @@ impl Runtime {
         settlement: Settlement,
         actor: &str,
     ) -> Result<(), SettleError> {
-        let unavailable =
-            |error: semel_store::ReadError| SettleError::Unavailable(error.to_string());
         let view = effects::find(self.cell.of(effect), namespace_id, effect)
-            .await
-            .map_err(unavailable)?
+            .await?
             .ok_or(SettleError::Unknown)?;
         if view.state != State::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
@@ -163,7 +167,7 @@ impl Runtime {
             actor,
         };
         let act = settlement.act(by, &view)?;
-        let mut turn = self.take(view.run).await?;
+        let turn = self.take(view.run).await?;
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
             Err(error) => {
@@ -172,15 +176,7 @@ impl Runtime {
                 return Err(error);
             }
         };
-        let unwritten = |stop| match stop {
-            Stop::Fenced => SettleError::Busy,
-            Stop::Unsure(reason) | Stop::Refused(reason) => SettleError::Unavailable(reason),
-            Stop::Inconsistent(error) => SettleError::Unavailable(error.to_string()),
-        };
-        turn.record_act(event, act).map_err(unwritten)?;
-        turn.commit(Lease::Keep).await.map_err(unwritten)?;
-        self.work.turns.spawn(turn.drive());
-        Ok(())
+        Ok(turn.carry_out(event, act).await?)
     }
 
     /// The event that a decision is, where it may be taken now.

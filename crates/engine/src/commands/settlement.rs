@@ -1,11 +1,12 @@
 //! The result that an operator gives an effect: everything that a later step reads.
 
-use semel_flow::{Flow, Scope};
+use semel_flow::Flow;
 use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use serde_json::Value;
 
 use super::settle::SettleError;
+use crate::decide::external_id;
 
 /// The event of an operator's answer. Where the step says how to find its external id in its
 /// result, a result is enough.
@@ -50,13 +51,7 @@ pub(super) fn said(
 
 /// The destination's identity for what was made, as the step finds it in its result.
 pub(super) fn derive_id(flow: &Flow, step: &str, result: &Value) -> Option<String> {
-    let expr = flow.find_step(step)?.external_id.as_ref()?;
-    let found = expr.eval(&Scope::new().with("result", result)).ok()?;
-    match found {
-        Value::String(text) => Some(text),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
+    external_id(flow.find_step(step)?, result)
 }
 
 #[cfg(test)]

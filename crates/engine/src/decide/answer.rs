@@ -58,20 +58,22 @@ fn done(
     response: &Value,
 ) -> Event {
     let result = json::readable(result.unwrap_or_else(|_| response.clone()));
-    let external_id = step
-        .external_id
-        .as_ref()
-        .and_then(|expr| expr.eval(&Scope::new().with("result", &result)).ok())
-        .and_then(|value| match value {
-            Value::String(text) => Some(text),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        });
     Event::Done {
         step: step.id.to_string(),
         by,
-        external_id,
+        external_id: external_id(step, &result),
         status,
         result,
+    }
+}
+
+/// The destination's identity for what was made, as the step finds it in its result.
+pub(crate) fn external_id(step: &Step, result: &Value) -> Option<String> {
+    let expr = step.external_id.as_ref()?;
+    let found = expr.eval(&Scope::new().with("result", result)).ok()?;
+    match found {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }

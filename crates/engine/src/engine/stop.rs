@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use semel_store::sessions;
 
 use super::Engine;
-use crate::services::reconcile;
+use crate::services::reconciliation::reconcile;
 
 /// How long a stopping process takes by default.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
@@ -54,6 +54,8 @@ impl Engine {
         if let Err(error) = runtime.writers.duplicates.flush().await {
             tracing::warn!(%error, "failed to write the last counts of duplicates");
         }
+        runtime.shutdown.drained.cancel();
+        // A service that is in the middle of a pass is cut off.
         if let Ok(mut services) = self.services.lock() {
             services.drain(..).for_each(|service| service.abort());
         }
@@ -62,7 +64,7 @@ impl Engine {
         }
         // A session that still holds runs is left to expire, so that recovery finds them.
         let closed = async {
-            while reconcile::reconcile(runtime).await? > 0 {}
+            while reconcile(runtime).await? > 0 {}
             sessions::close(&runtime.cell, runtime.session().id).await
         };
         if let Err(error) = closed.await {

@@ -52,15 +52,7 @@ pub(super) fn apply_read_failed(
     (fault, retry_at, at): (&Fault, Option<Timestamp>, Timestamp),
 ) -> Result<(), Unfit> {
     state.must_be_new_at(flow, step)?;
-    let (attempts, since) = match &state.current {
-        Current::Reading(reading) => (reading.attempts, reading.since),
-        Current::Fresh
-        | Current::Effect(_)
-        | Current::Waiting { .. }
-        | Current::Fan(_)
-        | Current::Approving(_)
-        | Current::Broken(_) => (0, at),
-    };
+    let (attempts, since) = state.current.reads_so_far(at);
     state.current = Current::Reading(Reading {
         attempts: attempts + u32::from(!fault.is_held_back()),
         since,

@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use semel_flow::Scope;
 use semel_model::run::State;
 use semel_model::{
     ClaimId, Fingerprint, FlowName, Key, KeySpace, NamespaceName, RunId, TriggerKind,
 };
 use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
-use semel_store::{ReadError, runs};
-use serde_json::Value;
+use semel_store::runs;
 
 use super::delivery::{read_payload, tell};
+use super::inbound::{Request, describe};
 use super::{Accepted, Inbound, Intake, IntakeError, refuse};
 use crate::runtime::Runtime;
 
@@ -93,40 +92,21 @@ impl Runtime {
             (Some(key), None) => key,
             (None, None) => return Err(IntakeError::NoKey),
             (None, Some(expr)) => {
-                let kind = serde_json::json!({ "kind": trigger.as_str() });
-                let nothing = Value::Null;
-                let scope = Scope::new()
-                    .with("input", &input)
-                    .with("headers", &nothing)
-                    .with("query", &nothing)
-                    .with("trigger", &kind)
-                    .with("env", &release.flow.env);
-                match tell(None, expr, &scope) {
+                let (request, kind) = (Request::default(), describe(trigger));
+                match tell(None, expr, &request.scope(&release, &kind, &input)) {
                     Ok(Some(key)) => key,
                     Ok(None) => return Err(IntakeError::NoKey),
                     Err(reason) => return Err(refuse(self, &release, reason).await),
                 }
             }
         };
-        self.must_fit(&release, KeySpace::Given, &key, &input)
-            .await?;
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         let by = start.by.filter(|_| release.flow.asks_who_started());
-        self.accept(Inbound {
+        let named = (KeySpace::Given, key);
+        self.receive(Inbound {
             by,
-            release,
-            trigger,
-            mismatch,
-            space: KeySpace::Given,
-            key,
-            fingerprint: Fingerprint::of(&input),
-            input,
-            text,
-            headers: Value::Null,
-            query: Value::Null,
-            caller: None,
             resumes,
-            nominal: None,
+            ..Inbound::new(release, trigger, named, (input, text), mismatch)
         })
         .await
     }
@@ -154,7 +134,7 @@ impl Runtime {
     ) -> Result<Option<Accepted>, IntakeError> {
         let namespace_id = start.namespace_id;
         let found = runs::find(self.cell.of(run), namespace_id, run).await;
-        let Some(view) = found.map_err(unavailable)? else {
+        let Some(view) = found? else {
             return Ok(None);
         };
         self.metrics.duplicates.add_one();
@@ -183,15 +163,11 @@ impl Runtime {
         if view.state == State::Failed && declared.is_some_and(|declared| declared.resumes) {
             let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);
             let resumed = self.resume_for_repeat(run, fault, keep).await;
-            if resumed.map_err(unavailable)? {
+            if resumed? {
                 accepted.state = State::Active;
                 (accepted.result, accepted.fault) = (None, None);
             }
         }
         Ok(Some(accepted))
     }
-}
-
-fn unavailable(error: ReadError) -> IntakeError {
-    IntakeError::Unavailable(error.to_string())
 }

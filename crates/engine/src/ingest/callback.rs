@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
 
 /// The outcome of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ impl CallbackError {
     }
 }
 
+unavailable_from_store!(CallbackError);
+
 impl Runtime {
     /// Accepts a request to a callback's address.
     pub async fn call_back(
@@ -82,7 +85,7 @@ impl Runtime {
         let (run, wait) = (callback.run, callback.wait);
         let known = callback.begins_in.unwrap_or(run);
         let reply = self.writers.waits.write(callback).await;
-        match reply.map_err(|error| CallbackError::Unavailable(error.to_string()))? {
+        match reply? {
             Reply::First => {
                 self.metrics.callbacks.add_one();
                 self.signals.wake.notify_one();

@@ -3,6 +3,8 @@
 use semel_model::{RunId, TriggerKind};
 
 use super::PAYLOAD_BYTES_MAX;
+use crate::runtime::LookError;
+use crate::unavailable::unavailable_from_store;
 
 /// Why an arrival has no run.
 #[derive(Debug, thiserror::Error)]
@@ -68,5 +70,13 @@ impl IntakeError {
             Self::Mismatch { .. } => "payload-mismatch",
             Self::Unavailable(_) => "database-unavailable",
         }
+    }
+}
+
+unavailable_from_store!(IntakeError);
+
+impl From<LookError> for IntakeError {
+    fn from(error: LookError) -> Self {
+        Self::Unavailable(error.to_string())
     }
 }

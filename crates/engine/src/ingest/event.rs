@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use semel_flow::Scope;
-use semel_model::{Fingerprint, Key, KeySpace, SeededBug, TriggerKind};
+use semel_model::{Key, KeySpace, SeededBug, TriggerKind};
 use semel_store::outbox::Event;
-use serde_json::Value;
 
 use super::delivery::{read_payload, tell};
+use super::inbound::{Request, describe};
 use super::{Inbound, Intake, IntakeError, refuse};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
@@ -26,14 +25,8 @@ impl Runtime {
             return Ok(Intake::Ignored);
         };
         let (input, text) = read_payload(event.data.clone().into_bytes())?;
-        let nothing = Value::Null;
-        let trigger = serde_json::json!({ "kind": TriggerKind::Event.as_str() });
-        let scope = Scope::new()
-            .with("input", &input)
-            .with("headers", &nothing)
-            .with("query", &nothing)
-            .with("trigger", &trigger)
-            .with("env", &release.flow.env);
+        let (request, trigger) = (Request::default(), describe(TriggerKind::Event));
+        let scope = request.scope(&release, &trigger, &input);
         let told = match (&declared.key, &declared.when) {
             (Some(key), when) => tell(when.as_ref(), key, &scope),
             (None, Some(when)) => match when.eval_bool(&scope) {
@@ -56,22 +49,10 @@ impl Runtime {
             Some(_) => KeySpace::Given,
             None => KeySpace::Event,
         };
-        self.must_fit(&release, space, &key, &input).await?;
-        self.accept(Inbound {
-            release,
-            trigger: TriggerKind::Event,
-            mismatch,
-            space,
-            key,
-            fingerprint: Fingerprint::of(&input),
-            input,
-            text,
-            headers: Value::Null,
-            query: Value::Null,
-            caller: None,
+        let (kind, named) = (TriggerKind::Event, (space, key));
+        self.receive(Inbound {
             resumes,
-            by: None,
-            nominal: None,
+            ..Inbound::new(release, kind, named, (input, text), mismatch)
         })
         .await
     }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use semel_model::{ClaimId, Key, KeySpace};
+use semel_model::ClaimId;
 use semel_store::{claims, refused_deliveries};
-use serde_json::Value;
 
-use super::IntakeError;
+use super::{Inbound, IntakeError};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
 
@@ -15,23 +14,15 @@ impl Runtime {
     ///
     /// A known key is a repeat, and a repeat gets the first answer, whatever a later release asks
     /// of inputs. A new one has no claim, so that the key stays free for an input that fits.
-    pub(crate) async fn must_fit(
-        self: &Arc<Self>,
-        release: &Release,
-        space: KeySpace,
-        key: &Key,
-        input: &Value,
-    ) -> Result<(), IntakeError> {
+    pub(super) async fn must_fit(self: &Arc<Self>, inbound: &Inbound) -> Result<(), IntakeError> {
+        let release = &inbound.release;
         let schema = release.flow.input_schema.as_ref();
-        let Some(problem) = schema.and_then(|schema| schema.misfit(input)) else {
+        let Some(problem) = schema.and_then(|schema| schema.misfit(&inbound.input)) else {
             return Ok(());
         };
+        let (space, key) = (inbound.space, &inbound.key);
         let claim = ClaimId::derive_in(space, &release.namespace, &release.flow.name, key);
-        let known = claims::find(self.cell.of(claim), claim).await;
-        if known
-            .map_err(|error| IntakeError::Unavailable(error.to_string()))?
-            .is_some()
-        {
+        if claims::find(self.cell.of(claim), claim).await?.is_some() {
             return Ok(());
         }
         let error = IntakeError::InputInvalid(problem.clone());
@@ -53,9 +44,7 @@ pub(super) async fn note_refusal(
     if !runtime.local.refusals.admits(id, flow, runtime.clock.now()) {
         return;
     }
-    // A zero byte may come from the payload, and is no text for the database.
-    let reason = reason.replace('\0', "\u{fffd}");
-    let kept = refused_deliveries::append(&runtime.cell, id, flow, error.code(), &reason).await;
+    let kept = refused_deliveries::append(&runtime.cell, id, flow, error.code(), reason).await;
     if let Err(error) = kept {
         tracing::warn!(%error, flow, "failed to record a refused delivery");
     }

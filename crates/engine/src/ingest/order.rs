@@ -75,14 +75,13 @@ async fn stale(
     object: String,
     newest: Newest,
 ) -> Result<Option<Stale>, IntakeError> {
-    let find = async |claim| {
-        let found = claims::find(runtime.cell.of(claim), claim).await;
-        found.map_err(|error| IntakeError::Unavailable(error.to_string()))
-    };
-    if find(delivery.claim).await?.is_some() {
+    if claims::find(runtime.cell.of(claim), delivery.claim)
+        .await?
+        .is_some()
+    {
         return Ok(None);
     }
-    let held = find(newest.claim).await?;
+    let held = claims::find(&runtime.cell, newest.claim).await?;
     let told = Stale {
         flow: inbound.release.flow.name.to_string(),
         key: inbound.key.clone(),
@@ -107,8 +106,7 @@ async fn stale(
 }
 
 async fn write(runtime: &Runtime, item: Item) -> Result<Age, IntakeError> {
-    let written = runtime.writers.versions.write(item).await;
-    written.map_err(|error| IntakeError::Unavailable(error.to_string()))
+    Ok(runtime.writers.versions.write(item).await?)
 }
 
 /// The gate, the object and the version of a delivery whose trigger has an order. Every gate of its

@@ -42,7 +42,7 @@ pub(super) async fn earlier_key(
     };
     for _ in 0..LOOKS_MAX {
         let first = seen_bodies::remember(runtime.cell.of(body), body).await;
-        if let Some(first) = first.map_err(unavailable)? {
+        if let Some(first) = first? {
             let ignored = SeededBug::ReplayedBodyAccepted.is_seeded();
             return Ok(Some(first).filter(|first| *first != claim && !ignored));
         }
@@ -59,9 +59,7 @@ pub(super) async fn hold(
     first: ClaimId,
 ) -> Result<Intake, IntakeError> {
     runtime.metrics.replays.add_one();
-    let accepted = find_first(runtime, inbound, first)
-        .await
-        .map_err(unavailable)?;
+    let accepted = find_first(runtime, inbound, first).await?;
     let subject = Subject::Replay(first);
     let kind = DuplicateVerdict::Held;
     runtime
@@ -69,8 +67,7 @@ pub(super) async fn hold(
         .duplicates
         .add(stopped(runtime, inbound, subject, accepted.run, kind));
     // The answer promises that it is stored, so it is on disk before the answer.
-    let kept = runtime.writers.duplicates.flush().await;
-    kept.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+    runtime.writers.duplicates.flush().await?;
     Ok(Intake::Held(accepted))
 }
 
@@ -93,8 +90,4 @@ async fn find_first(
         fault: None,
         accepted_at: runtime.clock.now(),
     })
-}
-
-fn unavailable(error: ReadError) -> IntakeError {
-    IntakeError::Unavailable(error.to_string())
 }

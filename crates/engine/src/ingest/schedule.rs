@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::{Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
-use serde_json::Value;
+use semel_model::{Key, KeySpace, Mismatch, TriggerKind};
 
 use super::{Inbound, Intake, IntakeError};
 use crate::catalogue::Release;
@@ -28,23 +27,12 @@ impl Runtime {
             return Err(IntakeError::NoTrigger { kind });
         };
         let input = declared.input.clone();
-        self.must_fit(&release, KeySpace::Schedule, &key, &input)
-            .await?;
-        self.accept(Inbound {
-            release,
-            trigger: kind,
-            mismatch: Mismatch::Accept,
-            space: KeySpace::Schedule,
-            key,
-            fingerprint: Fingerprint::of(&input),
-            text: input.to_string(),
-            input,
-            headers: Value::Null,
-            query: Value::Null,
-            caller: None,
-            resumes: false,
+        let text = input.to_string();
+        let named = (KeySpace::Schedule, key);
+        self.receive(Inbound {
             by: by.map(str::to_owned),
             nominal: Some(nominal),
+            ..Inbound::new(release, kind, named, (input, text), Mismatch::Accept)
         })
         .await
     }

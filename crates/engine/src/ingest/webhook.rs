@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use semel_flow::Scope;
 use semel_flow::release::{Webhook, WebhookAuth};
 use semel_model::{KeySpace, SecretText, TriggerKind};
 use semel_store::refused_deliveries;
@@ -10,6 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
+use super::inbound::{Request, describe};
 use super::signature::{self, Call, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
@@ -128,13 +128,8 @@ impl Runtime {
             true => to_object(arrival.query, &[]),
             false => Value::Null,
         };
-        let trigger = serde_json::json!({ "kind": TriggerKind::Webhook.as_str() });
-        let scope = Scope::new()
-            .with("input", &input)
-            .with("headers", &headers)
-            .with("query", &query)
-            .with("trigger", &trigger)
-            .with("env", &release.flow.env);
+        let (request, trigger) = (Request { headers, query }, describe(TriggerKind::Webhook));
+        let scope = request.scope(&release, &trigger, &input);
         let key = match tell(webhook.when.as_ref(), &webhook.key, &scope) {
             Ok(Some(key)) => key,
             Ok(None) => {
@@ -143,27 +138,25 @@ impl Runtime {
             }
             Err(reason) => return Err(refuse(self, &release, reason).await),
         };
-        self.must_fit(&release, KeySpace::Given, &key, &input)
-            .await?;
-        let earlier = match &digest {
-            Some(digest) => replay::earlier_key(self, &release, digest, &key).await?,
-            None => None,
-        };
-        let inbound = Inbound {
-            fingerprint: fingerprint(&input, &webhook.clock_fields),
-            mismatch: webhook.mismatch,
+        let Request { headers, query } = request;
+        let (kind, named, mismatch) = (
+            TriggerKind::Webhook,
+            (KeySpace::Given, key),
+            webhook.mismatch,
+        );
+        let mut inbound = Inbound {
             resumes: webhook.resumes,
-            trigger: TriggerKind::Webhook,
-            release,
-            space: KeySpace::Given,
-            key,
-            input,
-            text,
             headers,
             query,
-            caller: None,
-            by: None,
-            nominal: None,
+            ..Inbound::new(release.clone(), kind, named, (input, text), mismatch)
+        };
+        if !webhook.clock_fields.is_empty() {
+            inbound.fingerprint = fingerprint(&inbound.input, &webhook.clock_fields);
+        }
+        self.must_fit(&inbound).await?;
+        let earlier = match &digest {
+            Some(digest) => replay::earlier_key(self, &release, digest, &inbound.key).await?,
+            None => None,
         };
         match earlier {
             None => self.accept(inbound).await,

@@ -1,6 +1,6 @@
 //! This process's access to the gates, which admit a limited number of runs of one object.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use semel_store::Cell;
 use semel_store::gate_exits::Departure;
@@ -10,24 +10,31 @@ use semel_store::writer::Writer;
 /// A process's access to the gates.
 pub(crate) struct ConcurrencyLimiter {
     pub(crate) visiting: Writer<Visiting>,
-    /// Exits that their gates have processed, and whose rows can be removed.
-    told: Mutex<Vec<Departure>>,
+    /// Exits that their gates have recorded, and whose rows can be removed.
+    recorded_exits: Mutex<Vec<Departure>>,
 }
 
 impl ConcurrencyLimiter {
     pub(crate) fn start(cell: &Cell) -> Self {
         Self {
             visiting: gates::start_visiting(cell),
-            told: Mutex::default(),
+            recorded_exits: Mutex::default(),
         }
     }
 
-    pub(crate) fn note_told(&self, departures: impl IntoIterator<Item = Departure>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.extend(departures);
+    /// Notes exits that their gates have recorded.
+    pub(crate) fn note_recorded_exits(&self, exits: impl IntoIterator<Item = Departure>) {
+        self.recorded_exits().extend(exits);
     }
 
-    pub(crate) fn take_told(&self) -> Vec<Departure> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The exits noted since the last call.
+    pub(crate) fn take_recorded_exits(&self) -> Vec<Departure> {
+        std::mem::take(&mut *self.recorded_exits())
+    }
+
+    fn recorded_exits(&self) -> MutexGuard<'_, Vec<Departure>> {
+        self.recorded_exits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

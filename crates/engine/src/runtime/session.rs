@@ -81,6 +81,11 @@ impl WorkerSession {
         self.gate.renewed(begun, lease);
     }
 
+    /// Whether the database said that the lease is over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.gate.lost.load(Ordering::Acquire)
+    }
+
     /// The database says that the lease is over.
     pub(crate) fn lost(&self) {
         self.gate.lost.store(true, Ordering::Release);

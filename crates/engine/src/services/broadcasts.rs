@@ -1,10 +1,12 @@
 //! Event waits: completing the waits of runs that wait for an event.
 //!
-//! An event completes a wait as a callback does: the first one completes it, once. A few waits are
-//! completed as the event is dispatched. Where there are more, the event becomes a broadcast, and a
-//! task of its own completes its waits a page at a time: no other event waits behind them.
+//! An event answers a wait like a callback does: the wait is left once, by whoever is first. A few
+//! waits are answered as the event is dispatched. Where there are more, the event becomes a broadcast,
+//! and its waits are answered a page at a time by a service of their own: nothing else that is
+//! emitted waits behind them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use semel_flow::release::WaitStep;
@@ -17,9 +19,11 @@ use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
 
+use super::service::{Pace, PassError, Service};
 use crate::decide::{DecideContext, scope};
 use crate::external_result::ExternalResult;
 use crate::ingest::callback::CallbackError;
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::turn::parent_state::{self, Unread};
 
@@ -38,10 +42,46 @@ const BROADCASTS_MAX: i64 = 4;
 /// How long a server may take over one page before another does.
 const PAGE_LEASE: Span = Span::from_const_secs(30);
 
+/// Answers the waits of events that are for many runs.
+pub(super) struct EventBroadcasts {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+}
+
+impl EventBroadcasts {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_secs(1)),
+        }
+    }
+}
+
+impl Service for EventBroadcasts {
+    const NAME: &'static str = "broadcasts";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        self.runtime.broadcast().await?;
+        Ok(self.pace.interval)
+    }
+
+    async fn wake_up(&mut self) {
+        self.runtime.signals.broadcast.notified().await;
+    }
+}
+
 impl Runtime {
     /// Completes the waits that are for this event, or records a broadcast that will. An error
     /// means that the caller tries again.
-    pub(crate) async fn answer_listeners(self: &Arc<Self>, event: &Event) -> Result<(), String> {
+    pub(crate) async fn answer_listeners(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
         let cell = &self.cell;
         let mut found = Vec::new();
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
@@ -49,21 +89,20 @@ impl Runtime {
             let limit = (AT_ONCE_MAX + 1) as i64;
             let page =
                 event_waits::find(cell.every(), event.namespace_id, &topic, None, limit).await;
-            found.extend(page.map_err(|error| error.to_string())?);
+            found.extend(page?);
         }
         if found.len() <= AT_ONCE_MAX {
             return self.answer_page(event, &data, &found).await;
         }
         let begun = broadcasts::begin(cell.of(event.id), event).await;
         self.signals.broadcast.notify_one();
-        begun.map_err(|error| error.to_string())
+        Ok(begun?)
     }
 
     /// Answers a page of each broadcast that is due, again and again until none is.
-    pub(crate) async fn broadcast(self: &Arc<Self>) -> Result<(), String> {
+    async fn broadcast(self: &Arc<Self>) -> Result<(), PassError> {
         loop {
-            let due = broadcasts::take(&self.cell, BROADCASTS_MAX, PAGE_LEASE).await;
-            let due = due.map_err(|error| error.to_string())?;
+            let due = broadcasts::take(&self.cell, BROADCASTS_MAX, PAGE_LEASE).await?;
             if due.is_empty() || self.shutdown.requested.is_cancelled() {
                 return Ok(());
             }
@@ -75,7 +114,7 @@ impl Runtime {
         }
     }
 
-    async fn answer_next_page(self: &Arc<Self>, broadcast: &Broadcast) -> Result<(), String> {
+    async fn answer_next_page(self: &Arc<Self>, broadcast: &Broadcast) -> Result<(), PassError> {
         let (cell, event) = (&self.cell, &broadcast.event);
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         for topic in self.topics(event, &data).await? {
@@ -86,8 +125,7 @@ impl Runtime {
             };
             let page =
                 event_waits::find(cell.every(), event.namespace_id, &topic, after, PAGE as i64)
-                    .await;
-            let page = page.map_err(|error| error.to_string())?;
+                    .await?;
             let Some(last) = page.last().copied() else {
                 continue;
             };
@@ -99,18 +137,21 @@ impl Runtime {
                 after: last.wait,
             };
             let advanced = broadcasts::advance(cell.of(event.id), event.id, &cursor).await;
-            return advanced.map_err(|error| error.to_string());
+            return Ok(advanced?);
         }
         let ended = broadcasts::end(cell.of(event.id), event.id).await;
-        ended.map_err(|error| error.to_string())
+        Ok(ended?)
     }
 
     /// The topics that waits for this event may have, sorted by their path in the event.
-    async fn topics(self: &Arc<Self>, event: &Event, data: &Value) -> Result<Vec<Topic>, String> {
+    async fn topics(
+        self: &Arc<Self>,
+        event: &Event,
+        data: &Value,
+    ) -> Result<Vec<Topic>, PassError> {
         let cell = &self.cell;
         let paths = event_waits::paths(cell.every(), event.namespace_id, &event.event).await;
-        let paths = paths.map_err(|error| error.to_string())?;
-        let mut topics: Vec<Topic> = paths
+        let mut topics: Vec<Topic> = paths?
             .into_iter()
             .filter_map(|path| {
                 let value = value_at(data, &path)?;
@@ -128,7 +169,7 @@ impl Runtime {
         event: &Event,
         data: &Value,
         page: &[Listener],
-    ) -> Result<(), String> {
+    ) -> Result<(), PassError> {
         let mut ended = Vec::new();
         for few in page.chunks(TOGETHER) {
             let answers = few.iter().map(|one| self.answer_one(event, data, one));
@@ -148,7 +189,7 @@ impl Runtime {
         event: &Event,
         data: &Value,
         one: &Listener,
-    ) -> Result<Option<WaitId>, String> {
+    ) -> Result<Option<WaitId>, PassError> {
         if !self.is_meant(event.namespace_id, one.run, data).await? {
             return Ok(None);
         }
@@ -156,13 +197,13 @@ impl Runtime {
         let answered = self.answer(Some(event.namespace_id), callback, data.clone());
         match answered.await {
             Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(Some(one.wait)),
-            Err(CallbackError::Unavailable(error)) => Err(error),
+            Err(CallbackError::Unavailable(error)) => Err(error.into()),
         }
     }
 
-    async fn close(self: &Arc<Self>, ended: &[WaitId]) -> Result<(), String> {
+    async fn close(self: &Arc<Self>, ended: &[WaitId]) -> Result<(), PassError> {
         let closed = event_waits::close(self.cell.every(), ended).await;
-        closed.map_err(|error| error.to_string())
+        Ok(closed?)
     }
 
     /// Whether the step that a run waits at means this event.
@@ -171,20 +212,18 @@ impl Runtime {
         namespace_id: i32,
         run: RunId,
         data: &Value,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, PassError> {
         let found = runs::find_release(self.cell.of(run), namespace_id, run).await;
-        let Some((release_id, partition_date)) = found.map_err(|error| error.to_string())? else {
+        let Some((release_id, partition_date)) = found? else {
             return Ok(false);
         };
-        let release = self.catalogue.get(release_id).await;
-        let Some(release) = release.map_err(|error| error.to_string())? else {
+        let Some(release) = self.catalogue.get(release_id).await? else {
             return Ok(false);
         };
         let lines = journal::read(self.cell.of(run), partition_date, run).await;
-        let lines = lines.map_err(|error| error.to_string())?;
-        let state = match parent_state::fold(self, &release.flow, run, &lines).await {
+        let state = match parent_state::fold(self, &release.flow, run, &lines?).await {
             Ok(state) => state,
-            Err(Unread::Unavailable(reason)) => return Err(reason),
+            Err(Unread::Unavailable(reason)) => return Err(reason.into()),
             // It is stopped where it is taken; the event has other takers.
             Err(Unread::Newer(_) | Unread::Damaged(_) | Unread::Inconsistent(_)) => {
                 return Ok(false);

@@ -1,22 +1,44 @@
-//! Refreshes what this process caches of the configuration: releases, connections and secrets.
+//! Cache refresh: brings what this process caches of the configuration up to date: releases,
+//! connections and secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
-/// How often a process asks whether its cache is stale.
-const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// Reloads the catalogue and the vault after a change.
+pub(super) struct CacheRefresh {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+}
 
-/// Looks for changes of the configuration for as long as the process lives.
-pub(crate) async fn keep_fresh(runtime: Arc<Runtime>) {
-    loop {
-        tokio::time::sleep(REFRESH_EVERY).await;
-        if let Err(error) = runtime.catalogue.refresh().await {
-            tracing::debug!(%error, "failed to refresh the catalogue");
+impl CacheRefresh {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_millis(500)),
         }
-        if let Err(error) = runtime.vault.refresh().await {
-            tracing::debug!(%error, "failed to refresh the vault");
-        }
+    }
+}
+
+impl Service for CacheRefresh {
+    const NAME: &'static str = "cache_refresh";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        let releases = self.runtime.catalogue.refresh().await;
+        // Even if releases could not be read.
+        self.runtime.vault.refresh().await?;
+        releases?;
+        Ok(self.pace.interval)
     }
 }

@@ -1,4 +1,5 @@
-//! Clears exits from gates, and completes what a process left undone that crashed between two
+//! Gate repair: removes exits that their gates have recorded, and completes what a process left
+//! unfinished that crashed between two
 //! commits.
 
 use std::sync::Arc;
@@ -6,37 +7,74 @@ use std::time::Duration;
 
 use semel_store::{ReadError, gate_exits, gates, queue};
 
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::turn::leave::leave;
 
-/// How often exits are cleared, and looked for where another process left them behind.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Completes exits from gates.
+pub(super) struct GateRepair {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+}
 
-/// Clears exits, and completes what another process left undone, for as long as the process lives.
-pub(crate) async fn keep_telling(runtime: Arc<Runtime>) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let told = runtime.limiter.take_told();
-        if !told.is_empty()
-            && let Err(error) = gate_exits::remove(runtime.cell.every(), &told).await
-        {
-            tracing::debug!(%error, "failed to clear gate exits; retrying");
-            runtime.limiter.note_told(told);
+impl GateRepair {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_secs(1)),
         }
-        if let Err(error) = make_good(&runtime).await {
-            tracing::debug!(%error, "failed to look for gate exits");
+    }
+
+    /// Removes the exits that this process had recorded.
+    async fn remove_recorded(&self) -> Result<(), ReadError> {
+        let limiter = &self.runtime.limiter;
+        let recorded = limiter.take_recorded_exits();
+        if recorded.is_empty() {
+            return Ok(());
         }
+        let removed = gate_exits::remove(&self.runtime.cell, &recorded).await;
+        if removed.is_err() {
+            limiter.note_recorded_exits(recorded);
+        }
+        removed
+    }
+
+    /// Records the exits that another process left unrecorded.
+    async fn record_overdue(&self) -> Result<(), ReadError> {
+        for exit in gate_exits::take_overdue(&self.runtime.cell).await? {
+            leave(&self.runtime, exit, "").await;
+        }
+        Ok(())
+    }
+
+    /// Wakes the runs that a gate has let in, and that have not heard of it.
+    async fn wake_overdue(&self) -> Result<(), ReadError> {
+        let overdue = gates::list_overdue(&self.runtime.cell).await?;
+        if !overdue.is_empty() {
+            queue::summon(&self.runtime.cell, &overdue).await?;
+            self.runtime.signals.wake.notify_one();
+        }
+        Ok(())
     }
 }
 
-async fn make_good(runtime: &Runtime) -> Result<(), ReadError> {
-    for departure in gate_exits::take_overdue(&runtime.cell).await? {
-        leave(runtime, departure, "").await;
+impl Service for GateRepair {
+    const NAME: &'static str = "gate_repair";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
     }
-    let overdue = gates::list_overdue(&runtime.cell).await?;
-    if !overdue.is_empty() {
-        queue::summon(runtime.cell.every(), &overdue).await?;
-        runtime.signals.wake.notify_one();
+
+    fn pace(&self) -> Pace {
+        self.pace
     }
-    Ok(())
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        let removed = self.remove_recorded().await;
+        self.record_overdue().await?;
+        self.wake_overdue().await?;
+        removed?;
+        Ok(self.pace.interval)
+    }
 }

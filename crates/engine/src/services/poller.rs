@@ -1,4 +1,4 @@
-//! Takes runs that are due, in batches, for as long as there is room for them.
+//! The poller: takes runs that are due, in batches, for as long as there is room for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,107 +6,140 @@ use std::time::Duration;
 use semel_store::queue::{Catch, Taken, Taker};
 use tokio::time::Instant;
 
-use crate::runtime::{Holding, POLL_EVERY, Runtime, WorkerSession, jitter};
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
+use crate::runtime::{Holding, POLL_EVERY, Runtime, WorkerSession};
 use crate::turn::take::{HEAD_START_SECS_MAX, within_patience};
 
-/// Takes runs that are due, in batches, for as long as there is room for them.
-pub(crate) async fn keep_taking(runtime: Arc<Runtime>) {
-    let mut taker = Taker::new(&runtime.cell);
-    let mut look_for_suspects = Instant::now();
-    while !runtime.shutdown.requested.is_cancelled() {
-        let room = runtime.work.room.available_permits();
-        let session = runtime.session();
-        let pause = if room == 0 || !session.is_live() {
-            POLL_EVERY
-        } else {
-            if Instant::now() >= look_for_suspects && !take_suspect(&runtime, &mut taker).await {
-                look_for_suspects = Instant::now() + SUSPECTS_EVERY;
-            }
-            match take_batch(&runtime, &mut taker, &session, room).await {
-                Ok((catch, holdings)) => {
-                    runtime.clock.set(catch.now);
-                    let full = !catch.taken.is_empty();
-                    for (taken, holding) in catch.taken.into_iter().zip(holdings) {
-                        runtime.metrics.taken.add_one();
-                        runtime.clone().move_on(taken, session.clone(), None).await;
-                        // The turn has entered the run by itself.
-                        drop(holding);
-                    }
-                    if full {
-                        Duration::ZERO
-                    } else {
-                        catch.next_due.unwrap_or(POLL_EVERY)
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(error, "failed to take runs");
-                    taker.recover_link().await;
-                    runtime.work.holdings.ask();
-                    POLL_EVERY / 10
-                }
-            }
-        };
-        tokio::select! {
-            () = runtime.signals.wake.notified() => {}
-            () = tokio::time::sleep(jittered(pause.min(POLL_EVERY))) => {}
-            () = runtime.shutdown.requested.cancelled() => {}
-        }
-    }
+/// The longest pause before a take that failed is repeated.
+const RETRY_MAX: Duration = Duration::from_millis(100);
+
+/// Takes runs that are due.
+pub(super) struct Poller {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+    taker: Taker,
+    /// How often a process looks for runs that were taken before without progress.
+    suspects_interval: Duration,
+    suspects_due: Instant,
 }
 
-/// Takes one run that was taken before without progress, unless this process holds one already.
-async fn take_suspect(runtime: &Arc<Runtime>, taker: &mut Taker) -> bool {
-    let Some(alone) = runtime.work.stalled.alone() else {
-        return false;
-    };
-    let session = runtime.session();
-    let no_comparison = runtime.work.holdings.taking().await;
-    match within_patience(taker.take_suspect(session.id)).await {
-        Ok(Some(taken)) => {
-            let _holding = runtime.work.holdings.carry(session.id, taken.run);
-            drop(no_comparison);
+impl Poller {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            taker: Taker::new(&runtime.cell),
+            pace: Pace {
+                backoff_max: RETRY_MAX,
+                ..Pace::from_start(POLL_EVERY)
+            },
+            suspects_interval: Duration::from_millis(200),
+            suspects_due: Instant::now(),
+            runtime,
+        }
+    }
+
+    /// Takes a batch and moves its runs; says how long nothing is due.
+    async fn take_due(
+        &mut self,
+        session: &Arc<WorkerSession>,
+        room: usize,
+    ) -> Result<Duration, String> {
+        let (catch, holdings) = self.take_batch(session, room).await?;
+        let runtime = &self.runtime;
+        runtime.clock.set(catch.now);
+        if catch.taken.is_empty() {
+            return Ok(catch.next_due.unwrap_or(POLL_EVERY).min(POLL_EVERY));
+        }
+        for (taken, holding) in catch.taken.into_iter().zip(holdings) {
             runtime.metrics.taken.add_one();
-            runtime.clone().move_on(taken, session, Some(alone)).await;
-            true
+            runtime.clone().move_on(taken, session.clone(), None).await;
+            // The turn has entered the run by itself.
+            drop(holding);
         }
-        Ok(None) => false,
-        Err(error) => {
-            drop(no_comparison);
-            tracing::warn!(error, "failed to take a run without progress");
-            taker.recover_link().await;
-            runtime.work.holdings.ask();
-            false
+        Ok(Duration::ZERO)
+    }
+
+    /// Takes a batch and enters its runs, while the queue is not compared with what is carried.
+    async fn take_batch(
+        &mut self,
+        session: &WorkerSession,
+        room: usize,
+    ) -> Result<(Catch, Vec<Holding>), String> {
+        let (runtime, taker) = (&self.runtime, &mut self.taker);
+        let counts = runtime.work.stalled.alone().is_some();
+        let _no_comparison = runtime.work.holdings.taking().await;
+        let mut catch = within_patience(taker.take(session.id, room, counts)).await?;
+        if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
+            // Runs that let others go first, now that there are none.
+            let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX);
+            catch.taken = within_patience(early).await?;
         }
+        let enter = |taken: &Taken| runtime.work.holdings.carry(session.id, taken.run);
+        let holdings = catch.taken.iter().map(enter).collect();
+        Ok((catch, holdings))
+    }
+
+    /// Takes one run that was taken before without progress, unless this process holds one already.
+    async fn take_suspect(&mut self) -> bool {
+        let (runtime, taker) = (&self.runtime, &mut self.taker);
+        let Some(alone) = runtime.work.stalled.alone() else {
+            return false;
+        };
+        let session = runtime.session();
+        let no_comparison = runtime.work.holdings.taking().await;
+        match within_patience(taker.take_suspect(session.id)).await {
+            Ok(Some(taken)) => {
+                let _holding = runtime.work.holdings.carry(session.id, taken.run);
+                drop(no_comparison);
+                runtime.metrics.taken.add_one();
+                runtime.clone().move_on(taken, session, Some(alone)).await;
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                drop(no_comparison);
+                tracing::warn!(error, "failed to take a run without progress");
+                self.recover().await;
+                false
+            }
+        }
+    }
+
+    /// A take that failed may have committed, and its connection may be broken.
+    async fn recover(&mut self) {
+        self.taker.recover_link().await;
+        self.runtime.work.holdings.ask();
     }
 }
 
-/// How often a process looks for runs that were taken before without progress.
-const SUSPECTS_EVERY: Duration = Duration::from_millis(200);
+impl Service for Poller {
+    const NAME: &'static str = "poller";
 
-/// Takes a batch and enters its runs, while the queue is not compared with what is carried.
-async fn take_batch(
-    runtime: &Runtime,
-    taker: &mut Taker,
-    session: &WorkerSession,
-    room: usize,
-) -> Result<(Catch, Vec<Holding>), String> {
-    let counts = runtime.work.stalled.alone().is_some();
-    let _no_comparison = runtime.work.holdings.taking().await;
-    let mut catch = within_patience(taker.take(session.id, room, counts)).await?;
-    if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
-        // Runs of low priority, now that there are no others.
-        let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX);
-        catch.taken = within_patience(early).await?;
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
     }
-    let enter = |taken: &Taken| runtime.work.holdings.carry(session.id, taken.run);
-    let holdings = catch.taken.iter().map(enter).collect();
-    Ok((catch, holdings))
-}
 
-/// With jitter, so that many processes do not poll at once.
-fn jittered(pause: Duration) -> Duration {
-    if pause < Duration::from_millis(100) {
-        return pause;
+    fn pace(&self) -> Pace {
+        self.pace
     }
-    pause.mul_f64(0.8 + 0.2 * jitter())
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        let room = self.runtime.work.room.available_permits();
+        let session = self.runtime.session();
+        if room == 0 || !session.is_live() {
+            return Ok(POLL_EVERY);
+        }
+        if Instant::now() >= self.suspects_due && !self.take_suspect().await {
+            self.suspects_due = Instant::now() + self.suspects_interval;
+        }
+        let taken = self.take_due(&session, room).await;
+        if taken.is_err() {
+            self.recover().await;
+        }
+        Ok(taken?)
+    }
+
+    async fn wake_up(&mut self) {
+        self.runtime.signals.wake.notified().await;
+    }
 }

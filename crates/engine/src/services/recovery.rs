@@ -1,55 +1,88 @@
-//! Recovery: runs of dead sessions are due again, and so are runs whose task has lost its worker.
+//! Recovery: makes runs of dead sessions due again, and runs whose task has lost its worker.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{queue, tasks};
-
+use semel_store::{ReadError, queue, tasks};
 use tokio::time::Instant;
 
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
-/// How often each process looks for expired sessions.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often each process looks for expired sessions; more often if leases are short.
+const INTERVAL_MAX: Duration = Duration::from_millis(500);
 
-/// How often each process looks for runs that no session holds.
-const STRAYS_EVERY: Duration = Duration::from_secs(10);
+/// Frees the runs of sessions that expired and of workers that fell silent.
+pub(super) struct Recovery {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+    /// How often each process looks for runs that no session holds.
+    strays_interval: Duration,
+    strays_at: Instant,
+}
 
-/// Frees the runs of expired sessions and of expired task leases, for as long as the process
-/// lives.
-pub(crate) async fn keep_recovering(runtime: Arc<Runtime>) {
-    let every = LOOK_EVERY.min(runtime.options.lease.to_duration() / 4);
-    let mut last_strays = Instant::now();
-    loop {
-        tokio::time::sleep(every).await;
-        match queue::recover(&runtime.cell).await {
-            Ok(0) => {}
-            Ok(recovered) => {
-                tracing::info!(runs = recovered, "recovered runs from an expired session");
-                runtime.metrics.recovered.add(recovered);
-                runtime.signals.wake.notify_one();
-            }
-            Err(error) => tracing::debug!(%error, "failed to look for expired sessions"),
+impl Recovery {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        let interval = INTERVAL_MAX.min(runtime.options.lease.to_duration() / 4);
+        Self {
+            runtime,
+            pace: Pace::every(interval),
+            strays_interval: Duration::from_secs(10),
+            strays_at: Instant::now(),
         }
-        if last_strays.elapsed() >= STRAYS_EVERY {
-            last_strays = Instant::now();
-            match queue::recover_strays(&runtime.cell).await {
-                Ok(0) => {}
-                Ok(recovered) => {
-                    tracing::info!(runs = recovered, "recovered runs that no session holds");
-                    runtime.metrics.recovered.add(recovered);
-                    runtime.signals.wake.notify_one();
-                }
-                Err(error) => tracing::debug!(%error, "failed to look for runs without a session"),
-            }
+    }
+
+    async fn recover_expired(&self) -> Result<(), ReadError> {
+        let runs = queue::recover(&self.runtime.cell).await?;
+        self.recovered(runs, "took runs back from a session that expired");
+        Ok(())
+    }
+
+    async fn recover_strays(&mut self) -> Result<(), ReadError> {
+        if self.strays_at.elapsed() < self.strays_interval {
+            return Ok(());
         }
-        match tasks::lose(runtime.cell.every()).await {
-            Ok(0) => {}
-            Ok(lost) => {
-                tracing::info!(tasks = lost, "the leases of tasks expired");
-                runtime.signals.wake.notify_one();
-            }
-            Err(error) => tracing::debug!(%error, "failed to look for expired task leases"),
+        self.strays_at = Instant::now();
+        let runs = queue::recover_strays(&self.runtime.cell).await?;
+        self.recovered(runs, "took runs back that no session holds");
+        Ok(())
+    }
+
+    fn recovered(&self, runs: u64, message: &str) {
+        if runs > 0 {
+            tracing::info!(runs, "{message}");
+            self.metrics().recovered.add(runs);
+            self.runtime.signals.wake.notify_one();
         }
+    }
+
+    async fn recover_tasks(&self) -> Result<(), ReadError> {
+        let lost = tasks::lose(&self.runtime.cell).await?;
+        if lost > 0 {
+            tracing::info!(tasks = lost, "workers of tasks fell silent");
+            self.runtime.signals.wake.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl Service for Recovery {
+    const NAME: &'static str = "recovery";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        let expired = self.recover_expired().await;
+        let strays = self.recover_strays().await;
+        self.recover_tasks().await?;
+        expired.and(strays)?;
+        Ok(self.pace.interval)
     }
 }

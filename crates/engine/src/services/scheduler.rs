@@ -1,4 +1,4 @@
-//! Schedules: the clock as one more trigger.
+//! The scheduler: starts runs at the instants of their schedules.
 //!
 //! Each instant that a live release's recurrence names is decided once: it has a run, or the reason
 //! why not is recorded. Life of an instant:
@@ -27,20 +27,16 @@ use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
 use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
 use semel_store::{ReadError, runs};
 
+use super::service::{Pace, PassError, Service};
 use crate::catalogue::Release;
 use crate::ingest::{Intake, IntakeError};
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use live::Live;
 use plan::{Call, Plan, Room, Stretch};
 
-/// How often a server looks for schedules that others changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
 /// How long a server rests where other servers hold what is due, or it cannot be accepted.
 pub(crate) const REST: Duration = Duration::from_millis(100);
-
-/// How many schedules are taken in one go.
-const TAKE_MAX: i64 = 64;
 
 /// What one go decides, so that its transaction stays short.
 pub(crate) const ROOM: Room = Room {
@@ -54,54 +50,55 @@ const ACCEPT_TOGETHER: usize = 64;
 /// How many instants are looked for together among the runs.
 const LOOK_TOGETHER: usize = 1_000;
 
-/// Decides schedules that are due, for as long as the process lives.
-pub(crate) async fn keep_ticking(runtime: Arc<Runtime>) {
-    let mut live = Live::default();
-    loop {
-        let pause = match runtime.tick(&mut live).await {
-            Ok(pause) => pause,
-            Err(error) => {
-                tracing::debug!(%error, "failed to read the schedules");
-                LOOK_EVERY
-            }
-        };
-        tokio::select! {
-            () = runtime.shutdown.requested.cancelled() => return,
-            () = runtime.signals.scheduled.notified() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
+/// Decides schedules that are due.
+pub(super) struct Scheduler {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+    /// How many schedules are taken in one go.
+    batch_max: i64,
+    live: Live,
 }
 
-impl Runtime {
+impl Scheduler {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::from_start(Duration::from_secs(1)),
+            batch_max: 64,
+            live: Live::default(),
+        }
+    }
+
     /// Decides what is due, and says how long nothing will be.
-    async fn tick(self: &Arc<Self>, live: &mut Live) -> Result<Duration, ReadError> {
-        live.follow(self).await?;
-        let (now, due) = schedules::look(&self.cell).await?;
+    async fn tick(&mut self) -> Result<Duration, ReadError> {
+        self.live.follow(&self.runtime).await?;
+        let interval = self.pace.interval;
+        let (now, due) = schedules::look(&self.runtime.cell).await?;
         match due {
-            Some(due) if due <= now => match self.decide_due(live).await? {
+            Some(due) if due <= now => match self.decide_due().await? {
                 0 => Ok(REST),
                 _ => Ok(Duration::ZERO),
             },
-            Some(due) => Ok(due.duration_since(now).unsigned_abs().min(LOOK_EVERY)),
-            None => Ok(LOOK_EVERY),
+            Some(due) => Ok(due.duration_since(now).unsigned_abs().min(interval)),
+            None => Ok(interval),
         }
     }
 
     /// Takes schedules that are due and decides them; says how many.
-    async fn decide_due(self: &Arc<Self>, live: &Live) -> Result<usize, ReadError> {
-        let mut taking = schedules::start_taking(&self.cell).await?;
-        let batch = taking.take(TAKE_MAX).await?;
+    async fn decide_due(&self) -> Result<usize, ReadError> {
+        let (runtime, live) = (&self.runtime, &self.live);
+        let mut taking = schedules::start_taking(&runtime.cell).await?;
+        let batch = taking.take(self.batch_max).await?;
         // What is live may have changed since the last look. Following that writes to schedules,
         // some of which are locked here.
-        self.catalogue.refresh().await?;
-        if self.catalogue.version() != live.version {
+        runtime.catalogue.refresh().await?;
+        if runtime.catalogue.version() != live.version {
             return Ok(0);
         }
         let mut planned = vec![];
         let mut room = ROOM;
         for schedule in &batch.schedules {
-            let Some(basis) = live.basis(self, schedule).await? else {
+            let Some(basis) = live.basis(runtime, schedule).await? else {
                 continue;
             };
             if room.fires == 0 || room.skips == 0 {
@@ -109,18 +106,40 @@ impl Runtime {
             }
             let plan = Plan::make(&basis, room);
             room = plan.room;
-            planned.push((schedule, self.with_runs(plan).await?));
+            planned.push((schedule, runtime.with_runs(plan).await?));
         }
-        let decided = self.carry_out(planned).await?;
+        let decided = runtime.carry_out(planned).await?;
         let made = decided.len();
         if made > 0 && !batch.decide(&decided, grounds(live), None).await? {
             tracing::error!("a schedule moved while it was locked");
             return Ok(0);
         }
-        self.count(&decided);
+        runtime.count_ticks(&decided);
         Ok(made)
     }
+}
 
+impl Service for Scheduler {
+    const NAME: &'static str = "scheduler";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        Ok(self.tick().await?)
+    }
+
+    async fn wake_up(&mut self) {
+        self.runtime.signals.scheduled.notified().await;
+    }
+}
+
+impl Runtime {
     /// An instant that is to be skipped now may have its run already: the server that started the
     /// run crashed before it recorded that, and meanwhile a later instant overtook it. It stays
     /// fired.
@@ -254,7 +273,7 @@ impl Runtime {
         }
     }
 
-    fn count(self: &Arc<Self>, decided: &[Decision]) {
+    fn count_ticks(&self, decided: &[Decision]) {
         let metrics = &self.metrics;
         for tick in decided.iter().flat_map(|one| &one.ticks) {
             match tick.verdict {

@@ -27,7 +27,7 @@ pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str
                 }
                 runtime.signals.wake.notify_one();
             }
-            runtime.limiter.note_told([departure]);
+            runtime.limiter.note_recorded_exits([departure]);
         }
         Err(error) => tracing::warn!(%error, run.id = %run, gate.id = %gate,
             "failed to leave a gate; gate repair retries"),

@@ -56,15 +56,7 @@ impl Turn {
 
     fn read_failed(&self, step: String, fault: Fault) -> Event {
         let now = self.runtime.clock.now();
-        let (attempts, since) = match &self.state.current {
-            Current::Reading(reading) => (reading.attempts, reading.since),
-            Current::Fresh
-            | Current::Effect(_)
-            | Current::Waiting { .. }
-            | Current::Fan(_)
-            | Current::Approving(_)
-            | Current::Broken(_) => (0, now),
-        };
+        let (attempts, since) = self.state.current.reads_so_far(now);
         let judged_by = settle::SettleContext::of_read(self.step(), since, now, jitter());
         let delay = match fault.is_held_back() {
             true => judged_by.wait_for_room(fault.retry_after),

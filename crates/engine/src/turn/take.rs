@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::Turn;
+use super::command::CommandError;
 use crate::runtime::{Runtime, WorkerSession};
 
 /// How long a take and what is loaded with it may stay unanswered. PostgreSQL's own limit is
@@ -49,15 +50,6 @@ const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// How long it rests between two tries.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a single run could not be taken.
-#[derive(Debug)]
-pub(crate) enum TakeError {
-    /// Another worker holds it, or this process has no room.
-    Busy,
-    /// The database did not answer in time.
-    Unavailable(String),
-}
-
 impl Runtime {
     /// Moves a run that was taken; `suspect` where it was taken before without progress.
     pub(crate) async fn move_on(
@@ -78,11 +70,11 @@ impl Runtime {
     }
 
     /// Takes a run as any worker does, for an operator's command.
-    pub(crate) async fn take(self: &Arc<Self>, run: RunId) -> Result<Turn, TakeError> {
+    pub(crate) async fn take(self: &Arc<Self>, run: RunId) -> Result<Turn, CommandError> {
         let (until, stop) = (Instant::now() + HELD_PATIENCE, &self.shutdown.requested);
         loop {
             match self.take_now(run).await {
-                Err(TakeError::Busy) if Instant::now() < until && !stop.is_cancelled() => {
+                Err(CommandError::Busy) if Instant::now() < until && !stop.is_cancelled() => {
                     tokio::time::sleep(HELD_PAUSE).await;
                 }
                 taken => return taken,
@@ -90,11 +82,11 @@ impl Runtime {
         }
     }
 
-    async fn take_now(self: &Arc<Self>, run: RunId) -> Result<Turn, TakeError> {
+    async fn take_now(self: &Arc<Self>, run: RunId) -> Result<Turn, CommandError> {
         let session = self.session();
         let room = self.work.room.clone().acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
-            return Err(TakeError::Busy);
+            return Err(CommandError::Busy);
         };
         let id = session.id;
         let mut taker = self.work.single.lock().await;
@@ -106,18 +98,18 @@ impl Runtime {
                 drop(holding);
                 self.work.holdings.ask();
                 taker.recover_link().await;
-                return Err(TakeError::Unavailable(error));
+                return Err(CommandError::Unavailable(error));
             }
         };
         drop(taker);
-        let (taken, now) = taken.ok_or(TakeError::Busy)?;
+        let (taken, now) = taken.ok_or(CommandError::Busy)?;
         self.clock.set(now);
         match self.load(taken, session, permit).await {
             Ok(turn) => Ok(turn),
             Err(unloaded) => {
-                let reason = unloaded.reason();
+                let error = unloaded.as_command_error();
                 self.put_off(unloaded).await;
-                Err(TakeError::Unavailable(reason))
+                Err(error)
             }
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::runtime::WorkerSession;
 use crate::runtime::{Runtime, jitter};
+use crate::turn::command::CommandError;
 use crate::turn::parent_state::Unread;
 use crate::turn::{TAKES_MAX, Turn, inconsistent};
 
@@ -37,9 +38,14 @@ pub(crate) struct Unloaded {
 }
 
 impl Unloaded {
-    /// Why, in words.
-    pub(crate) fn reason(&self) -> String {
-        self.why.to_string()
+    /// Why, for the command that wanted the run.
+    pub(crate) fn as_command_error(&self) -> CommandError {
+        match &self.why {
+            Unread::Inconsistent(error) => CommandError::Inconsistent(error.clone()),
+            Unread::Unavailable(_) | Unread::Newer(_) | Unread::Damaged(_) => {
+                CommandError::Unavailable(self.why.to_string())
+            }
+        }
     }
 }
 

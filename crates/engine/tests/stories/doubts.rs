@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
 use semel_model::run::State;
-use semel_store::{clock, effects};
+use semel_store::{clock, effects, runs};
 use semel_testkit::peer::Behaviour;
 use std::time::Duration;
 
@@ -65,6 +65,43 @@ async fn an_operator_confirms_that_an_effect_happened() -> Result<()> {
         1,
         "nothing is sent again"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_decision_that_does_not_fit_its_run_quarantines_it() -> Result<()> {
+    let world = world_with("plain", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let cell = world.engine.cell();
+    let doubts = effects::list_doubts(cell, world.namespace_id, 10).await?;
+    // The decision is about the step that the ledger names.
+    let moved = "UPDATE effects SET step = 'other' WHERE run_id = $1";
+    let client = cell.reader().await?;
+    assert_eq!(client.execute(moved, &[accepted.run.as_uuid()]).await?, 1);
+
+    let happened = Settlement::Happened {
+        external_id: None,
+        result: None,
+        reason: "seen".to_owned(),
+    };
+    let settled = world
+        .engine
+        .settle(world.namespace_id, doubts[0].id, happened, "test")
+        .await;
+    let view = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let view = view.context("a run")?;
+
+    let Err(error @ SettleError::Inconsistent(_)) = settled else {
+        panic!("{settled:?}");
+    };
+    assert_eq!(error.code(), "journal-inconsistent");
+    assert_eq!(view.state, State::Quarantined, "{:?}", view.fault);
+    let fault = view.fault.unwrap_or_default();
+    assert!(fault.contains("journal-inconsistent"), "{fault}");
+    assert_eq!(world.engine.metrics().journals_inconsistent.get(), 1);
+    assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
 

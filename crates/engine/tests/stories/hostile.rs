@@ -204,6 +204,26 @@ async fn an_answer_that_nests_too_deep_is_done_and_can_be_read_back() -> Result<
 }
 
 #[tokio::test]
+async fn a_step_can_ask_whether_its_answer_nests_too_deep() -> Result<()> {
+    let world = World::start().await?;
+    for (levels, too_deep) in [(64, false), (126, true)] {
+        let source = format!(
+            "steps:\n  - id: charge\n    http: {{ post: 'PEER/plain/{levels}?nested={levels}' }}\n\
+             \x20   result: has(response.too_deep) && response.too_deep\n\
+             result: steps.charge.result\n"
+        );
+        world.publish(&source).await?;
+
+        let (_, end) = settles(&world, &json!({ "id": levels.to_string() })).await?;
+
+        assert_eq!(end.state, State::Succeeded, "{levels}: {end:?}");
+        let result: Value = serde_json::from_str(&end.result.unwrap_or_default())?;
+        assert_eq!(result, json!(too_deep), "{levels}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_read_that_nests_too_deep_fails_the_step() -> Result<()> {
     let world = World::start().await?;
     world

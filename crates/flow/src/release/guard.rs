@@ -57,7 +57,7 @@ impl StepGuard {
     /// What the connection decides, where it decides anything.
     #[must_use]
     pub fn decided_by(&self, connection: Option<&Connection>) -> Option<Guard> {
-        let honoured = connection.and_then(|connection| connection.key_window);
+        let honoured = connection.and_then(|connection| connection.idempotency_keys.window);
         match self {
             Self::Connection if honoured.is_some() => Some(Guard::Key),
             Self::Connection
@@ -74,7 +74,7 @@ impl StepGuard {
     /// How long the destination remembers the key, by what the connection says now.
     #[must_use]
     pub fn window(&self, connection: Option<&Connection>) -> Option<Span> {
-        let honoured = connection.and_then(|connection| connection.key_window);
+        let honoured = connection.and_then(|connection| connection.idempotency_keys.window);
         match self {
             Self::Key { window } => Some(window.or(honoured).unwrap_or(KEY_WINDOW)),
             Self::Connection => honoured,

@@ -88,6 +88,12 @@ pub(crate) static ANSWER: ValueShape = ValueShape {
         )
         .maybe(),
         value("truncated", ValueKind::Bool, "True if the body was cut.").maybe(),
+        value(
+            "too_deep",
+            ValueKind::Bool,
+            "True if the body is JSON that nests too deep to be kept as `json`.",
+        )
+        .maybe(),
     ],
 };
 

@@ -10,27 +10,35 @@ use super::read_decision;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 
-const LIST: &str = "
+/// The columns that [`read_view`] reads.
+macro_rules! select {
+    ($filter:literal) => {
+        concat!(
+            "
     SELECT a.id, a.run_id, a.flow, a.step,
            CASE WHEN a.state = 'open' AND a.until <= moment() THEN 'elapsed' ELSE a.state::text END,
            a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
            a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,
            a.ended_at, a.namespace_id, a.round
-      FROM approvals a
+      FROM approvals a",
+            $filter
+        )
+    };
+}
+
+const LIST: &str = select!(
+    "
      WHERE a.namespace_id = $1
        AND ($2::uuid IS NULL OR a.run_id = $2)
        AND ($3 OR a.state = 'open')
      ORDER BY a.opened_at DESC
-     LIMIT $4";
+     LIMIT $4"
+);
 
-const FIND: &str = "
-    SELECT a.id, a.run_id, a.flow, a.step,
-           CASE WHEN a.state = 'open' AND a.until <= moment() THEN 'elapsed' ELSE a.state::text END,
-           a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
-           a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,
-           a.ended_at, a.namespace_id, a.round
-      FROM approvals a
-     WHERE a.id = $1 AND ($2::int4 IS NULL OR a.namespace_id = $2)";
+const FIND: &str = select!(
+    "
+     WHERE a.id = $1 AND ($2::int4 IS NULL OR a.namespace_id = $2)"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND];
 

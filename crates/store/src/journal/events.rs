@@ -34,7 +34,7 @@ impl Deref for Events {
 }
 
 /// Events as JSON text.
-pub(super) fn to_text<'a>(events: impl IntoIterator<Item = &'a Event>) -> String {
+pub(crate) fn to_text<'a>(events: impl IntoIterator<Item = &'a Event>) -> String {
     let events: Vec<&Event> = events.into_iter().collect();
     match serde_json::to_string(&events) {
         Ok(text) => text,

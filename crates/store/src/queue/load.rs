@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use super::returned::give_back;
 use super::{ABOUT, Taken};
 use crate::writer::connection::PreparedClient;
 use crate::{clock, journal, late_responses, waits};
@@ -21,12 +22,10 @@ use crate::{clock, journal, late_responses, waits};
 pub const TAKE_BYTES_MAX: usize = 32 << 20;
 
 /// As if they had not been taken: they stay due, and the take does not count.
-pub(super) const PUT_BACK: &str = "/* commits alone: put back */
-    UPDATE queue q
-       SET holder = NULL, stalled_takes = greatest(q.stalled_takes - $4, 0)
-      FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
-     WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch
-       AND q.holder IS NOT DISTINCT FROM $3";
+pub(super) const PUT_BACK: &str = give_back!(
+    "/* commits alone: put back */",
+    "stalled_takes = greatest(q.stalled_takes - $4, 0)"
+);
 
 /// Runs that were loaded, the database's time, and runs whose journals did not fit.
 pub(super) type Loaded = (Vec<Taken>, Timestamp, Vec<(Uuid, i64)>);

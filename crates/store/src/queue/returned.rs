@@ -17,17 +17,35 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 
-/// The pause doubles with each take: half a second after the first, eight after the fifth.
-pub(super) const RETURN: &str = "/* commits alone: return */
+/// Gives runs back that the session `$3` holds under the epochs `$2`. A statement says only what else
+/// it sets.
+macro_rules! give_back {
+    ($comment:literal, $set:literal) => {
+        concat!(
+            $comment,
+            "
     UPDATE queue q
-       SET holder = NULL, stage = 'ready',
+       SET holder = NULL, ",
+            $set,
+            "
+      FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
+     WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch
+       AND q.holder IS NOT DISTINCT FROM $3"
+        )
+    };
+}
+
+pub(super) use give_back;
+
+/// The pause doubles with each take: half a second after the first, eight after the fifth.
+pub(super) const RETURN: &str = give_back!(
+    "/* commits alone: return */",
+    "stage = 'ready',
            stalled_takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.stalled_takes - 1, 0) ELSE q.stalled_takes END,
            due_at = CASE WHEN $4 = 'trouble'
                          THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.stalled_takes, 8))
-                         ELSE moment() END
-      FROM unnest($1::uuid[], $2::int8[]) AS t (run_id, epoch)
-     WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch
-       AND q.holder IS NOT DISTINCT FROM $3";
+                         ELSE moment() END"
+);
 
 pub(super) const HELD_BESIDES: &str = "
     SELECT q.run_id, q.epoch, (SELECT r.claim_id FROM runs r WHERE r.id = q.run_id)

@@ -7,13 +7,14 @@
 use semel_model::event::Event;
 use semel_model::run::Reason;
 use semel_model::{Fault, RunId, SessionId};
-use serde::Serialize;
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 use super::load::load;
+use super::returned::give_back;
 use super::{Taken, Taker};
 use crate::cell::{ReadError, SlotCell};
+use crate::journal::to_text;
 
 /// Only the oldest that are due are searched: runs behind them move forward with time. The count
 /// has a limit, because a column has one.
@@ -39,11 +40,11 @@ pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
 /// What another process may be able to read is not counted against the run.
-pub(super) const DEFER: &str = "/* commits alone: defer */
-    UPDATE queue
-       SET holder = NULL, stalled_takes = CASE WHEN $5 THEN stalled_takes ELSE 0 END,
-           due_at = moment() + make_interval(secs => $4)
-     WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3";
+pub(super) const DEFER: &str = give_back!(
+    "/* commits alone: defer */",
+    "stalled_takes = CASE WHEN $5 THEN q.stalled_takes ELSE 0 END,
+           due_at = moment() + make_interval(secs => $4)"
+);
 
 /// Carries nothing of what was refused, and needs nothing of what cannot be read. The queue's own
 /// number is the one to follow on: a write whose answer was lost may have landed.
@@ -101,8 +102,14 @@ pub async fn defer(
     session: SessionId,
     (secs, counts): (f64, bool),
 ) -> Result<bool, ReadError> {
-    let values: [&(dyn ToSql + Sync); 5] =
-        [run.as_uuid(), &epoch, session.as_uuid(), &secs, &counts];
+    let (runs, epochs) = ([*run.as_uuid()], [epoch]);
+    let values: [&(dyn ToSql + Sync); 5] = [
+        &runs.as_slice(),
+        &epochs.as_slice(),
+        session.as_uuid(),
+        &secs,
+        &counts,
+    ];
     Ok(cell.reader().await?.execute(DEFER, &values).await? == 1)
 }
 
@@ -119,14 +126,10 @@ pub async fn quarantine(
         reason: Reason::Quarantined,
         fault: fault.clone(),
     };
-    let record = to_text(fault);
-    let events = to_text(&[stopped]);
+    let record = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
+    let events = to_text([&stopped]);
     let values: [&(dyn ToSql + Sync); 5] =
         [run.as_uuid(), &epoch, session.as_uuid(), &record, &events];
     let row = cell.reader().await?.query_one(QUARANTINE, &values).await?;
     Ok(row.get::<_, i64>(0) == 1)
-}
-
-fn to_text(value: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }

@@ -6,9 +6,9 @@ use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId, Span};
 
 use super::reopen::REOPEN;
-use super::to_text;
 use crate::audit::{self, Act};
 use crate::cell::{ReadError, SlotCell};
+use crate::journal::to_text;
 
 /// The part of [`REOPEN`] for a run that is stopped and that no worker holds.
 pub(super) const UNPARK: &str = "

@@ -4,9 +4,10 @@ use semel_model::event::Event;
 use semel_model::{RunId, Span};
 use tokio_postgres::types::ToSql;
 
-use super::{STATES, to_text};
+use super::STATES;
 use crate::audit::{self, Act};
 use crate::cell::{ReadError, SlotCell};
+use crate::journal::to_text;
 
 /// Resumes a failed run: its record, its queue entry, the row of its journal that says so, and the
 /// operator who asked for it, if there is one. Of several requests one wins, by the record's row. A

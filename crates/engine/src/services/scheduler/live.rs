@@ -43,6 +43,13 @@ enum What {
 }
 
 impl Live {
+    /// What is live now.
+    pub(crate) async fn current(runtime: &Runtime) -> Result<Self, ReadError> {
+        let mut live = Self::default();
+        live.follow(runtime).await?;
+        Ok(live)
+    }
+
     /// Follows changes of what is live, and brings the rows in step with them.
     pub(crate) async fn follow(&mut self, runtime: &Runtime) -> Result<(), ReadError> {
         runtime.catalogue.refresh().await?;

@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use semel_flow::Scope;
 use semel_flow::release::Foreach;
+use semel_model::storable::excerpt;
 use semel_model::{Fault, ResourceRef, json};
 use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{self, NewPart};
@@ -103,7 +104,7 @@ impl Shelf<'_> {
         self.chunk.push(NewPart {
             index: i32::try_from(self.count).unwrap_or(i32::MAX),
             run: self.turn.run.part(step, &key),
-            key: shown(&key),
+            key: excerpt(&key, KEY_CHARS_SHOWN),
             item: item.to_string(),
         });
         self.count += 1;
@@ -273,13 +274,6 @@ impl<'de> Visitor<'de> for Items<'_> {
         }
         Ok(())
     }
-}
-
-fn shown(key: &str) -> String {
-    let shown = key.chars().take(KEY_CHARS_SHOWN);
-    shown
-        .map(|c| if c == '\0' { '\u{fffd}' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

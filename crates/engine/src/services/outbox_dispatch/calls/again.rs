@@ -8,11 +8,12 @@ use std::sync::Arc;
 use semel_model::run::State;
 use semel_store::outbox::Event;
 use semel_store::runs::RunView;
-use semel_store::{ReadError, claims, runs};
+use semel_store::{claims, runs};
 use serde_json::{Value, json};
 
 use crate::call::CallAgain;
 use crate::runtime::Runtime;
+use crate::services::service::PassError;
 
 /// What became of the run that a caller called before.
 pub(super) enum CalledRun {
@@ -30,14 +31,13 @@ impl Runtime {
         self: &Arc<Self>,
         event: &Event,
         again: &CallAgain,
-    ) -> Result<CalledRun, String> {
-        let unread = |error: ReadError| error.to_string();
-        let held = claims::find(&self.cell, again.claim).await;
-        let Some(held) = held.map_err(unread)? else {
+    ) -> Result<CalledRun, PassError> {
+        let held = claims::find(self.cell.of(again.claim), again.claim).await?;
+        let Some(held) = held else {
             return Ok(CalledRun::Missing);
         };
-        let called = runs::find(&self.cell, event.namespace_id, held.run).await;
-        let Some(called) = called.map_err(unread)? else {
+        let found = runs::find(self.cell.of(held.run), event.namespace_id, held.run).await?;
+        let Some(called) = found else {
             return Ok(CalledRun::Missing);
         };
         if !called.state.is_ended() {
@@ -46,8 +46,7 @@ impl Runtime {
         let failed_before = called.ended_at.is_some_and(|at| at <= event.emitted_at);
         if called.state == State::Failed && failed_before {
             let caller = (event.namespace_id, event.run);
-            let resumed = self.resume_for_caller(caller, &called, again).await;
-            if resumed.map_err(|error| error.to_string())? {
+            if self.resume_for_caller(caller, &called, again).await? {
                 return Ok(CalledRun::Active);
             }
         }

@@ -1,5 +1,4 @@
-//! Deliveries of events to subscribed webhooks, each retried until the receiver takes it or its
-//! time is over.
+//! Outbound webhooks: delivers events to subscribed webhooks, each until it is taken or given up.
 //!
 //! Attempts are tasks of their own, a few for each subscription: a slow receiver delays the
 //! attempts at its own deliveries and nothing else. Where there is less room than there are
@@ -7,27 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
 use semel_steps::Parcel;
 use semel_store::ReadError;
 use semel_store::webhook_deliveries::{self, Due, Room, Settled};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::outbox::LOOK_EVERY;
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
 use crate::runtime::{Runtime, jitter};
 use crate::settle::span_between;
-
-/// How many deliveries a process attempts at the same time.
-const DELIVERIES_MAX: usize = 128;
-
-/// How many of them may go to one subscription.
-const DELIVERIES_EACH_MAX: i64 = 4;
-
-/// How long a server may take over one delivery before another tries it.
-const DELIVERY_LEASE: Span = Span::from_const_secs(120);
 
 /// How long one attempt at a delivery may take.
 const DELIVERY_TIMEOUT: Span = Span::from_const_secs(30);
@@ -101,50 +92,89 @@ impl Lines {
     }
 }
 
-/// Makes deliveries for as long as the process lives.
-pub(super) async fn deliver_on(runtime: &Arc<Runtime>, due: &Notify) {
-    let mut lines = Lines::default();
-    let mut under_way = JoinSet::<Line>::new();
-    loop {
-        tokio::select! {
-            () = runtime.shutdown.requested.cancelled() => break,
-            () = due.notified() => {}
-            Some(over) = under_way.join_next() => lines.end(over.ok()),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        if let Err(error) = begin_due(runtime, &mut lines, &mut under_way).await {
-            tracing::debug!(%error, "failed to take due deliveries; retrying");
-        }
-    }
-    while under_way.join_next().await.is_some() {}
+/// Delivers events to subscribed webhooks.
+pub(super) struct OutboundWebhooks {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+    /// How many attempts the process makes at the same time.
+    attempts_max: usize,
+    /// How many of them may go to one subscription.
+    attempts_each_max: i64,
+    /// How long a server may take over one delivery before another tries it.
+    lease: Span,
+    lines: Lines,
+    attempts: JoinSet<Line>,
 }
 
-/// Begins as many deliveries as there is room for.
-async fn begin_due(
-    runtime: &Arc<Runtime>,
-    lines: &mut Lines,
-    under_way: &mut JoinSet<Line>,
-) -> Result<(), ReadError> {
-    let left = DELIVERIES_MAX.saturating_sub(under_way.len());
-    if left == 0 {
-        return Ok(());
+impl OutboundWebhooks {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_secs(1)),
+            attempts_max: 128,
+            attempts_each_max: 4,
+            lease: Span::from_const_secs(120),
+            lines: Lines::default(),
+            attempts: JoinSet::new(),
+        }
     }
-    let room = Room {
-        total: i64::try_from(left).unwrap_or(i64::MAX),
-        each: DELIVERIES_EACH_MAX,
-        lines: lines.list(),
-    };
-    lines.take();
-    for delivery in webhook_deliveries::take_due(&runtime.cell, &room, DELIVERY_LEASE).await? {
-        let line = (delivery.namespace_id, delivery.subscription.clone());
-        lines.begin(line.clone());
-        let runtime = runtime.clone();
-        under_way.spawn(async move {
-            deliver(&runtime, &delivery).await;
-            line
-        });
+
+    /// Starts as many attempts as there is room for.
+    async fn start_attempts(&mut self) -> Result<(), ReadError> {
+        let left = self.attempts_max.saturating_sub(self.attempts.len());
+        if left == 0 {
+            return Ok(());
+        }
+        let room = Room {
+            total: i64::try_from(left).unwrap_or(i64::MAX),
+            each: self.attempts_each_max,
+            lines: self.lines.list(),
+        };
+        self.lines.take();
+        let cell = &self.runtime.cell;
+        for delivery in webhook_deliveries::take_due(cell, &room, self.lease).await? {
+            let line = (delivery.namespace_id, delivery.subscription.clone());
+            self.lines.begin(line.clone());
+            let runtime = self.runtime.clone();
+            self.attempts.spawn(async move {
+                deliver(&runtime, &delivery).await;
+                line
+            });
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+impl Service for OutboundWebhooks {
+    const NAME: &'static str = "outbound_webhooks";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        while let Some(ended) = self.attempts.try_join_next() {
+            self.lines.end(ended.ok());
+        }
+        self.start_attempts().await?;
+        Ok(self.pace.interval)
+    }
+
+    /// Events were dispatched, or there is room for another attempt.
+    async fn wake_up(&mut self) {
+        tokio::select! {
+            () = self.runtime.signals.deliveries_due.notified() => {}
+            Some(ended) = self.attempts.join_next() => self.lines.end(ended.ok()),
+        }
+    }
+
+    async fn finish(&mut self) {
+        while self.attempts.join_next().await.is_some() {}
+    }
 }
 
 async fn deliver(runtime: &Runtime, delivery: &Due) {

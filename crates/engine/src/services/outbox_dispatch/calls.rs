@@ -1,4 +1,4 @@
-//! Carries calls between flows: the start, the end and the cancellation of a run that another
+//! Relays calls between flows: the start, the end and the cancellation of a run that another
 //! called.
 
 mod again;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use semel_model::event::Caller;
 use semel_model::run::EndState;
-use semel_model::{Fault, Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
+use semel_model::{Fault, Key, KeySpace, Mismatch, TriggerKind};
 use semel_store::outbox::Event;
 use semel_store::waits::Callback;
 use semel_store::{ReadError, claims, queue};
@@ -17,37 +17,38 @@ use crate::call::{Asked, CANCEL, Cancelled, END, Ended, START};
 use crate::ingest::callback::CallbackError;
 use crate::ingest::{Inbound, IntakeError};
 use crate::runtime::Runtime;
+use crate::services::service::PassError;
 use again::CalledRun;
 
 /// The outcome of a message from one run to another.
-pub(crate) enum Told {
+pub(super) enum Relay {
     /// It has arrived, or never will.
-    Through,
-    /// It is sent again later.
-    NotYet,
-    /// It is not such a message, but an event like any other.
-    Event,
+    Arrived,
+    /// It is relayed again later.
+    Later,
+    /// It is no such message, but an event like any other.
+    NotACall,
 }
 
 impl Runtime {
-    /// Carries a message from one run to another.
-    pub(crate) async fn carry(self: &Arc<Self>, event: &Event) -> Told {
+    /// Relays a message from one run to another.
+    pub(super) async fn relay(self: &Arc<Self>, event: &Event) -> Relay {
         let done = match event.event.as_str() {
-            START => self.carry_start(event).await,
-            END => self.carry_end(event).await,
-            CANCEL => self.carry_cancel(event).await,
-            _ => return Told::Event,
+            START => self.relay_start(event).await,
+            END => self.relay_end(event).await,
+            CANCEL => self.relay_cancel(event).await,
+            _ => return Relay::NotACall,
         };
         match done {
-            Ok(()) => Told::Through,
+            Ok(()) => Relay::Arrived,
             Err(error) => {
-                tracing::debug!(error, event.id = %event.id, "failed to carry a message to a run; retrying");
-                Told::NotYet
+                tracing::debug!(%error, event.id = %event.id, "a call could not be relayed yet");
+                Relay::Later
             }
         }
     }
 
-    async fn carry_start(self: &Arc<Self>, event: &Event) -> Result<(), String> {
+    async fn relay_start(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
         let Ok(asked) = serde_json::from_str::<Asked>(&event.data) else {
             return Ok(());
         };
@@ -60,7 +61,7 @@ impl Runtime {
             CalledRun::Ended(end) => end,
             CalledRun::Missing => match self.start_called(event.namespace_id, &asked).await {
                 Ok(()) => return Ok(()),
-                Err(IntakeError::Unavailable(error)) => return Err(error),
+                Err(IntakeError::Unavailable(error)) => return Err(error.into()),
                 Err(error) => {
                     let refused = Fault::permanent(error.code(), error.to_string());
                     tracing::warn!(run.id = %event.run, code = refused.code, "a call was refused");
@@ -82,29 +83,16 @@ impl Runtime {
     ) -> Result<(), IntakeError> {
         let release = self.live_flow(namespace_id, &asked.flow).await?;
         let key = Key::new(asked.key.clone().into_bytes()).map_err(|_| IntakeError::NoKey)?;
-        let input = asked.input.clone();
-        self.must_fit(&release, KeySpace::Call, &key, &input)
-            .await?;
+        let payload = (asked.input.clone(), asked.input.to_string());
+        let (kind, named) = (TriggerKind::Call, (KeySpace::Call, key));
         let inbound = Inbound {
-            release,
-            trigger: TriggerKind::Call,
-            mismatch: Mismatch::Accept,
-            space: KeySpace::Call,
-            key,
-            fingerprint: Fingerprint::of(&input),
-            text: input.to_string(),
-            input,
-            headers: Value::Null,
-            query: Value::Null,
-            by: None,
             caller: asked.caller,
-            nominal: None,
-            resumes: false,
+            ..Inbound::new(release, kind, named, payload, Mismatch::Accept)
         };
-        self.accept(inbound).await.map(drop)
+        self.receive(inbound).await.map(drop)
     }
 
-    async fn carry_end(self: &Arc<Self>, event: &Event) -> Result<(), String> {
+    async fn relay_end(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
         match serde_json::from_str::<Ended>(&event.data) {
             Ok(ended) => self.answer_caller(event, ended.caller, ended.end).await,
             Err(_) => Ok(()),
@@ -118,7 +106,7 @@ impl Runtime {
         event: &Event,
         caller: Caller,
         mut end: Value,
-    ) -> Result<(), String> {
+    ) -> Result<(), PassError> {
         if let Value::Object(end) = &mut end {
             end.insert("message".to_owned(), json!(event.id));
         }
@@ -126,21 +114,19 @@ impl Runtime {
         let callback = Callback::of(caller.run, caller.wait, text);
         match self.answer(None, callback, end).await {
             Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(()),
-            Err(CallbackError::Unavailable(error)) => Err(error),
+            Err(CallbackError::Unavailable(error)) => Err(error.into()),
         }
     }
 
-    async fn carry_cancel(self: &Arc<Self>, event: &Event) -> Result<(), String> {
+    async fn relay_cancel(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
         let Ok(cancelled) = serde_json::from_str::<Cancelled>(&event.data) else {
             return Ok(());
         };
-        let unread = |error: ReadError| error.to_string();
-        let held = claims::find(&self.cell, cancelled.claim).await;
-        let Some(called) = held.map_err(unread)? else {
+        let held = claims::find(self.cell.of(cancelled.claim), cancelled.claim).await?;
+        let Some(called) = held else {
             return Ok(());
         };
-        let asking = queue::ask_cancel(self.cell.of(run), event.namespace_id, called.run);
-        asking.await.map_err(unread)?;
+        queue::ask_cancel(self.cell.of(called.run), event.namespace_id, called.run).await?;
         self.signals.wake.notify_one();
         Ok(())
     }
