@@ -120,7 +120,7 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     let mut chance = Chance::new("lost answers");
     let begun = Instant::now();
     let mut lost = HashMap::new();
-    while begun.elapsed() < storm() {
+    while begun.elapsed() < storm()? {
         for kind in KINDS {
             // One more of each kind whenever the last one was lost.
             let so_far = proxy.lost_answers(kind);
@@ -152,9 +152,9 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     check(&client, &peer, &accepted).await
 }
 
-fn storm() -> Duration {
-    let seconds = size("SEMEL_LOST_ANSWERS_S", STORM.as_secs());
-    seconds.map_or(STORM, Duration::from_secs)
+fn storm() -> Result<Duration> {
+    let seconds = size("SEMEL_LOST_ANSWERS_S", STORM.as_secs())?;
+    Ok(Duration::from_secs(seconds))
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.

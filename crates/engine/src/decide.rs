@@ -5,11 +5,11 @@
 //! their changes to the tables; the turn commits them and then acts.
 
 use jiff::Timestamp;
-use semel_flow::release::RenderError;
-use semel_flow::{Action, Flow, Scope, Step};
+use semel_flow::release::{ControlStep, RenderError, StepWork};
+use semel_flow::{Flow, Scope, Step};
 use semel_model::event::Event;
 use semel_model::kv::Operation;
-use semel_model::request::Call;
+use semel_model::request::{ExternalRequest, LocalChange, StepRequest};
 use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, SeededBug, WaitId};
 use serde_json::Value;
@@ -67,14 +67,18 @@ pub struct DecideContext<'a> {
 /// What the turn does next.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Perform the effect whose intent is among the events, once they are committed.
-    Perform(Call),
+    /// Have an executor perform the effect whose intent is among the events, once they are
+    /// committed.
+    Perform(ExternalRequest),
+    /// Make the change of Semel's own tables whose intent is among the events, once they are
+    /// committed.
+    Change(LocalChange),
     /// Make a read; it may be made again.
-    Read(Call),
+    Read(ExternalRequest),
     /// Read a shared entry.
     ReadEntry(Operation),
     /// Ask whether an effect in doubt happened.
-    Probe(Call),
+    Probe(ExternalRequest),
     /// Sleep.
     Sleep {
         /// Until then, or until something wakes the run.
@@ -121,12 +125,13 @@ pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decis
         changes.add(event::project(&before, &event, state, context.flow));
         let intended = matches!(event, Event::Intended { .. });
         events.push(event);
-        // An outside worker performs a task: the run sleeps until it answers.
-        if intended
-            && let Some(pending) = state.effect()
-            && !matches!(pending.call, Call::Task(_))
-        {
-            break Act::Perform(pending.call.clone());
+        if intended && let Some(pending) = state.effect() {
+            match &pending.request {
+                StepRequest::External(request) => break Act::Perform(request.clone()),
+                StepRequest::Local(change) => break Act::Change(change.clone()),
+                // An outside worker performs a task: the run sleeps until it answers.
+                StepRequest::Task(_) => {}
+            }
         }
     };
     Ok(Decision {
@@ -189,10 +194,31 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
             step: step.id.to_string(),
         }));
     }
+    let find = |name: &str| context.destinations.connection(name);
+    let key = step
+        .guard()
+        .map(|_| EffectId::derive(state.run, step.id.as_str(), "", 0));
+    match step.work(&scope, &find, key)? {
+        StepWork::Request(request) => Ok(match key {
+            Some(effect) => intend(context, step, effect, request),
+            None => read(step, *request),
+        }),
+        StepWork::Control(control) => move_on(state, context, step, control, &scope),
+    }
+}
+
+/// What a step comes to that moves the run itself.
+fn move_on(
+    state: &RunState,
+    context: &DecideContext<'_>,
+    step: &Step,
+    control: ControlStep<'_>,
+    scope: &Scope<'_>,
+) -> Result<Next, RenderError> {
     let id = step.id.to_string();
-    Ok(match &step.action {
-        Action::Function(function) => {
-            let result = function.0.eval(&scope)?;
+    Ok(match control {
+        ControlStep::Function(function) => {
+            let result = function.0.eval(scope)?;
             Next::Event(Event::Computed {
                 step: id,
                 result,
@@ -200,11 +226,11 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
                 usage: Value::Null,
             })
         }
-        Action::Wait(wait) => Next::Event(open(state, context, step, wait, &scope)?),
-        Action::Switch(switch) => {
+        ControlStep::Wait(wait) => Next::Event(open(state, context, step, wait, scope)?),
+        ControlStep::Switch(switch) => {
             let mut way = None;
             for (number, case) in switch.cases.iter().enumerate() {
-                if case.when.eval_bool(&scope)? {
+                if case.when.eval_bool(scope)? {
                     way = u32::try_from(number).ok();
                     break;
                 }
@@ -214,85 +240,77 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
                 case: way,
             })
         }
-        Action::Foreach(_) | Action::Parallel(_) => Next::Event(Event::FanOpened { step: id }),
-        Action::Fail(fail) => {
-            let message = fail.message.render(&scope)?;
+        ControlStep::Foreach(_) | ControlStep::Parallel(_) => {
+            Next::Event(Event::FanOpened { step: id })
+        }
+        ControlStep::Fail(fail) => {
+            let message = fail.message.render(scope)?;
             Next::Event(Event::Broken {
                 step: Some(id),
                 fault: Fault::permanent(fail.code.clone(), message),
             })
         }
-        Action::Return(end) => {
-            let result = end.0.eval(&scope)?;
+        ControlStep::Return(end) => {
+            let result = end.0.eval(scope)?;
             Next::Event(succeeded(result))
         }
-        Action::Approval(ask) => approval::open(state, context, step, ask, &scope)?,
-        Action::Http(_)
-        | Action::Kv(_)
-        | Action::Db(_)
-        | Action::Ssh(_)
-        | Action::Notify(_)
-        | Action::Llm(_)
-        | Action::Persist(_)
-        | Action::Emit(_)
-        | Action::Call(_)
-        | Action::Task(_) => call(state, context, step, &scope)?,
+        ControlStep::Approval(ask) => approval::open(state, context, step, ask, scope)?,
     })
 }
 
-/// The call that a step makes: a read, or the intent of an effect.
-fn call(
-    state: &RunState,
+/// The first intent of an effect, with what it sends.
+fn intend(
     context: &DecideContext<'_>,
     step: &Step,
-    scope: &Scope<'_>,
-) -> Result<Next, RenderError> {
-    let find = |name: &str| context.destinations.connection(name);
-    let name = step.id.as_str();
-    let effect = EffectId::derive(state.run, name, "", state.generation(name));
-    let key = step.guard().map(|_| effect);
-    let Some(mut call) = step.render(scope, &find, key)? else {
-        unreachable!("functions and waits make no call");
-    };
-    task::set_limit(step, &mut call, context.now);
-    if let Some(fault) = storable::find_fault(&call) {
-        return Ok(Next::Event(Event::Broken {
-            step: Some(step.id.to_string()),
-            fault,
-        }));
+    effect: EffectId,
+    mut request: Box<StepRequest>,
+) -> Next {
+    task::set_limit(step, &mut request, context.now);
+    if let Some(fault) = storable::find_fault(&request) {
+        return Next::Event(broken_by(step, fault));
     }
-    if key.is_none() {
-        return Ok(Next::Act(match call {
-            Call::Kv(operation) => Act::ReadEntry(operation),
-            call @ (Call::Http(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Llm(_)
-            | Call::Persist(_)
-            | Call::Emit(_)
-            | Call::Start(_)
-            | Call::Task(_)) => Act::Read(call),
-        }));
-    }
-    let connection = call.connection().and_then(find);
+    let connection = request.connection();
+    let connection = connection.and_then(|name| context.destinations.connection(name));
     let said = step.guard.window(None);
-    Ok(Next::Event(Event::Intended {
+    Next::Event(Event::Intended {
         step: step.id.to_string(),
         effect,
         attempt: 1,
         licence: None,
         guard: step.guard.decided_by(connection),
         window: step.guard.window(connection).filter(|it| said != Some(*it)),
-        call: Some(Box::new(call)),
-    }))
+        request: Some(request),
+    })
+}
+
+/// A request that changes nothing.
+fn read(step: &Step, request: StepRequest) -> Next {
+    if let Some(fault) = storable::find_fault(&request) {
+        return Next::Event(broken_by(step, fault));
+    }
+    match request {
+        StepRequest::External(request) => Next::Act(Act::Read(request)),
+        StepRequest::Local(LocalChange::Kv(operation)) => Next::Act(Act::ReadEntry(operation)),
+        // These always change something, so that a release gives each of them a guard.
+        StepRequest::Local(
+            LocalChange::Persist(_) | LocalChange::Emit(_) | LocalChange::Start(_),
+        )
+        | StepRequest::Task(_) => {
+            let message = format!("`{}` is no read", request.kind());
+            Next::Event(broken_by(step, Fault::permanent("no-executor", message)))
+        }
+    }
+}
+
+fn broken_by(step: &Step, fault: Fault) -> Event {
+    Event::Broken {
+        step: Some(step.id.to_string()),
+        fault,
+    }
 }
 
 fn broken(step: &Step, error: &RenderError) -> Next {
-    Next::Event(Event::Broken {
-        step: Some(step.id.to_string()),
-        fault: error.to_fault(),
-    })
+    Next::Event(broken_by(step, error.to_fault()))
 }
 
 fn sleep(until: Timestamp, retrying: bool) -> Next {

@@ -4,7 +4,7 @@
 
 use semel_model::approval::Decision;
 use semel_model::effect::Entry;
-use semel_model::request::Call;
+use semel_model::request::StepRequest;
 use semel_store::tasks::Seen;
 use semel_store::wake_source::WakeSource;
 
@@ -43,8 +43,8 @@ impl ExternalResult {
 /// What may wake a run.
 pub(crate) fn wake_source(state: &RunState) -> WakeSource {
     match &state.current {
-        Current::Effect(pending) => match (&pending.entry, &pending.call) {
-            (Entry::Pending(effect), Call::Task(_)) => WakeSource::Task(effect.id()),
+        Current::Effect(pending) => match (&pending.entry, &pending.request) {
+            (Entry::Pending(effect), StepRequest::Task(_)) => WakeSource::Task(effect.id()),
             (Entry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
             _ => WakeSource::Nothing,
         },

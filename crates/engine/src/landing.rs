@@ -11,7 +11,7 @@
 //! not happen. Semel cannot know what a destination does later than that.
 
 use jiff::Timestamp;
-use semel_model::request::Call;
+use semel_model::request::StepRequest;
 use semel_model::{Connection, Span};
 
 use crate::state::PendingEffect;
@@ -33,34 +33,26 @@ impl Landing {
         connection: Option<&Connection>,
         now: Timestamp,
     ) -> Timestamp {
-        self.after(&pending.call, connection, (pending.intended_at, now))
+        self.after(&pending.request, connection, (pending.intended_at, now))
     }
 
-    /// From when on nothing of a call can land whose intent was written at the first of these
+    /// From when on nothing of a request can land whose intent was written at the first of these
     /// times. A task leaves when a worker claims it, which may be long after its intent: it counts
     /// from the second, by which it has left.
     pub fn after(
         &self,
-        call: &Call,
+        request: &StepRequest,
         connection: Option<&Connection>,
         (intended_at, claimed_by): (Timestamp, Timestamp),
     ) -> Timestamp {
-        let begun = match call {
-            Call::Task(_) => claimed_by,
-            Call::Http(_)
-            | Call::Kv(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Llm(_)
-            | Call::Persist(_)
-            | Call::Emit(_)
-            | Call::Start(_) => intended_at,
+        let begun = match request {
+            StepRequest::Task(_) => claimed_by,
+            StepRequest::External(_) | StepRequest::Local(_) => intended_at,
         };
         let acts_within = connection.and_then(|connection| connection.acts_within);
         let span = [
             self.lease,
-            call.timeout(),
+            request.timeout(),
             acts_within.unwrap_or(self.acts_within),
         ];
         let millis = span.iter().map(|span| span.as_millis()).sum();

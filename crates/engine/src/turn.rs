@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::{Flow, Step};
 use semel_model::event::Event;
-use semel_model::request::Call;
 use semel_model::run::Reason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::journal::Lease;
@@ -58,6 +57,7 @@ mod views;
 mod world;
 mod write;
 
+use first_effect::FirstAct;
 pub(crate) use first_effect::{Opening, first_row};
 pub(crate) use load::{Begun, Fresh};
 use pending_write::{PendingWrite, Sent};
@@ -91,8 +91,8 @@ pub struct Turn {
     takes: i16,
     state: RunState,
     views: Views,
-    /// The call whose intent was committed when the run was accepted.
-    opening: Option<Call>,
+    /// What the run does first, whose intent was committed when the run was accepted.
+    opening: Option<FirstAct>,
     answers: Vec<(WaitId, Value)>,
     evidence: Vec<(EffectId, Value)>,
     outside: ExternalResult,
@@ -154,8 +154,10 @@ impl Turn {
 
     async fn go(&mut self) -> Result<(), Stop> {
         // Even when the process is stopping: an intent that no worker follows would become a doubt.
-        if let Some(call) = self.opening.take() {
-            self.perform(call).await?;
+        match self.opening.take() {
+            Some(FirstAct::Perform(request)) => self.perform(request).await?,
+            Some(FirstAct::Change(change)) => self.change(change).await?,
+            None => {}
         }
         if !self.pass_gates().await? {
             return Ok(());
@@ -175,10 +177,11 @@ impl Turn {
             self.state = state;
             let decision = decided.map_err(|misfit| self.inconsistent(misfit))?;
             match self.take_in(decision) {
-                Act::Perform(call) => self.perform(call).await?,
-                Act::Read(call) => self.read(&call).await?,
+                Act::Perform(request) => self.perform(request).await?,
+                Act::Change(change) => self.change(change).await?,
+                Act::Read(request) => self.read(&request).await?,
                 Act::ReadEntry(operation) => self.read_entry(&operation).await?,
-                Act::Probe(call) => self.probe(&call).await?,
+                Act::Probe(request) => self.probe(&request).await?,
                 Act::Sleep { until, retrying } => {
                     let stage = if retrying {
                         Stage::Retrying

@@ -12,10 +12,10 @@ mod step;
 pub use crate::digest::{DigestError, ReleaseDigest};
 pub use crate::input_schema::InputSchema;
 pub use crate::steps::{
-    Action, ActionKind, ApprovalStep, CallStep, Case, DbStep, EmitStep, EventTopic, FailStep,
-    FindConnection, Foreach, FunctionStep, HttpStep, Join, KvStep, KvVerb, LlmStep, Method,
-    NotifyStep, OnError, Parallel, PartTemplate, PersistStep, RenderError, RequestBody, ReturnStep,
-    SshStep, Switch, TaskStep, WaitStep,
+    Action, ActionKind, ApprovalStep, CallStep, Case, ControlStep, DbStep, EmitStep, EventTopic,
+    FailStep, FindConnection, Foreach, FunctionStep, HttpStep, Join, KvStep, KvVerb, LlmStep,
+    Method, NotifyStep, OnError, Parallel, PartTemplate, PersistStep, RenderError, RequestBody,
+    ReturnStep, SshStep, StepWork, Switch, TaskStep, WaitStep,
 };
 pub use crate::triggers::{
     EventTrigger, Order, ScheduleTrigger, Scheme, Sent, SentAt, Signature, SignedPart,

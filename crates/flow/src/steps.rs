@@ -27,6 +27,7 @@ mod ssh;
 mod switch;
 mod task;
 mod wait;
+mod work;
 
 pub use approval::ApprovalStep;
 pub use call::CallStep;
@@ -49,6 +50,7 @@ pub use ssh::SshStep;
 pub use switch::{Case, Switch};
 pub use task::TaskStep;
 pub use wait::{EventTopic, WaitStep};
+pub use work::{ControlStep, StepWork};
 
 pub(crate) use body::{BodyCheck, Lowering};
 pub(crate) use kind::{Holds, ResultOrigin};

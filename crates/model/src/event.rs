@@ -19,7 +19,7 @@ use crate::gate;
 use crate::guard::Guard;
 use crate::id::{EffectId, GateId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
-use crate::request::Call;
+use crate::request::StepRequest;
 use crate::run::{EndState, Reason};
 use crate::span::Span;
 use crate::trigger::TriggerKind;
@@ -200,7 +200,7 @@ pub enum Event {
         attempt: u32,
         /// What is sent; recorded with the first attempt, and the same for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        call: Option<Box<Call>>,
+        request: Option<Box<StepRequest>>,
         /// What allows a doubtful effect to be performed again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         licence: Option<Licence>,

@@ -61,7 +61,7 @@ pub(crate) async fn verify(
     if let Some(caller) = verified.find(&presented) {
         return Ok(caller);
     }
-    let row = tokens::find(cell, presented.id).await?;
+    let row = tokens::find(cell.home(), presented.id).await?;
     let row = row
         .filter(|row| {
             presented.matches(&row.digest)

@@ -15,7 +15,7 @@ use semel_model::gate::{Kind, Place};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, Filter, RunView};
 use semel_store::{
-    Cell, ReadError, audit, child_runs, claims, effects, flows, gates, journal, waits,
+    ReadError, SlotCell, audit, child_runs, claims, effects, flows, gates, journal, waits,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -145,7 +145,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
 }
 
 /// How far the parts of a run are, by step.
-async fn progress(cell: &Cell, run: RunId) -> Result<Vec<Progress>, ReadError> {
+async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<Progress>, ReadError> {
     let steps = child_runs::steps(cell, run).await?;
     let progress = steps.into_iter().map(|(step, counts)| Progress {
         step,

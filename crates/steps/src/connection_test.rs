@@ -26,7 +26,7 @@ impl Executors {
         let said = match &to.connection.to {
             Target::Postgres(_) => self.db.test(to).await,
             Target::Ssh(_) => self.ssh.test(to).await,
-            Target::Smtp(_) => self.notifier.test(to).await,
+            Target::Smtp(_) => self.notify.test(to).await,
             Target::Http(_) | Target::Slack(_) | Target::Webhook(_) | Target::Llm(_) => {
                 self.reach_out(to).await
             }

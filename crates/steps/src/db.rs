@@ -20,9 +20,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::destination::Destination;
-use crate::executors::Reach;
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::failpoint::failpoint;
 use crate::gate::SendGate;
+use crate::reach::Reach;
 
 mod bind;
 mod classify;
@@ -51,7 +52,7 @@ const CARE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Runs statements in the databases of others.
 #[derive(Clone)]
-pub struct DbCaller {
+pub struct DbExecutor {
     gate: Arc<dyn SendGate>,
     pools: Arc<Pools>,
 }
@@ -68,7 +69,35 @@ impl From<Fault> for Stop {
     }
 }
 
-impl DbCaller {
+impl Executor for DbExecutor {
+    const KIND: &'static str = "db";
+    type Request = DbRequest;
+
+    fn set_up(setup: &Setup) -> Self {
+        Self::new(setup.gate.clone(), &setup.reach)
+    }
+
+    async fn perform(&self, attempt: Attempt<'_, DbRequest>) -> Outcome {
+        match attempt.route.destination(&attempt.request.connection) {
+            Ok(to) => self.run(attempt.request, to, attempt.key).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    async fn read(&self, route: Route<'_>, request: &DbRequest) -> Outcome {
+        match route.destination(&request.connection) {
+            Ok(to) => self.query(request, to).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// A repeat meets the marker by itself.
+    async fn find_marker(&self, _: Route<'_>, _: &DbRequest, _: EffectId) -> Outcome {
+        not_offered(Self::KIND)
+    }
+}
+
+impl DbExecutor {
     /// A caller that sends only while the gate is open, to addresses within reach.
     #[must_use]
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Self {
@@ -79,7 +108,7 @@ impl DbCaller {
     }
 
     /// Runs the statement and leaves the effect's marker, in one transaction.
-    pub async fn perform(&self, request: &DbRequest, to: &Destination, key: EffectId) -> Outcome {
+    pub async fn run(&self, request: &DbRequest, to: &Destination, key: EffectId) -> Outcome {
         match self.attempt(request, to, key).await {
             Ok(response) => Outcome::Done(Receipt::new(response, None)),
             Err(Stop::Failed(fault)) => Outcome::Failed(fault),
@@ -88,7 +117,7 @@ impl DbCaller {
     }
 
     /// Runs a statement that changes nothing, in a transaction that cannot.
-    pub async fn read(&self, request: &DbRequest, to: &Destination) -> Outcome {
+    pub async fn query(&self, request: &DbRequest, to: &Destination) -> Outcome {
         let deadline = Instant::now() + request.timeout.to_duration();
         let reading = async {
             let session = self.begin(request, to, Mode::ReadOnly).await?;

@@ -18,13 +18,14 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Client, Method, StatusCode};
 use semel_model::connection::Target;
 use semel_model::request::HttpRequest;
-use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, SecretText};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, SecretText};
 use tokio::time::Instant;
 use url::Url;
 
 use crate::destination::Destination;
-use crate::executors::Reach;
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::gate::SendGate;
+use crate::reach::Reach;
 
 mod answer;
 mod auth;
@@ -40,6 +41,7 @@ mod send_state;
 mod token;
 mod unzip;
 
+pub use client::{Pooling, SetupError};
 pub use token::Tokens;
 
 use answer::{Answer, Room};
@@ -53,33 +55,9 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The most redirects that a read follows, whatever its connection says.
 const REDIRECTS_MAX: u8 = 3;
 
-/// Which connections a request may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// One that was used before: for what may be repeated.
-    Shared,
-    /// One of its own: a kept connection that closes at the wrong moment would leave a doubt that
-    /// only an operator can settle.
-    Fresh,
-}
-
-/// Whose request it is, and which connection it goes over.
-#[derive(Clone, Copy)]
-pub struct Route<'a> {
-    /// Whose it is: resources are theirs.
-    pub namespace_id: i32,
-    /// Who authenticates it, where it names a connection.
-    pub to: Option<&'a Destination>,
-}
-
-/// The HTTP client could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up the HTTP client")]
-pub struct SetupError(#[from] reqwest::Error);
-
 /// Makes HTTP calls.
 #[derive(Clone)]
-pub struct HttpCaller {
+pub struct HttpExecutor {
     clients: Arc<client::Clients>,
     gate: Arc<dyn SendGate>,
     reach: Reach,
@@ -99,7 +77,35 @@ struct Sending<'a> {
     deadline: Instant,
 }
 
-impl HttpCaller {
+impl Executor for HttpExecutor {
+    const KIND: &'static str = "http";
+    type Request = HttpRequest;
+
+    fn set_up(setup: &Setup) -> Self {
+        setup.http.clone()
+    }
+
+    async fn perform(&self, attempt: Attempt<'_, HttpRequest>) -> Outcome {
+        let pooling = match attempt.guard {
+            Guard::Review | Guard::Probe => Pooling::Fresh,
+            Guard::Transaction | Guard::Key | Guard::Natural | Guard::Repeat => Pooling::Shared,
+        };
+        let (request, route) = (attempt.request, attempt.route);
+        self.send_request(request, route, Some(attempt.key), pooling)
+            .await
+    }
+
+    async fn read(&self, route: Route<'_>, request: &HttpRequest) -> Outcome {
+        self.send_request(request, route, None, Pooling::Shared)
+            .await
+    }
+
+    async fn find_marker(&self, _: Route<'_>, _: &HttpRequest, _: EffectId) -> Outcome {
+        not_offered(Self::KIND)
+    }
+}
+
+impl HttpExecutor {
     /// A caller that sends only while the gate is open.
     ///
     /// # Errors
@@ -116,7 +122,7 @@ impl HttpCaller {
 
     /// Sends the request once, under the effect's key where it has one, authenticated as its
     /// connection says. Without a key it is a read, and may follow redirects and pages.
-    pub async fn perform(
+    pub async fn send_request(
         &self,
         request: &HttpRequest,
         route: Route<'_>,
@@ -134,7 +140,7 @@ impl HttpCaller {
 
     /// Sends the request once to a destination of any kind that speaks HTTP, with headers that the
     /// caller made of its secrets. They go to the destination's own origin alone.
-    pub async fn perform_signed(
+    pub async fn send_signed(
         &self,
         request: &HttpRequest,
         to: &Destination,
@@ -168,13 +174,11 @@ impl HttpCaller {
         pooling: Pooling,
     ) -> Result<Sending<'a>, Fault> {
         let Some(to) = route.to else {
-            return match &request.connection {
-                Some(name) => Err(no_destination(name)),
-                None => {
-                    let client = self.clients.usual(pooling, timeout_of(request, route))?;
-                    Sending::new(request, route, key, (client, pooling))
-                }
-            };
+            if let Some(name) = &request.connection {
+                route.destination(name)?;
+            }
+            let client = self.clients.usual(pooling, timeout_of(request, route))?;
+            return Sending::new(request, route, key, (client, pooling));
         };
         let Target::Http(target) = &to.connection.to else {
             return Err(to.unfit("http"));
@@ -388,9 +392,4 @@ fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
 
 fn lease_lost() -> Fault {
     Fault::passing("lease-lost", "the lease ran out before sending").of(FaultKind::Ours)
-}
-
-fn no_destination(name: &str) -> Fault {
-    let message = format!("there is no connection `{name}`: semel connection create {name}");
-    Fault::passing("connection-missing", message)
 }

@@ -27,8 +27,10 @@ use tokio::time::Instant;
 use crate::destination::Destination;
 
 mod breaker;
+mod host;
 
 use breaker::{Breaker, Health, Pass};
+pub(crate) use host::host_of;
 
 /// How long a call waits for room before its run is put to sleep instead.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);

@@ -10,17 +10,18 @@ mod schema;
 use reqwest::header::{AUTHORIZATION, HeaderName};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, HttpRequest, LlmRequest};
-use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, SecretText};
+use semel_model::{EffectId, Fault, FlowName, Outcome, Receipt, RunId, SecretText};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::destination::Destination;
-use crate::http::{HttpCaller, Pooling};
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
+use crate::http::{HttpExecutor, Pooling};
 
 /// Asks language models.
 #[derive(Clone)]
-pub struct LlmCaller {
-    http: HttpCaller,
+pub struct LlmExecutor {
+    http: HttpExecutor,
 }
 
 /// A question as it goes over the wire, without what authenticates it.
@@ -39,10 +40,35 @@ struct Said {
     output_tokens: Option<u64>,
 }
 
-impl LlmCaller {
+impl Executor for LlmExecutor {
+    const KIND: &'static str = "llm";
+    type Request = LlmRequest;
+
+    fn set_up(setup: &Setup) -> Self {
+        Self::new(setup.http.clone())
+    }
+
+    /// A question is always a read.
+    async fn perform(&self, _: Attempt<'_, LlmRequest>) -> Outcome {
+        not_offered(Self::KIND)
+    }
+
+    async fn read(&self, route: Route<'_>, request: &LlmRequest) -> Outcome {
+        match route.destination(&request.connection) {
+            Ok(to) => self.ask(request, to).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    async fn find_marker(&self, _: Route<'_>, _: &LlmRequest, _: EffectId) -> Outcome {
+        not_offered(Self::KIND)
+    }
+}
+
+impl LlmExecutor {
     /// A caller that goes through this HTTP caller, its gate and its limits.
     #[must_use]
-    pub fn new(http: HttpCaller) -> Self {
+    pub fn new(http: HttpExecutor) -> Self {
         Self { http }
     }
 
@@ -58,7 +84,7 @@ impl LlmCaller {
         };
         let http = to_http(request, to, target, wire);
         let pooling = Pooling::Shared;
-        let asked = self.http.perform_signed(&http, to, &signed, None, pooling);
+        let asked = self.http.send_signed(&http, to, &signed, None, pooling);
         let receipt = match asked.await {
             Outcome::Done(receipt) => receipt,
             other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => return other,

@@ -12,9 +12,10 @@ use semel_model::request::{HttpRequest, Message};
 use semel_model::{EffectId, Fault, Outcome, SecretText, Span};
 
 use crate::destination::Destination;
-use crate::executors::Reach;
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::gate::SendGate;
-use crate::http::{HttpCaller, Pooling};
+use crate::http::{HttpExecutor, Pooling};
+use crate::reach::Reach;
 
 mod mail;
 mod slack;
@@ -24,9 +25,9 @@ use self::mail::Mailer;
 
 /// Sends messages.
 #[derive(Clone)]
-pub struct Notifier {
+pub struct NotifyExecutor {
     mail: Mailer,
-    http: HttpCaller,
+    http: HttpExecutor,
 }
 
 /// What is delivered to a webhook as it is.
@@ -40,11 +41,36 @@ pub struct Parcel<'a> {
     pub timeout: Span,
 }
 
-impl Notifier {
+impl Executor for NotifyExecutor {
+    const KIND: &'static str = "notify";
+    type Request = Message;
+
+    fn set_up(setup: &Setup) -> Self {
+        Self::new(setup.gate.clone(), &setup.reach, setup.http.clone())
+    }
+
+    async fn perform(&self, attempt: Attempt<'_, Message>) -> Outcome {
+        match attempt.route.destination(&attempt.request.connection) {
+            Ok(to) => self.send(attempt.request, to, attempt.key).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// A message is always an effect.
+    async fn read(&self, _: Route<'_>, _: &Message) -> Outcome {
+        not_offered(Self::KIND)
+    }
+
+    async fn find_marker(&self, _: Route<'_>, _: &Message, _: EffectId) -> Outcome {
+        not_offered(Self::KIND)
+    }
+}
+
+impl NotifyExecutor {
     /// A notifier that sends only while the gate is open, to addresses within reach. What goes over
     /// HTTP goes through `http`.
     #[must_use]
-    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach, http: HttpCaller) -> Self {
+    pub fn new(gate: Arc<dyn SendGate>, reach: &Reach, http: HttpExecutor) -> Self {
         Self {
             mail: Mailer::new(gate, reach.egress.clone()),
             http,
@@ -52,7 +78,7 @@ impl Notifier {
     }
 
     /// Sends the message once.
-    pub async fn perform(&self, message: &Message, to: &Destination, key: EffectId) -> Outcome {
+    pub async fn send(&self, message: &Message, to: &Destination, key: EffectId) -> Outcome {
         match &to.connection.to {
             Target::Smtp(target) => self.mail.send(message, to, target, key).await,
             Target::Slack(target) => match slack::request(message, to, target, key) {
@@ -117,7 +143,7 @@ impl Notifier {
             .collect();
         let pooling = Pooling::Fresh;
         self.http
-            .perform_signed(request, to, &signed, Some(key), pooling)
+            .send_signed(request, to, &signed, Some(key), pooling)
             .await
     }
 }

@@ -16,9 +16,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::destination::Destination;
 use crate::egress::Egress;
-use crate::executors::Reach;
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::failpoint::failpoint;
 use crate::gate::SendGate;
+use crate::reach::Reach;
 
 mod command;
 mod marker;
@@ -41,12 +42,40 @@ const EXCERPT_CHARS: usize = 300;
 
 /// Runs commands on other machines.
 #[derive(Clone)]
-pub struct SshCaller {
+pub struct SshExecutor {
     gate: Arc<dyn SendGate>,
     egress: Arc<Egress>,
 }
 
-impl SshCaller {
+impl Executor for SshExecutor {
+    const KIND: &'static str = "ssh";
+    type Request = SshRequest;
+
+    fn set_up(setup: &Setup) -> Self {
+        Self::new(setup.gate.clone(), &setup.reach)
+    }
+
+    async fn perform(&self, attempt: Attempt<'_, SshRequest>) -> Outcome {
+        match attempt.route.destination(&attempt.request.connection) {
+            Ok(to) => self.run(attempt.request, to, attempt.key).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+
+    /// What a command changes is not known, so that none is a read.
+    async fn read(&self, _: Route<'_>, _: &SshRequest) -> Outcome {
+        not_offered(Self::KIND)
+    }
+
+    async fn find_marker(&self, route: Route<'_>, request: &SshRequest, key: EffectId) -> Outcome {
+        match route.destination(&request.connection) {
+            Ok(to) => self.probe(request, to, key).await,
+            Err(fault) => Outcome::Failed(fault),
+        }
+    }
+}
+
+impl SshExecutor {
     /// A caller that sends only while the gate is open, to addresses within reach.
     #[must_use]
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Self {
@@ -57,7 +86,7 @@ impl SshCaller {
     }
 
     /// Runs the command once, or starts it if it is detached.
-    pub async fn perform(&self, request: &SshRequest, to: &Destination, key: EffectId) -> Outcome {
+    pub async fn run(&self, request: &SshRequest, to: &Destination, key: EffectId) -> Outcome {
         let deadline = Instant::now() + request.timeout.to_duration();
         let want = match (&request.detach, request.marker) {
             (Some(_), _) => Some(Want::Start),

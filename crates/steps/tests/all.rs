@@ -1,5 +1,7 @@
-//! The tests of the executors, in one binary: one module per kind of step.
+//! The tests of the executors, in one binary: one suite for all of them, and one module per kind of
+//! step.
 
+mod conformance;
 mod db;
 mod http;
 mod llm;

@@ -5,4 +5,4 @@ mod refusals;
 mod tls;
 mod values;
 mod wires;
-mod world;
+pub(crate) mod world;

@@ -9,4 +9,4 @@ mod limits;
 mod papers;
 mod requests;
 mod ssrf;
-mod stage;
+pub(crate) mod stage;

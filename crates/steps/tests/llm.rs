@@ -1,6 +1,6 @@
 //! Language models: both languages, structured answers, and answers that are none.
 
-mod world;
+pub(crate) mod world;
 
 use anyhow::{Context as _, Result};
 use semel_model::connection::{LlmShape, Target};

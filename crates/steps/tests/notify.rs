@@ -2,4 +2,4 @@
 
 mod mail;
 mod posts;
-mod world;
+pub(crate) mod world;

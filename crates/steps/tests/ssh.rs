@@ -4,4 +4,4 @@ mod detached;
 mod marked;
 mod plain;
 mod refusals;
-mod world;
+pub(crate) mod world;

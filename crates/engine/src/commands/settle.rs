@@ -230,13 +230,13 @@ impl Runtime {
         pending: &PendingEffect,
     ) -> Result<(), SettleError> {
         let destinations = turn.destinations();
-        let name = pending.call.connection();
+        let name = pending.request.connection();
         let connection = name.and_then(|name| destinations.connection(name));
         // A task may have been claimed just before the doubt.
         let claimed_by = view.settled_at.unwrap_or(pending.intended_at);
         let times = (pending.intended_at, claimed_by);
         let landing = self.landing();
-        let over = landing.after(&pending.call, connection, times);
+        let over = landing.after(&pending.request, connection, times);
         match span_between(self.clock.now(), over) {
             left if left.as_millis() > 0 && !SeededBug::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })

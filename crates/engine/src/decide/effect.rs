@@ -4,7 +4,7 @@ use semel_flow::Step;
 use semel_model::Fault;
 use semel_model::effect::{ConfirmedBy, Entry, Licence};
 use semel_model::event::{Event, Plan};
-use semel_model::request::Call;
+use semel_model::request::StepRequest;
 use semel_model::run::Reason;
 
 use super::end::{by_a_person, cancelled, fail};
@@ -26,14 +26,14 @@ pub(super) fn go_on(
             step: step.id.to_string(),
             effect: pending.entry.id(),
             attempt: pending.entry.attempt() + 1,
-            call: None,
+            request: None,
             licence,
             guard: None,
             window: None,
         })
     };
     match &pending.entry {
-        Entry::Pending(effect) if let Call::Task(request) = &pending.call => {
+        Entry::Pending(effect) if let StepRequest::Task(request) = &pending.request => {
             task::go_on(context, step, pending, effect, request)
         }
         // Another worker wrote this intent, not this one: the outcome is not known.

@@ -4,18 +4,18 @@ use semel_flow::Step;
 use semel_flow::release::{Ask, Probe, RenderError, StepGuard};
 use semel_model::Fault;
 use semel_model::event::{Event, Seen};
-use semel_model::request::Call;
+use semel_model::request::{ExternalRequest, StepRequest};
 
 use super::{Act, DecideContext, Next, scope};
-use crate::state::{Current, RunState};
+use crate::state::RunState;
 
 /// Asks, or leaves the doubt to an operator where the probe cannot be made.
 pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Next {
     let rendered = probe_of(step).map(|probe| question(state, context, probe));
     let fault = match rendered {
-        Some(Ok(call)) => return Next::Act(Act::Probe(call)),
+        Some(Ok(Some(request))) => return Next::Act(Act::Probe(request)),
         Some(Err(error)) => error.to_fault(),
-        None => Fault::permanent("no-probe", "the step has no probe"),
+        Some(Ok(None)) | None => Fault::permanent("no-probe", "the step has no probe"),
     };
     // A probe that cannot be made leaves the doubt to an operator.
     let seen = Seen::Unclear {
@@ -28,28 +28,26 @@ pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) 
     })
 }
 
-/// What a probe asks, with every expression evaluated.
+/// What a probe asks, with every expression evaluated; nothing where the effect has no destination that
+/// could be asked.
 fn question(
     state: &RunState,
     context: &DecideContext<'_>,
     probe: &Probe,
-) -> Result<Call, RenderError> {
+) -> Result<Option<ExternalRequest>, RenderError> {
     let scope = scope(state, context);
     let find = |name: &str| context.destinations.connection(name);
-    match &probe.ask {
-        Ask::Http { request, .. } => Ok(Call::Http(request.render(&scope, &find, None)?)),
-        Ask::Db { query, .. } => Ok(Call::Db(query.render(&scope)?)),
+    Ok(match &probe.ask {
+        Ask::Http { request, .. } => {
+            Some(ExternalRequest::Http(request.render(&scope, &find, None)?))
+        }
+        Ask::Db { query, .. } => Some(ExternalRequest::Db(query.render(&scope)?)),
         // The command itself left the marker: the probe asks for it under the command's own key.
-        Ask::Marker => match &state.current {
-            Current::Effect(pending) => Ok(pending.call.clone()),
-            Current::Fresh
-            | Current::Reading(_)
-            | Current::Waiting { .. }
-            | Current::Fan(_)
-            | Current::Approving(_)
-            | Current::Broken(_) => unreachable!("only an effect in doubt is probed"),
+        Ask::Marker => match state.effect().map(|pending| &pending.request) {
+            Some(StepRequest::External(request)) => Some(request.clone()),
+            Some(StepRequest::Local(_) | StepRequest::Task(_)) | None => None,
         },
-    }
+    })
 }
 
 /// The probe of a step that has one.

@@ -14,7 +14,7 @@ pub fn settle_context<'a>(
     step: &'a Step,
     pending: &PendingEffect,
 ) -> SettleContext<'a> {
-    let name = pending.call.connection();
+    let name = pending.request.connection();
     let connection = name.and_then(|name| context.destinations.connection(name));
     SettleContext {
         step,

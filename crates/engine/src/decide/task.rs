@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use semel_flow::{Action, Step};
 use semel_model::effect::{ConfirmedBy, Effect, Pending};
-use semel_model::request::{Call, TaskRequest};
+use semel_model::request::{StepRequest, TaskRequest};
 use semel_model::task::State;
 use semel_model::{Doubt, Fault, FaultKind, Outcome};
 use semel_store::tasks::Seen;
@@ -14,8 +14,8 @@ use crate::settle;
 use crate::state::PendingEffect;
 
 /// Says when the time of a task is over.
-pub(super) fn set_limit(step: &Step, call: &mut Call, now: Timestamp) {
-    if let (Call::Task(request), Action::Task(task)) = (call, &step.action) {
+pub(super) fn set_limit(step: &Step, request: &mut StepRequest, now: Timestamp) {
+    if let (StepRequest::Task(request), Action::Task(task)) = (request, &step.action) {
         request.until = task.within.map(|within| now + within.to_duration());
     }
 }

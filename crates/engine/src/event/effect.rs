@@ -45,7 +45,7 @@ pub(super) fn apply_intended(
         step,
         effect,
         attempt,
-        call,
+        request,
         licence,
         guard,
         window,
@@ -60,10 +60,10 @@ pub(super) fn apply_intended(
     } else {
         state.must_be_new_at(flow, step)?;
         fits(*attempt == 1)?;
-        let call = call.as_deref().ok_or(Unfit)?;
+        let request = request.as_deref().ok_or(Unfit)?;
         let guard = guard.or(state.step(flow).and_then(Step::guard));
         let guard = guard.unwrap_or(Guard::Review);
-        let mut first = PendingEffect::intend(*effect, guard, call.clone(), at);
+        let mut first = PendingEffect::intend(*effect, guard, request.clone(), at);
         first.window = *window;
         state.current = Current::Effect(Box::new(first));
     }

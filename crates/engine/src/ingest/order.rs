@@ -75,13 +75,13 @@ async fn stale(
     object: String,
     newest: Newest,
 ) -> Result<Option<Stale>, IntakeError> {
-    if claims::find(runtime.cell.of(claim), delivery.claim)
+    if claims::find(runtime.cell.of(delivery.claim), delivery.claim)
         .await?
         .is_some()
     {
         return Ok(None);
     }
-    let held = claims::find(&runtime.cell, newest.claim).await?;
+    let held = claims::find(runtime.cell.of(newest.claim), newest.claim).await?;
     let told = Stale {
         flow: inbound.release.flow.name.to_string(),
         key: inbound.key.clone(),

@@ -33,7 +33,7 @@ impl GateRepair {
         if recorded.is_empty() {
             return Ok(());
         }
-        let removed = gate_exits::remove(&self.runtime.cell, &recorded).await;
+        let removed = gate_exits::remove(self.runtime.cell.every(), &recorded).await;
         if removed.is_err() {
             limiter.note_recorded_exits(recorded);
         }
@@ -52,7 +52,7 @@ impl GateRepair {
     async fn wake_overdue(&self) -> Result<(), ReadError> {
         let overdue = gates::list_overdue(&self.runtime.cell).await?;
         if !overdue.is_empty() {
-            queue::summon(&self.runtime.cell, &overdue).await?;
+            queue::summon(self.runtime.cell.every(), &overdue).await?;
             self.runtime.signals.wake.notify_one();
         }
         Ok(())

@@ -123,7 +123,7 @@ impl Runtime {
             return None;
         }
         let body = cloud_event(event).to_string();
-        match webhook_deliveries::insert(&self.cell, event, &body).await {
+        match webhook_deliveries::insert(self.cell.of(event.id), event, &body).await {
             Ok(()) => Some(event.id),
             Err(error) => {
                 tracing::debug!(%error, event.id = %event.id, "an event could not be made due yet");

@@ -58,7 +58,7 @@ impl Recovery {
     }
 
     async fn recover_tasks(&self) -> Result<(), ReadError> {
-        let lost = tasks::lose(&self.runtime.cell).await?;
+        let lost = tasks::lose(self.runtime.cell.every()).await?;
         if lost > 0 {
             tracing::info!(tasks = lost, "workers of tasks fell silent");
             self.runtime.signals.wake.notify_one();

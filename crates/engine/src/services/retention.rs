@@ -27,7 +27,7 @@ impl Retention {
     }
 
     async fn delete_deliveries(&self) -> Result<(), ReadError> {
-        while webhook_deliveries::forget(&self.runtime.cell).await? > 0 {
+        while webhook_deliveries::forget(self.runtime.cell.every()).await? > 0 {
             tokio::time::sleep(self.batch_pause).await;
         }
         Ok(())
@@ -35,7 +35,7 @@ impl Retention {
 
     async fn delete_ticks(&self) -> Result<(), ReadError> {
         let history = self.runtime.options.history;
-        while schedules::forget(&self.runtime.cell, history).await? > 0 {
+        while schedules::forget(self.runtime.cell.every(), history).await? > 0 {
             tokio::time::sleep(self.batch_pause).await;
         }
         Ok(())
@@ -43,7 +43,7 @@ impl Retention {
 
     async fn delete_keys(&self) -> Result<(), ReadError> {
         loop {
-            let (forgotten, more) = retention::forget_keys(&self.runtime.cell).await?;
+            let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
             self.metrics().keys_forgotten.add(forgotten);
             if !more {
                 return Ok(());
@@ -66,7 +66,7 @@ impl Service for Retention {
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
         retention::sweep(self.runtime.cell.every()).await?;
-        llm_answers::forget(&self.runtime.cell).await?;
+        llm_answers::forget(self.runtime.cell.every()).await?;
         self.delete_deliveries().await?;
         self.delete_ticks().await?;
         self.delete_keys().await?;

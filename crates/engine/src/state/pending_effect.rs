@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use semel_model::effect::{Effect, Entry, Licence, Pending};
 use semel_model::event::Plan;
-use semel_model::request::Call;
+use semel_model::request::StepRequest;
 use semel_model::{EffectId, Guard, SettledBy, Span};
 
 /// An effect that is not settled.
@@ -12,7 +12,7 @@ pub struct PendingEffect {
     /// Its entry of the ledger.
     pub entry: Entry,
     /// What goes out, the same on every attempt.
-    pub call: Call,
+    pub request: StepRequest,
     /// How long the destination remembers the key, where its connection said so at the intent.
     pub window: Option<Span>,
     /// When its first intent was written: the destination's key window counts from here.
@@ -38,10 +38,10 @@ pub struct PendingEffect {
 
 impl PendingEffect {
     /// An effect whose first intent is written at `at`.
-    pub fn intend(effect: EffectId, guard: Guard, call: Call, at: Timestamp) -> Self {
+    pub fn intend(effect: EffectId, guard: Guard, request: StepRequest, at: Timestamp) -> Self {
         Self {
             entry: Entry::Pending(Effect::<Pending>::intend(effect, guard)),
-            call,
+            request,
             window: None,
             since: at,
             intended_at: at,

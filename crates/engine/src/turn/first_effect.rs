@@ -6,7 +6,7 @@
 
 use semel_model::Key;
 use semel_model::event::Event;
-use semel_model::request::Call;
+use semel_model::request::{ExternalRequest, LocalChange};
 use semel_store::claims::FirstMove;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
@@ -22,8 +22,33 @@ use crate::state::RunState;
 /// A run whose first intent is to be accepted with it.
 pub(crate) struct Opening {
     pub(super) state: RunState,
-    pub(super) call: Call,
+    pub(super) act: FirstAct,
     pub(super) views: Views,
+}
+
+/// What a run does first, once its intent is committed.
+pub(crate) enum FirstAct {
+    /// Has an executor perform it.
+    Perform(ExternalRequest),
+    /// Changes Semel's own tables.
+    Change(LocalChange),
+}
+
+impl FirstAct {
+    /// Nothing where the act follows no intent.
+    fn of(act: Act) -> Option<Self> {
+        match act {
+            Act::Perform(request) => Some(Self::Perform(request)),
+            Act::Change(change) => Some(Self::Change(change)),
+            Act::Read(_)
+            | Act::ReadEntry(_)
+            | Act::Probe(_)
+            | Act::Sleep { .. }
+            | Act::Fan
+            | Act::Park(..)
+            | Act::End(_) => None,
+        }
+    }
 }
 
 impl Opening {
@@ -57,15 +82,13 @@ impl Opening {
             mut changes,
             act,
         } = decide(&mut state, &context).ok()?;
-        let Act::Perform(call) = act else {
-            return None;
-        };
+        let act = FirstAct::of(act)?;
         if !changes.is_one_effect() {
             return None;
         }
         let effect = changes.effects.pop();
         let events = first_row(first, &events).ok()?;
-        let opening = Self { state, call, views };
+        let opening = Self { state, act, views };
         let begun = Begun::With(Box::new(opening));
         Some((begun, FirstMove { events, effect }))
     }

@@ -43,8 +43,8 @@ impl Turn {
         } = fresh;
         let (state, opening, views) = match begun {
             Begun::With(opening) => {
-                let Opening { state, call, views } = *opening;
-                (state, Some(call), views)
+                let Opening { state, act, views } = *opening;
+                (state, Some(act), views)
             }
             Begun::At(state) => {
                 let views = views(&runtime, &release, &state, &key);

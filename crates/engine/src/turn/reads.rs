@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use semel_flow::release::Ask;
 use semel_model::event::{Event, Seen};
 use semel_model::kv::Operation;
-use semel_model::request::Call;
-use semel_model::{Fault, FaultKind, Looked, Outcome, Receipt};
+use semel_model::request::ExternalRequest;
+use semel_model::{Fault, FaultKind, Looked, Outcome};
 use semel_store::kv;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Stop, Turn, unsure};
 use crate::decide;
@@ -16,9 +16,9 @@ use crate::settle;
 use crate::state::Current;
 
 impl Turn {
-    pub(super) async fn read(&mut self, call: &Call) -> Result<(), Stop> {
+    pub(super) async fn read(&mut self, request: &ExternalRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
-        let outcome = self.ask(call).await;
+        let outcome = self.ask(request).await;
         let name = self.step().id.to_string();
         let event = match &outcome {
             Outcome::Done(receipt) => {
@@ -28,7 +28,7 @@ impl Turn {
                         step: name,
                         result,
                         status,
-                        usage: usage_of(call, receipt),
+                        usage: request.usage(&receipt.response),
                     },
                     Err(fault) => Event::Broken {
                         step: Some(name),
@@ -86,23 +86,23 @@ impl Turn {
         })
     }
 
-    pub(super) async fn probe(&mut self, call: &Call) -> Result<(), Stop> {
+    pub(super) async fn probe(&mut self, request: &ExternalRequest) -> Result<(), Stop> {
         self.commit_what_matters().await?;
         // What it finds is true from here on: what lands while it asks may be missed.
         let asked_at = self.runtime.clock.now();
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
             (Some(probe), Current::Effect(pending)) if probe.ask == Ask::Marker => {
                 let key = pending.entry.id();
-                match self.destination(call).await {
+                match self.destination(request).await {
                     Ok(to) => {
                         let route = self.route(to.as_deref());
                         let executors = &self.session.executors;
-                        Box::pin(executors.find_marker(route, call, key)).await
+                        Box::pin(executors.find_marker(route, request, key)).await
                     }
                     Err(fault) => Outcome::Failed(fault),
                 }
             }
-            _ => self.ask(call).await,
+            _ => self.ask(request).await,
         };
         let event = self.read_probe(outcome, asked_at);
         self.record(event)
@@ -191,25 +191,5 @@ fn unclear(step: String, fault: Fault, retry_at: Option<Timestamp>) -> Event {
     Event::Probed {
         step,
         seen: Seen::Unclear { fault, retry_at },
-    }
-}
-
-/// What a language model read and wrote, and what that cost; null for any other read.
-fn usage_of(call: &Call, receipt: &Receipt) -> Value {
-    match call {
-        Call::Llm(_) => json!({
-            "model": receipt.response["model"],
-            "tokens": receipt.response["tokens"],
-            "cost": receipt.response["cost"],
-        }),
-        Call::Http(_)
-        | Call::Kv(_)
-        | Call::Db(_)
-        | Call::Ssh(_)
-        | Call::Notify(_)
-        | Call::Persist(_)
-        | Call::Emit(_)
-        | Call::Start(_)
-        | Call::Task(_) => Value::Null,
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::effect::{ConfirmedBy, Entry};
+use semel_model::effect::{ConfirmedBy, Effect, Entry, Pending};
 use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
-use semel_model::request::{Call, Emission};
+use semel_model::request::{Emission, ExternalRequest, LocalChange};
 use semel_model::seeded_bug::SeededBug;
-use semel_model::{EffectId, Fault, Guard, Outcome, json};
+use semel_model::{EffectId, Fault, Outcome, json};
 use semel_steps::{Attempt, Destination, Route};
 use semel_store::journal::Lease;
 use semel_store::late_responses::Late;
@@ -22,8 +22,39 @@ use crate::state::Current;
 use crate::{decide, settle};
 
 impl Turn {
-    /// Writes the intent, makes the attempt, and keeps its outcome for the next write.
-    pub(super) async fn perform(&mut self, call: Call) -> Result<(), Stop> {
+    /// Writes the intent, has the request sent, and keeps its outcome for the next write.
+    pub(super) async fn perform(&mut self, request: ExternalRequest) -> Result<(), Stop> {
+        let Some(effect) = self.write_intent().await? else {
+            return self.blind(&request).await;
+        };
+        self.note_sent();
+        let outcome = self.send(&request, &effect).await;
+        self.take_outcome(&effect, outcome).await
+    }
+
+    /// Writes the intent and changes Semel's own tables, with the next write as far as that is
+    /// possible.
+    pub(super) async fn change(&mut self, change: LocalChange) -> Result<(), Stop> {
+        let Some(effect) = self.write_intent().await? else {
+            return Ok(());
+        };
+        match change {
+            LocalChange::Kv(operation) => self.perform_kv(operation).await,
+            LocalChange::Emit(emission) => self.perform_emit(effect.id(), emission),
+            LocalChange::Start(start) => self.perform_start(effect.id(), start),
+            LocalChange::Persist(request) => {
+                self.note_sent();
+                let (namespace_id, step) = (self.release.namespace_id, self.step().id.as_str());
+                let resources = self.runtime.resources();
+                let persisting = resources.persist(namespace_id, self.run, step, &request);
+                let outcome = persisting.await;
+                self.take_outcome(&effect, outcome).await
+            }
+        }
+    }
+
+    /// Commits the intent; gives the effect that is to be performed now.
+    async fn write_intent(&mut self) -> Result<Option<Effect<Pending>>, Stop> {
         if SeededBug::OutcomeBeforeSend.is_seeded() {
             let event = decide::confirmed(self.step(), &json!({}), ConfirmedBy::Answer);
             self.record(event)?;
@@ -31,34 +62,32 @@ impl Turn {
         self.commit(Lease::Keep).await?;
         let now = self.runtime.clock.now();
         let Current::Effect(pending) = &mut self.state.current else {
-            return self.blind(&call).await;
+            return Ok(None);
         };
         // The commit may have taken its time, and nothing is sent before it: the landing time is
         // counted from here, as a worker that reads the journal counts it.
         pending.intended_at = now;
-        let Entry::Pending(effect) = pending.entry.clone() else {
-            return Ok(());
-        };
-        match call {
-            Call::Kv(operation) => return self.perform_kv(operation).await,
-            Call::Emit(emission) => return self.perform_emit(effect.id(), emission),
-            Call::Start(start) => return self.perform_start(effect.id(), start),
-            Call::Http(_)
-            | Call::Db(_)
-            | Call::Ssh(_)
-            | Call::Notify(_)
-            | Call::Llm(_)
-            | Call::Persist(_)
-            | Call::Task(_) => {}
+        match &pending.entry {
+            Entry::Pending(effect) => Ok(Some(effect.clone())),
+            Entry::Retrying(_) | Entry::InDoubt(_) | Entry::Failed(_) | Entry::Done(_) => Ok(None),
         }
+    }
+
+    /// Remembers that an attempt is made before the next write.
+    fn note_sent(&mut self) {
         let snapshot = EffectSnapshot::of(&self.state, &self.release.flow);
         self.sent = snapshot.map(|effect| Sent {
             step: self.step().id.to_string(),
             effect,
         });
-        let outcome = self
-            .send(&call, effect.id(), effect.guard(), effect.attempt())
-            .await;
+    }
+
+    /// Keeps what an attempt came to for the next write.
+    async fn take_outcome(
+        &mut self,
+        effect: &Effect<Pending>,
+        outcome: Outcome,
+    ) -> Result<(), Stop> {
         let settled = match &self.state.current {
             // What is done needs no judgement.
             Current::Effect(_) if matches!(outcome, Outcome::Done(_)) => None,
@@ -69,7 +98,7 @@ impl Turn {
                     self.step(),
                     pending,
                 );
-                settle::settle(judged_by, &effect, &outcome)
+                settle::settle(judged_by, effect, &outcome)
             }
             Current::Fresh
             | Current::Reading(_)
@@ -96,38 +125,33 @@ impl Turn {
         self.record(event)
     }
 
-    async fn send(&self, call: &Call, effect: EffectId, guard: Guard, attempt: u32) -> Outcome {
+    async fn send(&self, request: &ExternalRequest, effect: &Effect<Pending>) -> Outcome {
+        let attempt = effect.attempt();
         let key = if attempt > 1 && SeededBug::NewKeyOnRetry.is_seeded() {
             EffectId::derive(self.run, &jitter().to_string(), "", attempt)
         } else {
-            effect
+            effect.id()
         };
-        let to = match self.destination(call).await {
+        let to = match self.destination(request).await {
             Ok(to) => to,
             Err(fault) => return Outcome::Failed(fault),
         };
-        if let Call::Persist(request) = call {
-            let step = self.step().id.as_str();
-            let resources = self.runtime.resources();
-            let namespace_id = self.release.namespace_id;
-            return resources
-                .persist(namespace_id, self.run, step, request)
-                .await;
-        }
         let attempt = Attempt {
-            namespace_id: self.release.namespace_id,
-            call,
-            to: to.as_deref(),
+            request,
+            route: self.route(to.as_deref()),
             key,
-            guard,
+            guard: effect.guard(),
         };
         // In a box: a call is large, and turns are many.
         Box::pin(self.session.executors.perform(attempt)).await
     }
 
-    /// Where a call goes, where it names a connection.
-    pub(super) async fn destination(&self, call: &Call) -> Result<Option<Arc<Destination>>, Fault> {
-        let Some(name) = call.connection() else {
+    /// Where a request goes, where it names a connection.
+    pub(super) async fn destination(
+        &self,
+        request: &ExternalRequest,
+    ) -> Result<Option<Arc<Destination>>, Fault> {
+        let Some(name) = request.connection() else {
             return Ok(None);
         };
         let namespace_id = self.release.namespace_id;
@@ -141,16 +165,16 @@ impl Turn {
         }
     }
 
-    /// Makes a call that changes nothing.
-    pub(super) async fn ask(&self, call: &Call) -> Outcome {
-        let to = match self.destination(call).await {
+    /// Makes a request that changes nothing.
+    pub(super) async fn ask(&self, request: &ExternalRequest) -> Outcome {
+        let to = match self.destination(request).await {
             Ok(to) => to,
             Err(fault) => return Outcome::Failed(fault),
         };
         let route = self.route(to.as_deref());
-        let asking = Box::pin(self.session.executors.read(route, call));
-        match (call, &to) {
-            (Call::Llm(request), Some(to)) => {
+        let asking = Box::pin(self.session.executors.read(route, request));
+        match (request, &to) {
+            (ExternalRequest::Llm(request), Some(to)) => {
                 let question = Question {
                     request,
                     to,
@@ -183,9 +207,11 @@ impl Turn {
         })
     }
 
-    /// Only ever reached by a seeded bug: the outcome was written before the send.
-    async fn blind(&self, call: &Call) -> Result<(), Stop> {
-        Box::pin(self.session.executors.read(self.route(None), call)).await;
+    /// Only sends by a seeded bug: the outcome was written before the send.
+    async fn blind(&self, request: &ExternalRequest) -> Result<(), Stop> {
+        if SeededBug::OutcomeBeforeSend.is_seeded() {
+            Box::pin(self.session.executors.read(self.route(None), request)).await;
+        }
         Ok(())
     }
 

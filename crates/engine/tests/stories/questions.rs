@@ -10,7 +10,7 @@ use semel_engine::llm::{Asking, Question, ask};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Outcome, RunId, SecretText, Span};
-use semel_steps::{Destination, HttpCaller, LlmCaller, Reach, SendGate};
+use semel_steps::{Destination, HttpExecutor, LlmExecutor, Reach, SendGate};
 use semel_store::clock;
 use semel_testkit::Model;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl SendGate for Open {
 
 struct Ground {
     model: Model,
-    caller: LlmCaller,
+    caller: LlmExecutor,
     to: Destination,
     asking: Asking,
     world: World,
@@ -50,7 +50,7 @@ impl Ground {
         let secret = SecretText::new("hush-hush".to_owned());
         let secrets = BTreeMap::from([("key".to_owned(), secret)]);
         Ok(Self {
-            caller: LlmCaller::new(HttpCaller::new(Arc::new(Open), &Reach::open())?),
+            caller: LlmExecutor::new(HttpExecutor::new(Arc::new(Open), &Reach::open())?),
             to: Destination::new(
                 "model".to_owned(),
                 world.namespace_id,

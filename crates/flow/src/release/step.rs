@@ -1,6 +1,5 @@
 //! Steps, checked.
 
-use semel_model::request::Call;
 use semel_model::{EffectId, Guard, RetryPolicy, StepId};
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +7,7 @@ use serde_json::Value;
 use super::Follow;
 use super::guard::StepGuard;
 use crate::expr::{EvalError, Expr, Scope};
-use crate::steps::{Action, ActionKind, FindConnection, RenderError};
+use crate::steps::{Action, ActionKind, FindConnection, RenderError, StepWork};
 
 /// One step of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,22 +70,26 @@ impl Step {
         self.action.released().connection()
     }
 
-    /// The call that it makes, with every hole worked out; nothing where it makes none. `key` is
-    /// the effect's, where it has one.
+    /// What the engine does for it; a request with every hole worked out. `key` is the effect's, where
+    /// it has one.
     ///
     /// # Errors
     ///
     /// Where a hole cannot be worked out, or its connection is not there.
-    pub fn render(
+    pub fn work(
         &self,
         scope: &Scope<'_>,
         find: FindConnection<'_>,
         key: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        let call = self.action.released().request(scope, find, key)?;
-        match call.as_ref().and_then(Call::connection) {
+    ) -> Result<StepWork<'_>, RenderError> {
+        let work = self.action.released().work(scope, find, key)?;
+        let name = match &work {
+            StepWork::Request(request) => request.connection(),
+            StepWork::Control(_) => None,
+        };
+        match name {
             Some(name) if find(name).is_none() => Err(RenderError::NoConnection(name.to_owned())),
-            Some(_) | None => Ok(call),
+            Some(_) | None => Ok(work),
         }
     }
 

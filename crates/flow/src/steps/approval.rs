@@ -2,13 +2,12 @@
 
 use jiff::Timestamp;
 use semel_model::approval::{Asked, Digest, OnReject, OnTimeout};
-use semel_model::request::Call;
 use semel_model::{EffectId, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering, template, words};
 use super::kind::{Docs, ResultOrigin, StepKind};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, YEAR, field};
@@ -233,12 +232,12 @@ impl ReleasedStep for ApprovalStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         _: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(None)
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::Control(ControlStep::Approval(self)))
     }
 }

@@ -1,13 +1,13 @@
 //! `call`: a run of another flow.
 
-use semel_model::request::{Call, RunStart};
+use semel_model::request::{LocalChange, RunStart};
 use semel_model::{EffectId, FlowName, Guard};
 use serde::Serialize;
 
 use super::body::{Lowering, template};
 use super::effect::{EffectKind, EffectRule, always, no_verb, transaction};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};
 use crate::shapes::{ValueKind, ValueShape, value};
@@ -122,12 +122,12 @@ impl ReleasedStep for CallStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Start(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(LocalChange::Start(self.render(scope)?)))
     }
 }

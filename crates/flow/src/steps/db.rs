@@ -1,6 +1,6 @@
 //! `db`: one SQL statement.
 
-use semel_model::request::{Call, DbRequest};
+use semel_model::request::{DbRequest, ExternalRequest};
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::body::{BodyCheck, CONNECTION, Lowering};
 use super::effect::{EffectKind, EffectRule, transaction};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, OneOf, SECOND, field};
@@ -237,13 +237,13 @@ impl ReleasedStep for DbStep {
         Some(&self.connection)
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Db(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(ExternalRequest::Db(self.render(scope)?)))
     }
 
     /// Whether the marker existed is for the journal: a repeat gives what the first gave.

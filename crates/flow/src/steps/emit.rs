@@ -1,13 +1,13 @@
 //! `emit`: an event for other flows.
 
-use semel_model::request::{Call, Emission};
+use semel_model::request::{Emission, LocalChange};
 use semel_model::{EffectId, Guard};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering, template};
 use super::effect::{EffectKind, EffectRule, always, no_verb, transaction};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};
@@ -126,12 +126,12 @@ impl ReleasedStep for EmitStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Emit(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(LocalChange::Emit(self.render(scope)?)))
     }
 }

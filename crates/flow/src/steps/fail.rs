@@ -1,12 +1,11 @@
 //! `fail`: the end of a run, as failed.
 
 use semel_model::EffectId;
-use semel_model::request::Call;
 use serde::Serialize;
 
 use super::body::{Lowering, text};
 use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};
 use crate::template::TextTemplate;
@@ -72,12 +71,12 @@ impl ReleasedStep for FailStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         _: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(None)
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::Control(ControlStep::Fail(self)))
     }
 }

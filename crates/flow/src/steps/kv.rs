@@ -1,14 +1,14 @@
 //! `kv`: one operation on an entry that the flows of a namespace share.
 
 use semel_model::kv::{Operation, Verb};
-use semel_model::request::Call;
+use semel_model::request::LocalChange;
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering, template, text};
 use super::effect::{EffectKind, EffectRule, transaction};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{DAY, FieldType, MapSchema, OneOf, SECOND, YEAR, field};
@@ -322,12 +322,12 @@ impl ReleasedStep for KvStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Kv(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(LocalChange::Kv(self.render(scope)?)))
     }
 }

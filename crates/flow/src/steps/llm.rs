@@ -1,6 +1,6 @@
 //! `llm`: one question to a language model.
 
-use semel_model::request::{CacheScope, Call, LlmRequest};
+use semel_model::request::{CacheScope, ExternalRequest, LlmRequest};
 use semel_model::{EffectId, Span};
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::body::{CONNECTION, Lowering, text};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::released::body_of_answer;
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, SECOND, field};
 use crate::shapes::{ValueKind, ValueShape, value};
@@ -194,13 +194,13 @@ impl ReleasedStep for LlmStep {
         Some(&self.connection)
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Llm(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(ExternalRequest::Llm(self.render(scope)?)))
     }
 
     fn result_of(&self, response: &Value) -> Value {

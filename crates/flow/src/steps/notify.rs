@@ -1,13 +1,13 @@
 //! `notify`: one message to people.
 
-use semel_model::request::{Call, Message};
+use semel_model::request::{ExternalRequest, Message};
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{CONNECTION, Lowering, list_of_texts, text};
 use super::effect::{EffectKind, EffectRule, always, no_verb, review};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};
 use crate::shapes::{ValueKind, ValueShape, value};
@@ -152,12 +152,14 @@ impl ReleasedStep for NotifyStep {
         Some(&self.connection)
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Notify(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(ExternalRequest::Notify(
+            self.render(scope)?,
+        )))
     }
 }

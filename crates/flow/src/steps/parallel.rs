@@ -1,12 +1,11 @@
 //! `parallel`: several branches together.
 
 use semel_model::EffectId;
-use semel_model::request::Call;
 use serde::Serialize;
 
 use super::body::Lowering;
 use super::kind::{Docs, Holds, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};
 
@@ -96,12 +95,12 @@ impl ReleasedStep for Parallel {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         _: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(None)
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::Control(ControlStep::Parallel(self)))
     }
 }

@@ -1,13 +1,13 @@
 //! `persist`: a value that is kept by reference.
 
-use semel_model::request::{Call, PersistRequest};
+use semel_model::request::{LocalChange, PersistRequest};
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{Lowering, template, text};
 use super::effect::{EffectKind, EffectRule, always, no_verb, transaction};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MINUTE, MapSchema, YEAR, field};
 use crate::shapes::RESOURCE;
@@ -118,12 +118,12 @@ impl ReleasedStep for PersistStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Persist(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(LocalChange::Persist(self.render(scope)?)))
     }
 }

@@ -1,10 +1,10 @@
 //! What every kind of step says once it is released, and how its request is built.
 
 use semel_model::connection::Connection;
-use semel_model::request::Call;
 use semel_model::{EffectId, Fault};
 use serde_json::Value;
 
+use super::StepWork;
 use crate::expr::{EvalError, Expr, Scope};
 
 /// A step of one kind, as a release holds it.
@@ -15,14 +15,14 @@ pub(crate) trait ReleasedStep {
     /// The connection that it goes over, where it names one.
     fn connection(&self) -> Option<&str>;
 
-    /// What it asks of the world, with every hole worked out; nothing where it asks nothing. `key`
-    /// is the effect's, where it has one.
-    fn request(
+    /// What the engine does for it; a request with every hole worked out. `key` is the effect's, where
+    /// it has one.
+    fn work(
         &self,
         scope: &Scope<'_>,
         find: FindConnection<'_>,
         key: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError>;
+    ) -> Result<StepWork<'_>, RenderError>;
 
     /// What it gives for an answer where its author does not say `result`.
     fn result_of(&self, response: &Value) -> Value {
@@ -39,13 +39,13 @@ impl<T: ReleasedStep> ReleasedStep for Box<T> {
         (**self).connection()
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         find: FindConnection<'_>,
         key: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        (**self).request(scope, find, key)
+    ) -> Result<StepWork<'_>, RenderError> {
+        (**self).work(scope, find, key)
     }
 
     fn result_of(&self, response: &Value) -> Value {

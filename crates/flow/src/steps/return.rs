@@ -1,11 +1,10 @@
 //! `return`: the end of a run, with a result.
 
 use semel_model::EffectId;
-use semel_model::request::Call;
 use serde::Serialize;
 
 use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{Expr, Scope};
 use crate::grammar::{FieldType, Place};
 
@@ -51,12 +50,12 @@ impl ReleasedStep for ReturnStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         _: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(None)
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::Control(ControlStep::Return(self)))
     }
 }

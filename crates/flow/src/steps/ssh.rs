@@ -1,13 +1,13 @@
 //! `ssh`: one command on another machine.
 
-use semel_model::request::{Call, Detach, SshRequest};
+use semel_model::request::{Detach, ExternalRequest, SshRequest};
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, CONNECTION, Lowering, list_of_texts, text, texts};
 use super::effect::{EffectKind, EffectRule, always, no_verb};
 use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MINUTE, MapSchema, field};
@@ -234,12 +234,12 @@ impl ReleasedStep for SshStep {
         Some(&self.connection)
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Ssh(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(ExternalRequest::Ssh(self.render(scope)?)))
     }
 }

@@ -1,13 +1,13 @@
 //! `task`: work for a program of your own.
 
-use semel_model::request::{Call, TaskRequest};
+use semel_model::request::TaskRequest;
 use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{Lowering, template};
 use super::effect::{EffectKind, EffectRule, always, no_verb, review};
 use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, YEAR, field};
 use crate::template::Template;
@@ -124,12 +124,12 @@ impl ReleasedStep for TaskStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Task(self.render(scope)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(self.render(scope)?))
     }
 }

@@ -4,13 +4,12 @@ mod topic;
 
 pub use topic::EventTopic;
 
-use semel_model::request::Call;
 use semel_model::{EffectId, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering};
 use super::kind::{Docs, ResultOrigin, StepKind, anything};
-use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError};
+use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{Expr, Scope};
 use crate::grammar::{Field, FieldType, MapSchema, OneOf, Place, YEAR, field};
@@ -200,12 +199,12 @@ impl ReleasedStep for WaitStep {
         None
     }
 
-    fn request(
+    fn work(
         &self,
         _: &Scope<'_>,
         _: FindConnection<'_>,
         _: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(None)
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::Control(ControlStep::Wait(self)))
     }
 }

@@ -1,14 +1,13 @@
-//! What an effect sends, for people to read: from the call that was recorded with its intent.
+//! What an effect sends, for people to read: from the request that was recorded with its intent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use semel_api::types::{Effect, Sent, Source};
-use semel_model::request::{Call, HttpRequest};
+use semel_model::request::{RequestSummary, StepRequest};
 use semel_model::{EffectId, Event, RunId};
 use semel_store::effects::EffectView;
 use semel_store::runs::RunView;
 use semel_store::{journal, runs};
-use serde::Serialize;
 
 use super::sources::source;
 use super::view;
@@ -79,23 +78,23 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
 }
 
 impl Looked {
-    /// Adds the calls that were recorded with the first intents of wanted effects.
+    /// Adds the requests that were recorded with the first intents of wanted effects.
     fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::Line]) {
         for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
             if let Event::Intended {
                 effect,
-                call: Some(call),
+                request: Some(request),
                 ..
             } = event
                 && wanted.contains(&effect)
             {
-                self.sent.entry(effect).or_insert_with(|| sent(&call));
+                self.sent.entry(effect).or_insert_with(|| sent(&request));
             }
         }
     }
 }
 
-/// What is shown instead of a call that was not looked for.
+/// What is shown instead of a request that was not looked for.
 fn elsewhere(effect: EffectId) -> Sent {
     Sent {
         connection: None,
@@ -105,60 +104,22 @@ fn elsewhere(effect: EffectId) -> Sent {
     }
 }
 
-fn sent(call: &Call) -> Sent {
-    let (what, body) = match call {
-        Call::Http(request) => (
-            format!("{} {}", request.method, request.url),
-            http_body(request),
-        ),
-        Call::Db(request) => (request.statement.clone(), Some(text(&request.values))),
-        Call::Ssh(request) => (request.command.join(" "), request.stdin.clone()),
-        Call::Notify(message) => {
-            let subject = message.subject.as_deref().unwrap_or_default();
-            (
-                format!("to {}: {subject}", message.to.join(", ")),
-                Some(message.text.clone()),
-            )
-        }
-        Call::Llm(request) => (
-            request.model.clone().unwrap_or_default(),
-            Some(request.prompt.clone()),
-        ),
-        Call::Persist(request) => (
-            request.name.clone().unwrap_or_default(),
-            Some(text(&request.value)),
-        ),
-        Call::Emit(emission) => (emission.event.clone(), Some(text(&emission.data))),
-        Call::Start(start) => (start.flow.to_string(), Some(text(&start.input))),
-        Call::Task(task) => (task.queue.clone(), Some(text(&task.input))),
-        Call::Kv(operation) => (operation.entry.clone(), Some(text(operation))),
-    };
+fn sent(request: &StepRequest) -> Sent {
+    let RequestSummary { what, body } = request.summary();
     // Before the cut, which may leave most of a link.
     let body = body.map(without_links);
     let cut = |body: &String| body.chars().nth(BODY_CHARS_MAX).is_some();
     Sent {
-        connection: call.connection().map(str::to_owned),
+        connection: request.connection().map(str::to_owned),
         what,
         cut: body.as_ref().is_some_and(cut),
         body: body.map(|body| body.chars().take(BODY_CHARS_MAX).collect()),
     }
 }
 
-fn http_body(request: &HttpRequest) -> Option<String> {
-    match (&request.body, &request.file) {
-        (Some(body), _) => Some(body.clone()),
-        (None, Some(file)) => Some(file.clone()),
-        (None, None) => (!request.parts.is_empty()).then(|| text(&request.parts)),
-    }
-}
-
-fn text<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use semel_model::request::Emission;
+    use semel_model::request::{Emission, LocalChange};
     use serde_json::json;
 
     use super::*;
@@ -173,7 +134,7 @@ mod tests {
             data: json!(format!("{}{link}", "x".repeat(room))),
         };
 
-        let shown = sent(&Call::Emit(emission)).body.unwrap();
+        let shown = sent(&LocalChange::Emit(emission).into()).body.unwrap();
 
         assert!(shown.contains("%2Fapprovals%2F[redacted]"), "{shown}");
         assert!(!shown.contains("aZ0_-"));

@@ -248,7 +248,7 @@ async fn a_repeat_of_a_held_request_gets_the_same_answer() -> Result<()> {
     for answer in [first, again] {
         assert_eq!(answer.status.as_u16(), 202);
         let started: semel_api::types::Started = answer.json()?;
-        assert!(started.quarantined, "{started:?}");
+        assert!(started.held, "{started:?}");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
 use semel_model::connection::{HttpAuth, HttpTarget};
 use semel_model::{Fault, SecretText};
 
-use super::{Pooling, SetupError, connect, resolve};
+use super::{connect, resolve};
 use crate::destination::Destination;
 use crate::egress::Egress;
 use crate::gate::SendGate;
@@ -34,6 +34,21 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// For how many seconds sent bytes may stay unacknowledged, smallest first. A request gets the
 /// longest that its timeout allows.
 const WIRE_SECS: [u64; 14] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600];
+
+/// Which connections a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// One that was used before: for what may be repeated.
+    Shared,
+    /// One of its own: a kept connection that closes at the wrong moment would leave a doubt that
+    /// only a person can settle.
+    Fresh,
+}
+
+/// The HTTP client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up the HTTP client")]
+pub struct SetupError(#[from] reqwest::Error);
 
 /// Every client of one gate.
 pub(super) struct Clients {

@@ -7,13 +7,13 @@ use serde_json::Value;
 use url::Url;
 
 use super::answer::{Answer, Body};
-use super::{HttpCaller, Sending};
+use super::{HttpExecutor, Sending};
 
 /// The most bytes of all pages together.
 const PAGES_BYTES_MAX: usize = 10 << 20;
 
 /// Reads page after page.
-pub(super) async fn gather(caller: &HttpCaller, sending: &Sending<'_>, pages: &Pages) -> Outcome {
+pub(super) async fn gather(caller: &HttpExecutor, sending: &Sending<'_>, pages: &Pages) -> Outcome {
     let mut url = sending.url.clone();
     let mut items = Vec::new();
     let mut bytes = 0;

@@ -169,8 +169,8 @@ async fn a_read_changes_nothing_and_cannot() -> Result<()> {
     done(world.perform(&order(42), key("a")).await);
 
     let read = request("SELECT id FROM orders WHERE id = $1", &[json!(42)]);
-    let rows = done(world.caller.read(&read, &world.destination()).await);
-    let write = world.caller.read(&order(43), &world.destination()).await;
+    let rows = done(world.caller.query(&read, &world.destination()).await);
+    let write = world.caller.query(&order(43), &world.destination()).await;
 
     assert_eq!(rows, json!({"rows": 1, "records": [{"id": 42}]}));
     assert_eq!(failed(write).code, "sql-25006");

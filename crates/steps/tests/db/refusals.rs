@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_model::Span;
-use semel_steps::{DbCaller, Reach};
+use semel_steps::{DbExecutor, Reach};
 use serde_json::json;
 
 use crate::db::world::{World, done, failed, key, order, request};
@@ -149,13 +149,9 @@ async fn a_lock_timeout_is_retryable() -> Result<()> {
 #[tokio::test]
 async fn an_address_that_flows_may_not_reach_is_not_reached() -> Result<()> {
     let world = World::new().await?;
-    let strict = DbCaller::new(world.gate.clone(), &Reach::default());
+    let strict = DbExecutor::new(world.gate.clone(), &Reach::default());
 
-    let fault = failed(
-        strict
-            .perform(&order(1), &world.destination(), key("a"))
-            .await,
-    );
+    let fault = failed(strict.run(&order(1), &world.destination(), key("a")).await);
 
     assert_eq!(
         (fault.code.as_str(), fault.retryable),
@@ -174,7 +170,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
     }
     to.version += 1;
 
-    let fault = failed(world.caller.perform(&order(1), &to, key("a")).await);
+    let fault = failed(world.caller.run(&order(1), &to, key("a")).await);
 
     assert_eq!(fault.code, "no-connection", "{fault:?}");
     assert_eq!(world.orders().await?, 0);

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use semel_model::Connection;
 use semel_model::connection::{PostgresTarget, Target, Tls};
-use semel_steps::{DbCaller, Destination};
+use semel_steps::{DbExecutor, Destination};
 use semel_testkit::{Cluster, Options};
 
 use crate::db::world::{World, done, key, reach, request};
@@ -68,16 +68,16 @@ async fn a_trusted_certificate_is_spoken_to_and_another_is_not() -> Result<()> {
         let connection = Connection::to(Target::Postgres(target));
         Destination::new("books".to_owned(), 1, 1, connection, BTreeMap::new())
     };
-    let caller = DbCaller::new(world.gate.clone(), &reach());
+    let caller = DbExecutor::new(world.gate.clone(), &reach());
 
     let stranger = caller.test(&to(None)).await.unwrap_err();
-    let caller = DbCaller::new(world.gate.clone(), &reach());
+    let caller = DbExecutor::new(world.gate.clone(), &reach());
     caller.prepare(&to(Some(root.clone()))).await.unwrap();
     let ask = request(
         "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
         &[],
     );
-    let encrypted = done(caller.perform(&ask, &to(Some(root)), key("a")).await);
+    let encrypted = done(caller.run(&ask, &to(Some(root)), key("a")).await);
 
     assert_eq!(stranger.code, "no-connection", "{stranger:?}");
     assert!(stranger.message.contains("certificate"), "{stranger:?}");

@@ -9,7 +9,7 @@ use crate::db::world::{World, done, failed, key, request};
 async fn echo(world: &World, of: &str, value: Value) -> Value {
     let statement = format!("SELECT $1::{of} AS value");
     let read = request(&statement, &[value]);
-    let response = done(world.caller.read(&read, &world.destination()).await);
+    let response = done(world.caller.query(&read, &world.destination()).await);
     response["records"][0]["value"].clone()
 }
 

@@ -19,7 +19,7 @@ async fn a_server_that_refuses_the_connection_was_sent_nothing() -> Result<()> {
     proxy.refuse();
 
     let to = world.destination_at(proxy.address());
-    let fault = failed(world.caller.perform(&order(1), &to, key("a")).await);
+    let fault = failed(world.caller.run(&order(1), &to, key("a")).await);
 
     assert_eq!(
         (fault.code.as_str(), fault.retryable),
@@ -38,7 +38,7 @@ async fn a_server_that_never_greets_was_sent_nothing() -> Result<()> {
     request.timeout = Span::from_millis(300);
 
     let to = world.destination_at(proxy.address());
-    let fault = failed(world.caller.perform(&request, &to, key("a")).await);
+    let fault = failed(world.caller.run(&request, &to, key("a")).await);
 
     assert_eq!((fault.code.as_str(), fault.retryable), ("timeout", true));
     assert_eq!(world.orders().await?, 0);
@@ -56,8 +56,8 @@ async fn a_wire_that_breaks_before_the_commit_leaves_nothing() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(200)).await;
         proxy.cut(Cut::Reset);
     };
-    let (outcome, ()) = tokio::join!(world.caller.perform(&slow, &to, key("a")), cutting);
-    let again = done(world.caller.perform(&slow, &to, key("a")).await);
+    let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key("a")), cutting);
+    let again = done(world.caller.run(&slow, &to, key("a")).await);
 
     let fault = failed(outcome);
     assert_eq!(
@@ -81,9 +81,9 @@ async fn a_commit_whose_answer_is_lost_is_a_doubt_that_a_repeat_settles() -> Res
         proxy.until_held(1, PATIENCE).await.unwrap();
         proxy.cut(Cut::Reset);
     };
-    let (outcome, ()) = tokio::join!(world.caller.perform(&request, &to, key("a")), cutting);
+    let (outcome, ()) = tokio::join!(world.caller.run(&request, &to, key("a")), cutting);
     proxy.resume();
-    let again = done(world.caller.perform(&request, &to, key("a")).await);
+    let again = done(world.caller.run(&request, &to, key("a")).await);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
     assert_eq!(
@@ -104,7 +104,7 @@ async fn a_commit_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
     request.timeout = Span::from_secs(2);
 
     let to = world.destination_at(proxy.address());
-    let outcome = world.caller.perform(&request, &to, key("a")).await;
+    let outcome = world.caller.run(&request, &to, key("a")).await;
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
     assert_eq!(world.orders().await?, 1);
@@ -127,10 +127,10 @@ async fn a_commit_that_never_arrived_is_performed_by_the_repeat() -> Result<()> 
             tokio::time::sleep(Duration::from_millis(150)).await;
             proxy.cut_requests_after(budget, Cut::Reset);
         };
-        let (outcome, ()) = tokio::join!(world.caller.perform(&slow, &to, key(&name)), cutting);
+        let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key(&name)), cutting);
         proxy.resume();
         let before = world.orders().await?;
-        let again = done(world.caller.perform(&slow, &to, key(&name)).await);
+        let again = done(world.caller.run(&slow, &to, key(&name)).await);
         let happened = again["repeated"] == json!(true);
         match outcome {
             semel_model::Outcome::Done(_) => assert!(happened, "{name}"),
@@ -179,7 +179,7 @@ async fn an_abandoned_attempt_leaves_no_open_transaction() -> Result<()> {
 
     let given_up = tokio::time::timeout(
         Duration::from_millis(200),
-        world.caller.perform(&slow, &destination, key("a")),
+        world.caller.run(&slow, &destination, key("a")),
     );
     assert!(given_up.await.is_err());
     let next = done(world.perform(&order(2), key("b")).await);

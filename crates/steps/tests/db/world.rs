@@ -9,7 +9,7 @@ use anyhow::Result;
 use semel_model::connection::{PostgresTarget, Target, Tls};
 use semel_model::request::DbRequest;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, Span};
-use semel_steps::{DbCaller, Destination, Egress, Reach, SendGate};
+use semel_steps::{DbExecutor, Destination, Egress, Reach, SendGate};
 use semel_testkit::Database;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl SendGate for Gate {
 /// A database with a table of orders.
 pub(crate) struct World {
     pub(crate) database: Database,
-    pub(crate) caller: DbCaller,
+    pub(crate) caller: DbExecutor,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -55,7 +55,7 @@ impl World {
             .batch_execute("CREATE TABLE orders (id bigint, note text)")
             .await?;
         let gate = Arc::new(Gate(AtomicBool::new(true)));
-        let caller = DbCaller::new(gate.clone(), &reach());
+        let caller = DbExecutor::new(gate.clone(), &reach());
         Ok(Self {
             database,
             caller,
@@ -83,7 +83,7 @@ impl World {
     }
 
     pub(crate) async fn perform(&self, request: &DbRequest, key: EffectId) -> Outcome {
-        self.caller.perform(request, &self.destination(), key).await
+        self.caller.run(request, &self.destination(), key).await
     }
 
     /// How many rows the table of orders has, as the server counts them.

@@ -17,7 +17,7 @@ async fn a_packed_answer_is_unpacked() {
     let read = get(&stage.url("/gzip"));
     let response = done(
         caller
-            .perform(&read, route(None), None, Pooling::Shared)
+            .send_request(&read, route(None), None, Pooling::Shared)
             .await,
     )
     .response;
@@ -38,11 +38,11 @@ async fn an_answer_that_unpacks_to_far_too_much_is_cut_and_the_effect_is_done() 
 
     let post = request("POST", &stage.url("/bomb?mib=300"));
     let bomb = caller
-        .perform(&post, route(None), Some(key()), Pooling::Shared)
+        .send_request(&post, route(None), Some(key()), Pooling::Shared)
         .await;
     let post = request("POST", &stage.url("/not-gzip"));
     let garbage = caller
-        .perform(&post, route(None), Some(key()), Pooling::Shared)
+        .send_request(&post, route(None), Some(key()), Pooling::Shared)
         .await;
 
     for outcome in [bomb, garbage] {
@@ -67,7 +67,7 @@ async fn a_long_answer_is_kept_by_reference_and_never_held() {
     let read = get(&stage.url("/big?mib=200"));
     let receipt = done(
         caller
-            .perform(&read, route(None), None, Pooling::Shared)
+            .send_request(&read, route(None), None, Pooling::Shared)
             .await,
     );
 
@@ -95,7 +95,7 @@ async fn a_long_answer_without_a_store_is_cut_and_the_effect_is_done() {
     let post = request("POST", &stage.url("/big?mib=3"));
     let receipt = done(
         caller
-            .perform(&post, route(None), Some(key()), Pooling::Shared)
+            .send_request(&post, route(None), Some(key()), Pooling::Shared)
             .await,
     );
 
@@ -112,11 +112,11 @@ async fn a_store_that_fails_costs_an_effect_its_answer_and_a_read_a_try() {
 
     let post = request("POST", &stage.url("/big?mib=3"));
     let effect = caller
-        .perform(&post, route(None), Some(key()), Pooling::Shared)
+        .send_request(&post, route(None), Some(key()), Pooling::Shared)
         .await;
     let read = get(&stage.url("/big?mib=3"));
     let read = caller
-        .perform(&read, route(None), None, Pooling::Shared)
+        .send_request(&read, route(None), None, Pooling::Shared)
         .await;
 
     assert_eq!(done(effect).response["truncated"], true);
@@ -134,7 +134,7 @@ async fn an_answer_that_breaks_off_leaves_a_doubt() {
 
     let post = request("POST", &stage.url("/break"));
     let outcome = caller
-        .perform(&post, route(None), Some(key()), Pooling::Fresh)
+        .send_request(&post, route(None), Some(key()), Pooling::Fresh)
         .await;
 
     assert!(matches!(&outcome, Outcome::InDoubt(doubt) if doubt.code == "answer-broken"));
@@ -147,7 +147,7 @@ async fn a_status_says_what_is_known() {
     let ask = async |status: u16| {
         let post = request("POST", &stage.url(&format!("/status/{status}?text=why")));
         match caller
-            .perform(&post, route(None), Some(key()), Pooling::Shared)
+            .send_request(&post, route(None), Some(key()), Pooling::Shared)
             .await
         {
             Outcome::Done(receipt) => json!(["done", receipt.status]),

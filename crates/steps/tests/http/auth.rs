@@ -5,16 +5,16 @@ use std::time::Duration;
 use reqwest::header::HeaderName;
 use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
 use semel_model::{Connection, Outcome, SecretText};
-use semel_steps::{Destination, HttpCaller, Pooling, Reach};
+use semel_steps::{Destination, HttpExecutor, Pooling, Reach};
 use serde_json::Value;
 
 use super::papers::Papers;
 use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
 
-async fn ask(caller: &HttpCaller, to: &Destination, url: &str) -> Outcome {
+async fn ask(caller: &HttpExecutor, to: &Destination, url: &str) -> Outcome {
     let post = request("POST", url);
     caller
-        .perform(&post, route(Some(to)), Some(key()), Pooling::Shared)
+        .send_request(&post, route(Some(to)), Some(key()), Pooling::Shared)
         .await
 }
 
@@ -54,7 +54,7 @@ async fn each_way_of_signing_in_is_what_the_destination_sees() {
         let mut post = request("POST", &stage.url("/echo"));
         // A step cannot take the place of its connection.
         post.headers = vec![("X-Tenant".to_owned(), "red".to_owned())];
-        let sent = caller.perform(&post, route(Some(&to)), Some(key()), Pooling::Shared);
+        let sent = caller.send_request(&post, route(Some(&to)), Some(key()), Pooling::Shared);
         let seen = done(sent.await).response["json"]["headers"].clone();
         assert_eq!(seen["authorization"], expected);
         assert_eq!(seen["x-tenant"], "blue");
@@ -120,11 +120,11 @@ async fn headers_of_another_executor_go_to_its_destination_alone() {
 
     let here = request("POST", &stage.url("/v1/messages"));
     let here = caller
-        .perform_signed(&here, &to, &headers, None, Pooling::Shared)
+        .send_signed(&here, &to, &headers, None, Pooling::Shared)
         .await;
     let away = request("POST", "http://127.0.0.9/v1/messages");
     let away = caller
-        .perform_signed(&away, &to, &headers, None, Pooling::Shared)
+        .send_signed(&away, &to, &headers, None, Pooling::Shared)
         .await;
 
     assert_eq!(
@@ -175,7 +175,7 @@ async fn a_token_that_was_taken_back_is_fetched_anew_by_the_next_attempt() {
     let take_back = get(&stage.url("/take-back?token=token-1-books"));
     done(
         caller
-            .perform(&take_back, route(None), None, Pooling::Shared)
+            .send_request(&take_back, route(None), None, Pooling::Shared)
             .await,
     );
 

@@ -148,7 +148,7 @@ async fn a_resource_is_sent_as_it_is_and_never_held() {
     put.file = Some(resource.to_string());
     let sent = done(
         caller
-            .perform(&put, route(None), Some(key()), Pooling::Shared)
+            .send_request(&put, route(None), Some(key()), Pooling::Shared)
             .await,
     );
 
@@ -179,7 +179,7 @@ async fn a_resource_in_a_part_is_the_same_bytes_on_every_try() {
 
     let ask = async || {
         let sent = caller
-            .perform(&post, route(None), Some(key()), Pooling::Shared)
+            .send_request(&post, route(None), Some(key()), Pooling::Shared)
             .await;
         done(sent).response["json"]["sha256"].clone()
     };
@@ -203,7 +203,7 @@ async fn a_resource_that_is_not_there_sends_nothing() {
     ] {
         put.file = Some(file);
         let caller = caller(&reach);
-        let outcome = caller.perform(&put, route(None), Some(key()), Pooling::Shared);
+        let outcome = caller.send_request(&put, route(None), Some(key()), Pooling::Shared);
         codes.push(failed(outcome.await).code);
     }
 

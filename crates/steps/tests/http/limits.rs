@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use semel_model::connection::HttpAuth;
-use semel_model::request::Call;
+use semel_model::request::ExternalRequest;
 use semel_model::{Guard, Outcome, Span};
 use semel_steps::{Attempt, Destination, Executors, Reach};
 use semel_testkit::Peer;
 
-use super::stage::{Open, destination, key, request, target};
+use super::stage::{Open, destination, key, request, route, target};
 
 async fn post(executors: &Executors, to: &Destination, path: &str) -> Outcome {
     let semel_model::connection::Target::Http(goal) = &to.connection.to else {
@@ -18,9 +18,8 @@ async fn post(executors: &Executors, to: &Destination, path: &str) -> Outcome {
     let mut request = request("POST", &format!("{}{path}", goal.base_url));
     request.timeout = Span::from_secs(60);
     let attempt = Attempt {
-        namespace_id: 7,
-        call: &Call::Http(request),
-        to: Some(to),
+        request: &ExternalRequest::Http(request),
+        route: route(Some(to)),
         key: key(),
         guard: Guard::Review,
     };
@@ -114,9 +113,8 @@ async fn a_host_that_hangs_gets_a_share_of_the_runs_without_any_connection() {
             let mut request = request("POST", &url);
             request.timeout = Span::from_secs(60);
             let attempt = Attempt {
-                namespace_id: 7,
-                call: &Call::Http(request),
-                to: None,
+                request: &ExternalRequest::Http(request),
+                route: route(None),
                 key: key(),
                 guard: Guard::Review,
             };

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use semel_model::connection::HttpAuth;
 use semel_model::request::{NextPage, Pages, Part};
 use semel_model::{Outcome, Span};
-use semel_steps::{HttpCaller, Pooling, Reach, SendGate};
+use semel_steps::{HttpExecutor, Pooling, Reach, SendGate};
 use serde_json::{Value, json};
 
 use super::papers::Papers;
@@ -17,7 +17,7 @@ use super::stage::{Stage, caller, destination, done, failed, get, key, request, 
 
 async fn echo(request: &semel_model::request::HttpRequest) -> Value {
     let caller = caller(&Reach::open());
-    let outcome = caller.perform(request, route(None), Some(key()), Pooling::Fresh);
+    let outcome = caller.send_request(request, route(None), Some(key()), Pooling::Fresh);
     done(outcome.await).response["json"].clone()
 }
 
@@ -56,7 +56,7 @@ async fn headers_that_could_smuggle_a_request_are_not_sent() {
     for (name, value) in headers {
         let mut post = request("POST", &stage.url("/echo"));
         post.headers = vec![(name.to_owned(), value.to_owned())];
-        let outcome = caller.perform(&post, route(None), Some(key()), Pooling::Fresh);
+        let outcome = caller.send_request(&post, route(None), Some(key()), Pooling::Fresh);
         let fault = failed(outcome.await);
         assert_eq!(
             (fault.code.as_str(), fault.retryable),
@@ -66,12 +66,12 @@ async fn headers_that_could_smuggle_a_request_are_not_sent() {
     }
     for url in ["/a\r\nX: 1", "/a b", "/\ta", "/a\0"] {
         let read = get(&stage.url(url));
-        let outcome = caller.perform(&read, route(None), None, Pooling::Fresh);
+        let outcome = caller.send_request(&read, route(None), None, Pooling::Fresh);
         assert_eq!(failed(outcome.await).code, "bad-request", "{url:?}");
     }
     for method in ["CONNECT", "GET /x", "", "G\r\nT"] {
         let request = request(method, &stage.url("/"));
-        let outcome = caller.perform(&request, route(None), None, Pooling::Fresh);
+        let outcome = caller.send_request(&request, route(None), None, Pooling::Fresh);
         assert_eq!(failed(outcome.await).code, "bad-request", "{method:?}");
     }
 
@@ -121,7 +121,7 @@ async fn a_shared_connection_is_used_again_and_a_fresh_one_is_not() {
     let caller = caller(&Reach::open());
     let ask = async |pooling| {
         let read = get(&stage.url("/echo"));
-        done(caller.perform(&read, route(None), None, pooling).await);
+        done(caller.send_request(&read, route(None), None, pooling).await);
     };
 
     for _ in 0..3 {
@@ -156,22 +156,22 @@ async fn a_read_follows_redirects_as_its_connection_says_and_an_effect_never() {
     let here = with_headers("/redirect?to=/redirect%3Fto=/echo");
     let here = done(
         caller
-            .perform(&here, route(Some(&to)), None, Pooling::Shared)
+            .send_request(&here, route(Some(&to)), None, Pooling::Shared)
             .await,
     );
     let away = with_headers(&format!("/redirect?to={}", other.url("/echo")));
     let away = done(
         caller
-            .perform(&away, route(Some(&to)), None, Pooling::Shared)
+            .send_request(&away, route(Some(&to)), None, Pooling::Shared)
             .await,
     );
     let thrice = with_headers("/redirect?to=/redirect%3Fto=/redirect%253Fto=/echo");
     let thrice = caller
-        .perform(&thrice, route(Some(&to)), None, Pooling::Shared)
+        .send_request(&thrice, route(Some(&to)), None, Pooling::Shared)
         .await;
     let effect = request("GET", &stage.url("/redirect?code=307&to=/echo"));
     let effect = caller
-        .perform(&effect, route(Some(&to)), Some(key()), Pooling::Shared)
+        .send_request(&effect, route(Some(&to)), Some(key()), Pooling::Shared)
         .await;
 
     let here = &here.response["json"]["headers"];
@@ -209,7 +209,7 @@ async fn a_redirect_from_an_encrypted_place_to_an_open_one_is_not_followed() {
     let read = async |path: &str| {
         let read = get(&format!("{base}/redirect?to={path}"));
         caller
-            .perform(&read, route(Some(&to)), None, Pooling::Shared)
+            .send_request(&read, route(Some(&to)), None, Pooling::Shared)
             .await
     };
 
@@ -237,7 +237,7 @@ async fn pages_are_put_together_by_link_and_by_cursor() {
     };
     let ask = async |read| {
         caller
-            .perform(&read, route(None), None, Pooling::Shared)
+            .send_request(&read, route(None), None, Pooling::Shared)
             .await
     };
 
@@ -289,8 +289,8 @@ async fn a_closed_gate_lets_no_whole_request_out() {
     let mut outcomes = Vec::new();
     for looks in 0..8 {
         let gate = Arc::new(Closing(AtomicUsize::new(looks)));
-        let caller = HttpCaller::new(gate, &Reach::open()).unwrap();
-        let outcome = caller.perform(&post, route(None), Some(key()), Pooling::Fresh);
+        let caller = HttpExecutor::new(gate, &Reach::open()).unwrap();
+        let outcome = caller.send_request(&post, route(None), Some(key()), Pooling::Fresh);
         outcomes.push(match outcome.await {
             Outcome::Done(_) => "done",
             Outcome::Failed(_) => "failed",
@@ -324,7 +324,7 @@ async fn running_out_of_time_before_the_first_byte_is_a_failure_and_after_it_a_d
         post.body = body.map(str::to_owned);
         post.timeout = Span::from_millis(300);
         caller
-            .perform(&post, route(None), Some(key()), pooling)
+            .send_request(&post, route(None), Some(key()), pooling)
             .await
     };
 

@@ -115,7 +115,7 @@ async fn send_all(entries: &[Entry], egress: Egress, start: &Stage) -> Vec<(Entr
             request.timeout = Span::from_millis(700);
             let mut outcome = None;
             for _ in 0..entry.answers.len() {
-                let sending = caller.perform(&request, route(to), None, Pooling::Fresh);
+                let sending = caller.send_request(&request, route(to), None, Pooling::Fresh);
                 outcome = Some(sending.await);
             }
             (entry.clone(), outcome.unwrap())
@@ -208,7 +208,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
     let request = get(&format!("http://rebind.example:{}/echo", public.port));
 
     let first = caller
-        .perform(&request, route(None), None, Pooling::Fresh)
+        .send_request(&request, route(None), None, Pooling::Fresh)
         .await;
     assert_eq!(
         names.asked.load(Ordering::SeqCst),
@@ -216,7 +216,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
         "one lookup a connection"
     );
     let second = caller
-        .perform(&request, route(None), None, Pooling::Fresh)
+        .send_request(&request, route(None), None, Pooling::Fresh)
         .await;
 
     assert!(matches!(first, Outcome::Done(_)), "{first:?}");
@@ -235,7 +235,7 @@ async fn the_engines_own_database_is_closed_in_an_opened_range() {
     let ask = async |url: String| {
         let request = get(&url);
         caller
-            .perform(&request, route(None), None, Pooling::Fresh)
+            .send_request(&request, route(None), None, Pooling::Fresh)
             .await
     };
     let by_name = ask(format!("http://localhost:{}/", own.port)).await;
@@ -256,11 +256,11 @@ async fn a_proxy_carries_every_request_and_names_are_its_own_to_resolve() {
 
     let by_name = get("http://nobody-knows-this.example/echo");
     let by_name = caller
-        .perform(&by_name, route(None), None, Pooling::Fresh)
+        .send_request(&by_name, route(None), None, Pooling::Fresh)
         .await;
     let literal = get("http://10.0.0.1/echo");
     let literal = caller
-        .perform(&literal, route(None), None, Pooling::Fresh)
+        .send_request(&literal, route(None), None, Pooling::Fresh)
         .await;
 
     let Outcome::Done(receipt) = by_name else {

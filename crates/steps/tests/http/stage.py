@@ -16,7 +16,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-COUNTS = {"connections": 0, "requests": 0, "tokens": 0, "paths": {}}
+COUNTS = {"connections": 0, "requests": 0, "tokens": 0, "messages": 0, "paths": {}}
 LOCK = threading.Lock()
 TOKENS = {"taken_back": set()}
 
@@ -91,6 +91,14 @@ class Stage(BaseHTTPRequestHandler):
         if isinstance(self.connection, ssl.SSLSocket):
             seen["client"] = str((self.connection.getpeercert() or {}).get("subject", ""))
         self.answer_json(seen)
+
+    def on_api(self, _url, _query, body, _digest):
+        """Slack, which says in its body whether it posted."""
+        if json.loads(body)["channel"] == "#refused":
+            return self.answer_json({"ok": False, "error": "channel_not_found"})
+        with LOCK:
+            COUNTS["messages"] += 1
+        return self.answer_json({"ok": True, "ts": "1.2"})
 
     def on_status(self, url, query, _body, _digest):
         self.answer(int(url.path.split("/")[2]), query.get("text", "").encode())

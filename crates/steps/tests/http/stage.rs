@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::request::HttpRequest;
 use semel_model::{Connection, EffectId, Fault, Outcome, Receipt, RunId, SecretText, Span};
-use semel_steps::{Destination, HttpCaller, Pooling, Reach, Route, SendGate};
+use semel_steps::{Destination, HttpExecutor, Pooling, Reach, Route, SendGate};
 use semel_testkit::{Process, Program};
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Stage {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What the stage counted: `{connections, requests, tokens, paths}`.
+    /// What the stage counted: `{connections, requests, tokens, messages, paths}`.
     pub(crate) async fn counts(&self) -> Value {
         self.counts_at("127.0.0.1").await
     }
@@ -51,7 +51,7 @@ impl Stage {
     pub(crate) async fn counts_at(&self, address: &str) -> Value {
         let read = get(&format!("http://{address}:{}/_/counts", self.port));
         let caller = caller(&Reach::open());
-        let outcome = caller.perform(&read, route(None), None, Pooling::Fresh);
+        let outcome = caller.send_request(&read, route(None), None, Pooling::Fresh);
         done(outcome.await).response["json"].clone()
     }
 
@@ -69,8 +69,8 @@ impl SendGate for Open {
     }
 }
 
-pub(crate) fn caller(reach: &Reach) -> HttpCaller {
-    HttpCaller::new(Arc::new(Open), reach).unwrap()
+pub(crate) fn caller(reach: &Reach) -> HttpExecutor {
+    HttpExecutor::new(Arc::new(Open), reach).unwrap()
 }
 
 pub(crate) fn target(base_url: &str, auth: HttpAuth) -> HttpTarget {

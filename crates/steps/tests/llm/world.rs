@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Fault, Outcome, SecretText, Span};
-use semel_steps::{Destination, HttpCaller, LlmCaller, Reach, SendGate};
+use semel_steps::{Destination, HttpExecutor, LlmExecutor, Reach, SendGate};
 use semel_testkit::Model;
 use serde_json::Value;
 
@@ -21,14 +21,14 @@ impl SendGate for Open {
 
 pub(crate) struct World {
     pub(crate) model: Model,
-    pub(crate) caller: LlmCaller,
+    pub(crate) caller: LlmExecutor,
 }
 
 impl World {
     pub(crate) async fn start() -> Result<Self> {
         Ok(Self {
             model: Model::start().await?,
-            caller: LlmCaller::new(HttpCaller::new(Arc::new(Open), &Reach::open())?),
+            caller: LlmExecutor::new(HttpExecutor::new(Arc::new(Open), &Reach::open())?),
         })
     }
 

@@ -26,7 +26,7 @@ async fn a_mail_arrives_whole_under_the_effects_key() -> Result<()> {
     mail.text = "Thank you.\r\n.\r\nA dot alone ends nothing.".to_owned();
     mail.html = Some("<p>Thank <b>you</b>.</p>".to_owned());
 
-    let response = done(notifier.perform(&mail, &to, key("a")).await);
+    let response = done(notifier.send(&mail, &to, key("a")).await);
 
     let mails = server.mails()?;
     assert_eq!(response["message_id"], serde_json::json!(message_id("a")));
@@ -52,12 +52,12 @@ async fn a_repeat_is_another_mail_under_the_same_id() -> Result<()> {
 
     done(
         notifier
-            .perform(&message(&["ada@books.example"]), &to, key("a"))
+            .send(&message(&["ada@books.example"]), &to, key("a"))
             .await,
     );
     done(
         notifier
-            .perform(&message(&["ada@books.example"]), &to, key("a"))
+            .send(&message(&["ada@books.example"]), &to, key("a"))
             .await,
     );
 
@@ -82,7 +82,7 @@ async fn a_refusal_at_any_point_is_a_failure() -> Result<()> {
         (recipient::FULL, "smtp-452", true),
     ] {
         let mail = message(&["ada@books.example", recipient]);
-        let fault = failed(notifier.perform(&mail, &to, key("a")).await);
+        let fault = failed(notifier.send(&mail, &to, key("a")).await);
         assert_eq!((fault.code.as_str(), fault.retryable), (code, retryable));
     }
     assert_eq!(
@@ -109,7 +109,7 @@ async fn no_header_can_be_slipped_in() -> Result<()> {
     ];
 
     for mail in &hostile {
-        let fault = failed(notifier.perform(mail, &to, key("a")).await);
+        let fault = failed(notifier.send(mail, &to, key("a")).await);
         assert_eq!(
             (fault.code.as_str(), fault.retryable),
             ("message-unfit", false)
@@ -129,10 +129,10 @@ async fn without_a_connection_nothing_is_sent() -> Result<()> {
     mail.timeout = Span::from_millis(500);
 
     proxy.refuse();
-    let refused = failed(notifier.perform(&mail, &to, key("a")).await);
+    let refused = failed(notifier.send(&mail, &to, key("a")).await);
     proxy.resume();
     proxy.hold_answers();
-    let silent = failed(notifier.perform(&mail, &to, key("b")).await);
+    let silent = failed(notifier.send(&mail, &to, key("b")).await);
 
     assert_eq!(
         (refused.code.as_str(), refused.retryable),
@@ -151,7 +151,7 @@ async fn data_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
     let mut mail = message(&[recipient::SLOW]);
     mail.timeout = Span::from_secs(1);
 
-    let doubt = in_doubt(notifier.perform(&mail, &to, key("a")).await);
+    let doubt = in_doubt(notifier.send(&mail, &to, key("a")).await);
 
     assert_eq!(doubt.code, "no-answer");
     assert_eq!(
@@ -181,7 +181,7 @@ async fn an_answer_that_is_lost_is_a_doubt() -> Result<()> {
         proxy.cut(Cut::Reset);
     };
     let mail = message(&[recipient::SLOW]);
-    let (outcome, ()) = tokio::join!(notifier.perform(&mail, &to, key("a")), cutting);
+    let (outcome, ()) = tokio::join!(notifier.send(&mail, &to, key("a")), cutting);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
     assert_eq!(server.count(&message_id("a"))?, 1);
@@ -200,7 +200,7 @@ async fn a_wire_that_breaks_anywhere_is_never_a_false_failure() -> Result<()> {
         let name = format!("budget {budget}");
         proxy.cut_requests_after(budget, Cut::Reset);
         let outcome = notifier
-            .perform(&message(&["ada@books.example"]), &to, key(&name))
+            .send(&message(&["ada@books.example"]), &to, key(&name))
             .await;
         proxy.resume();
         let taken = server.count(&message_id(&name))?;
@@ -231,7 +231,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
         target.tls = tls;
         let mut mail = message(&["ada@books.example"]);
         mail.timeout = Span::from_secs(2);
-        failed(notifier.perform(&mail, &mail_to(target), key("a")).await);
+        failed(notifier.send(&mail, &mail_to(target), key("a")).await);
     }
     assert_eq!(server.mails()?.len(), 0);
     Ok(())
@@ -252,12 +252,12 @@ async fn a_password_lets_us_in_and_another_does_not() -> Result<()> {
     let mail = message(&["ada@books.example"]);
     done(
         notifier
-            .perform(&mail, &account(server.address()), key("a"))
+            .send(&mail, &account(server.address()), key("a"))
             .await,
     );
     let refused = failed(
         notifier
-            .perform(&mail, &account(strange.address()), key("b"))
+            .send(&mail, &account(strange.address()), key("b"))
             .await,
     );
     let tested = notifier.test(&account(server.address())).await.unwrap();
@@ -281,8 +281,8 @@ async fn nothing_is_sent_without_a_lease_or_beyond_reach() -> Result<()> {
     gate.close();
     let (strict, _gate) = notifier_within(Egress::default())?;
 
-    let late = failed(late.perform(&mail, &to, key("a")).await);
-    let strict = failed(strict.perform(&mail, &to, key("b")).await);
+    let late = failed(late.send(&mail, &to, key("a")).await);
+    let strict = failed(strict.send(&mail, &to, key("b")).await);
 
     assert_eq!((late.code.as_str(), late.retryable), ("lease-lost", true));
     assert_eq!(

@@ -68,11 +68,7 @@ async fn a_message_to_slack_carries_token_channel_and_key() -> Result<()> {
     let (notifier, _gate) = notifier()?;
     let to = slack(format!("http://{address}/api"));
 
-    let response = done(
-        notifier
-            .perform(&message(&["#orders"]), &to, key("a"))
-            .await,
-    );
+    let response = done(notifier.send(&message(&["#orders"]), &to, key("a")).await);
     let request = serving.await??;
 
     assert_eq!(response["json"]["ts"], json!("1.2"));
@@ -112,9 +108,7 @@ async fn what_slack_says_is_read_and_not_its_status() -> Result<()> {
     for (answer, expected) in cases {
         let (address, _serving) = answering(answer).await?;
         let to = slack(format!("http://{address}"));
-        let outcome = notifier
-            .perform(&message(&["#orders"]), &to, key("a"))
-            .await;
+        let outcome = notifier.send(&message(&["#orders"]), &to, key("a")).await;
         match expected {
             Some((code, retryable)) => {
                 let fault = failed(outcome);
@@ -124,11 +118,7 @@ async fn what_slack_says_is_read_and_not_its_status() -> Result<()> {
         }
     }
     let to = slack("http://127.0.0.1:9".to_owned());
-    let two = failed(
-        notifier
-            .perform(&message(&["#a", "#b"]), &to, key("a"))
-            .await,
-    );
+    let two = failed(notifier.send(&message(&["#a", "#b"]), &to, key("a")).await);
     assert_eq!(two.code, "message-unfit");
     Ok(())
 }
@@ -139,7 +129,7 @@ async fn a_webhook_is_signed_over_id_moment_and_body() -> Result<()> {
     let (notifier, _gate) = notifier()?;
     let to = webhook(format!("http://{address}/in"));
 
-    done(notifier.perform(&message(&["ops"]), &to, key("a")).await);
+    done(notifier.send(&message(&["ops"]), &to, key("a")).await);
     let request = serving.await??;
 
     let id = header(&request, "webhook-id").context("an id")?;
@@ -178,12 +168,12 @@ async fn a_webhook_that_is_not_answered_is_a_doubt() -> Result<()> {
     let (notifier, _gate) = notifier()?;
     let to = webhook(peer.url("/keyed/in"));
     peer.next("/keyed/in", Behaviour::RefuseWith(410)).await?;
-    let gone = failed(notifier.perform(&message(&["ops"]), &to, key("a")).await);
+    let gone = failed(notifier.send(&message(&["ops"]), &to, key("a")).await);
     peer.next("/keyed/in", Behaviour::CloseWithoutAnswer)
         .await?;
 
-    let lost = in_doubt(notifier.perform(&message(&["ops"]), &to, key("a")).await);
-    done(notifier.perform(&message(&["ops"]), &to, key("a")).await);
+    let lost = in_doubt(notifier.send(&message(&["ops"]), &to, key("a")).await);
+    done(notifier.send(&message(&["ops"]), &to, key("a")).await);
 
     assert_eq!((gone.code.as_str(), gone.retryable), ("http-410", false));
     assert_eq!(lost.code, "no-answer");

@@ -9,7 +9,7 @@ use anyhow::Result;
 use semel_model::connection::{SlackTarget, SmtpTarget, Target, Tls, WebhookTarget};
 use semel_model::request::Message;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, SecretText, Span};
-use semel_steps::{Destination, Egress, HttpCaller, Notifier, Reach, SendGate};
+use semel_steps::{Destination, Egress, HttpExecutor, NotifyExecutor, Reach, SendGate};
 use serde_json::Value;
 
 /// Whom the mail of these tests is from.
@@ -34,21 +34,21 @@ impl SendGate for Gate {
 }
 
 /// A notifier that may reach loopback, and its gate.
-pub(crate) fn notifier() -> Result<(Notifier, Arc<Gate>)> {
+pub(crate) fn notifier() -> Result<(NotifyExecutor, Arc<Gate>)> {
     let loopback = ["127.0.0.0/8", "::1/128"];
     let allowed = loopback.iter().flat_map(|net| net.parse()).collect();
     notifier_within(Egress::new(allowed))
 }
 
 /// A notifier that may reach the given addresses.
-pub(crate) fn notifier_within(egress: Egress) -> Result<(Notifier, Arc<Gate>)> {
+pub(crate) fn notifier_within(egress: Egress) -> Result<(NotifyExecutor, Arc<Gate>)> {
     let gate = Arc::new(Gate(AtomicBool::new(true)));
     let reach = Reach {
         egress: Arc::new(egress),
         ..Reach::default()
     };
-    let http = HttpCaller::new(gate.clone(), &reach)?;
-    Ok((Notifier::new(gate.clone(), &reach, http), gate))
+    let http = HttpExecutor::new(gate.clone(), &reach)?;
+    Ok((NotifyExecutor::new(gate.clone(), &reach, http), gate))
 }
 
 pub(crate) fn smtp(address: SocketAddr) -> SmtpTarget {

@@ -106,7 +106,7 @@ async fn a_lost_answer_is_a_doubt_that_the_marker_settles() -> Result<()> {
         world.until_effects(1).await.unwrap();
         proxy.cut(Cut::Reset);
     };
-    let (outcome, ()) = tokio::join!(world.caller.perform(&command, &to, key("a")), cutting);
+    let (outcome, ()) = tokio::join!(world.caller.run(&command, &to, key("a")), cutting);
     let again = done(world.perform(&command, key("a")).await?);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
@@ -157,7 +157,7 @@ async fn a_request_that_arrives_in_half_runs_nothing() -> Result<()> {
 
     // More than greeting, sign-in and the script; less than all of the input.
     proxy.cut_requests_after(300_000, Cut::Close);
-    let outcome = world.caller.perform(&command, &to, key("a")).await;
+    let outcome = world.caller.run(&command, &to, key("a")).await;
     proxy.resume();
     let absent = failed(world.probe(&command, key("a")).await?);
     let later = done(world.perform(&command, key("a")).await?);

@@ -159,7 +159,7 @@ async fn a_wire_that_breaks_while_the_command_runs_leaves_a_doubt() -> Result<()
         proxy.cut(Cut::Reset);
     };
     let slow = world.append("sleep 2");
-    let (outcome, ()) = tokio::join!(world.caller.perform(&slow, &to, key("a")), cutting);
+    let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key("a")), cutting);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
     assert_eq!(world.effects(), 1);
@@ -173,12 +173,12 @@ async fn a_server_that_does_not_let_us_in_is_sent_nothing() -> Result<()> {
     let to = world.destination_at(proxy.address())?;
 
     proxy.refuse();
-    let refused = failed(world.caller.perform(&world.append(""), &to, key("a")).await);
+    let refused = failed(world.caller.run(&world.append(""), &to, key("a")).await);
     proxy.resume();
     proxy.hold_answers();
     let mut hasty = world.append("");
     hasty.timeout = Span::from_millis(500);
-    let silent = failed(world.caller.perform(&hasty, &to, key("b")).await);
+    let silent = failed(world.caller.run(&hasty, &to, key("b")).await);
     tokio::time::sleep(Duration::from_millis(200)).await;
 
     assert_eq!(

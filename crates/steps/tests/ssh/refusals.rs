@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use semel_model::connection::Target;
-use semel_steps::{Destination, Egress, Reach, SshCaller};
+use semel_steps::{Destination, Egress, Reach, SshExecutor};
 use semel_testkit::Sshd;
 
 use crate::ssh::world::{World, done, failed, key};
@@ -23,7 +23,7 @@ async fn another_host_key_is_refused_and_sent_nothing() -> Result<()> {
     let pinned = stranger.host_key()?;
     change(&mut to, |target| target.host_key = pinned);
 
-    let fault = failed(world.caller.perform(&world.append(""), &to, key("a")).await);
+    let fault = failed(world.caller.run(&world.append(""), &to, key("a")).await);
     let tested = world.caller.test(&to).await.unwrap_err();
 
     assert_eq!(
@@ -43,12 +43,7 @@ async fn a_user_who_is_not_let_in_was_sent_nothing() -> Result<()> {
     let pinned = stranger.server.host_key()?;
     change(&mut to, |target| target.host_key = pinned);
 
-    let fault = failed(
-        world
-            .caller
-            .perform(&stranger.append(""), &to, key("a"))
-            .await,
-    );
+    let fault = failed(world.caller.run(&stranger.append(""), &to, key("a")).await);
 
     assert_eq!(
         (fault.code.as_str(), fault.retryable),
@@ -82,11 +77,11 @@ async fn an_address_that_flows_may_not_reach_is_not_reached() -> Result<()> {
         egress: Arc::new(Egress::default()),
         ..Reach::default()
     };
-    let strict = SshCaller::new(world.gate.clone(), &reach);
+    let strict = SshExecutor::new(world.gate.clone(), &reach);
 
     let fault = failed(
         strict
-            .perform(&world.append(""), &world.destination()?, key("a"))
+            .run(&world.append(""), &world.destination()?, key("a"))
             .await,
     );
 
@@ -143,7 +138,7 @@ async fn a_pinned_key_of_any_kind_is_found() -> Result<()> {
     let mut to = both.destination()?;
     change(&mut to, |target| target.host_key = pinned);
 
-    done(both.caller.perform(&both.append(""), &to, key("a")).await);
+    done(both.caller.run(&both.append(""), &to, key("a")).await);
     let tested = world.caller.test(&world.destination()?).await.unwrap();
 
     assert!(tested.starts_with("authenticated as "), "{tested}");

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use semel_model::connection::{SshTarget, Target};
 use semel_model::request::SshRequest;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, SecretText, Span};
-use semel_steps::{Destination, Egress, Reach, SendGate, SshCaller};
+use semel_steps::{Destination, Egress, Reach, SendGate, SshExecutor};
 use semel_testkit::Sshd;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ impl SendGate for Gate {
 /// A machine with an SSH server.
 pub(crate) struct World {
     pub(crate) server: Sshd,
-    pub(crate) caller: SshCaller,
+    pub(crate) caller: SshExecutor,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -63,7 +63,7 @@ impl World {
             egress: Arc::new(Egress::new(allowed)),
             ..Reach::default()
         };
-        let caller = SshCaller::new(gate.clone(), &reach);
+        let caller = SshExecutor::new(gate.clone(), &reach);
         Ok(Self {
             server,
             caller,
@@ -98,10 +98,7 @@ impl World {
     }
 
     pub(crate) async fn perform(&self, request: &SshRequest, key: EffectId) -> Result<Outcome> {
-        Ok(self
-            .caller
-            .perform(request, &self.destination()?, key)
-            .await)
+        Ok(self.caller.run(request, &self.destination()?, key).await)
     }
 
     pub(crate) async fn probe(&self, request: &SshRequest, key: EffectId) -> Result<Outcome> {

@@ -3,7 +3,7 @@
 use semel_flow::{Action, Flow};
 use semel_model::effect::State;
 use semel_model::event::{Event, Plan, Seen};
-use semel_model::request::Call;
+use semel_model::request::StepRequest;
 use semel_model::storable::without_zero;
 use semel_model::{Doubt, Fault, FaultKind};
 use semel_store::journal::EffectChange;
@@ -22,7 +22,7 @@ pub(in crate::event) fn project_intended(
         step,
         effect,
         attempt,
-        call,
+        request,
         ..
     } = event
     else {
@@ -33,8 +33,8 @@ pub(in crate::event) fn project_intended(
         changes.effects = vec![row(before, now, flow, step)];
     }
     if is_task(flow, step) {
-        changes.tasks = vec![match call.as_deref() {
-            Some(Call::Task(request)) => TaskChange::Open {
+        changes.tasks = vec![match request.as_deref() {
+            Some(StepRequest::Task(request)) => TaskChange::Open {
                 task: *effect,
                 step: step.clone(),
                 request: Box::new(request.clone()),

@@ -1,6 +1,7 @@
 //! Journals that Semel does not write: each is refused, and says where.
 
 use semel_model::event::{Event, WaitEnd};
+use semel_model::request::{LocalChange, StepRequest};
 use semel_model::run::EndState;
 use semel_model::{Fault, RunId};
 use serde_json::{Value, json};
@@ -29,18 +30,19 @@ fn intended(attempt: u32) -> Value {
     let mut intended = json!({ "event": "intended", "step": "s0", "attempt": attempt,
         "effect": "eff_00000000000000000000000000000001" });
     if attempt == 1 {
-        intended["call"] = call();
+        intended["request"] = request();
     }
     intended
 }
 
-/// The call that `s0` makes, as the journal holds it.
-fn call() -> Value {
+/// The request that `s0` makes, as the journal holds it.
+fn request() -> Value {
     let operation = semel_model::kv::Operation {
         entry: "a".to_owned(),
         verb: semel_model::kv::Verb::Delete,
     };
-    serde_json::to_value(semel_model::request::Call::Kv(operation)).unwrap()
+    let change = LocalChange::Kv(operation);
+    serde_json::to_value(StepRequest::Local(change)).unwrap()
 }
 
 fn done(step: &str) -> Value {

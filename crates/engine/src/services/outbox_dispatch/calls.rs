@@ -10,7 +10,7 @@ use semel_model::run::EndState;
 use semel_model::{Fault, Key, KeySpace, Mismatch, TriggerKind};
 use semel_store::outbox::Event;
 use semel_store::waits::Callback;
-use semel_store::{ReadError, claims, queue};
+use semel_store::{claims, queue};
 use serde_json::{Value, json};
 
 use crate::call::{Asked, CANCEL, Cancelled, END, Ended, START};

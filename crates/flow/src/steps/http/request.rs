@@ -1,13 +1,13 @@
 //! A request with holes, and the same evaluated.
 
 use semel_model::connection::{Connection, HttpTarget, KeyPlace, Target};
-use semel_model::request::{Call, HttpRequest, Pages, Part};
+use semel_model::request::{ExternalRequest, HttpRequest, Pages, Part};
 use semel_model::{EffectId, SeededBug, Span};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::released::body_of_answer;
-use super::super::{FindConnection, ReleasedStep, RenderError};
+use super::super::{FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::template::{Template, TextMap, TextTemplate, percent_encoded};
 
@@ -256,13 +256,15 @@ impl ReleasedStep for HttpStep {
         self.connection.as_deref()
     }
 
-    fn request(
+    fn work(
         &self,
         scope: &Scope<'_>,
         find: FindConnection<'_>,
         key: Option<EffectId>,
-    ) -> Result<Option<Call>, RenderError> {
-        Ok(Some(Call::Http(self.render(scope, find, key)?)))
+    ) -> Result<StepWork<'_>, RenderError> {
+        Ok(StepWork::request(ExternalRequest::Http(
+            self.render(scope, find, key)?,
+        )))
     }
 
     fn result_of(&self, response: &Value) -> Value {

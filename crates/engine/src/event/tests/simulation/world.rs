@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use semel_model::approval::Decision as Verdict;
 use semel_model::effect::{ConfirmedBy, Entry};
 use semel_model::event::{Event, Seen};
-use semel_model::request::Call;
+use semel_model::request::{LocalChange, StepRequest};
 use semel_model::run::{EndState, Reason};
 use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, RunId, WaitId, task};
 use serde_json::{Value, json};
@@ -24,7 +24,8 @@ impl Simulation<'_> {
     /// Plays what the world does; false where the run rests for good.
     pub(super) fn play(&mut self, act: Act) -> bool {
         match act {
-            Act::Perform(call) => self.perform(&call),
+            Act::Perform(_) => self.perform(),
+            Act::Change(change) => self.change(&change),
             Act::Read(_) => self.read(),
             Act::ReadEntry(_) => self.compute(),
             Act::Probe(_) => self.probe(),
@@ -41,9 +42,9 @@ impl Simulation<'_> {
         step.map_or_else(String::new, |step| step.id.to_string())
     }
 
-    fn perform(&mut self, call: &Call) {
+    fn change(&mut self, change: &LocalChange) {
         let step = self.step();
-        if matches!(call, Call::Kv(_)) {
+        if matches!(change, LocalChange::Kv(_)) {
             let expected = expect_done(&self.state, self.flow, &step).effects;
             let known = &self.written.ledger;
             assert!(
@@ -52,12 +53,16 @@ impl Simulation<'_> {
                     .all(|it| it.first != known.contains_key(&it.effect))
             );
         }
-        if let Call::Start(asked) = call {
+        if let LocalChange::Start(asked) = change {
             let run = RunId::from_uuid(Uuid::from_u128(9));
             let wait = asked.wait.then(|| WaitId::derive(self.state.run, &step));
             self.answers.retain(|(answered, _)| Some(*answered) != wait);
             return self.record(Event::Started { step, run, wait });
         }
+        self.perform();
+    }
+
+    fn perform(&mut self) {
         let outcome = match self.choose(6) {
             0 => Outcome::Done(Receipt::new(json!({ "status": 200 }), Some(200))),
             1 => Outcome::Failed(Fault::passing("http-503", "busy")),
@@ -171,7 +176,7 @@ impl Simulation<'_> {
                     at: self.now,
                 });
             }
-            Current::Effect(pending) if matches!(pending.call, Call::Task(_)) => {
+            Current::Effect(pending) if matches!(pending.request, StepRequest::Task(_)) => {
                 let attempt = i32::try_from(pending.entry.attempt()).unwrap();
                 self.outside = ExternalResult::Task(self.seen_task(choice, attempt));
             }

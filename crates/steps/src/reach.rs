@@ -1,0 +1,58 @@
+//! What all sessions of a process share: which addresses they may reach, and how much they may ask.
+
+use std::sync::Arc;
+
+use crate::egress::Egress;
+use crate::http::Tokens;
+use crate::limits::Limits;
+use crate::resources::{NoResources, ResourceStore};
+
+/// What all sessions of a process share. By default: public addresses, and no resources.
+#[derive(Clone)]
+pub struct Reach {
+    /// Which addresses may be spoken to.
+    pub egress: Arc<Egress>,
+    /// How much each destination may be asked.
+    pub limits: Arc<Limits>,
+    /// Tokens that were fetched to sign in with.
+    pub tokens: Arc<Tokens>,
+    /// Where large bodies come from and go to.
+    pub resources: Arc<dyn ResourceStore>,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            egress: Arc::default(),
+            limits: Arc::default(),
+            tokens: Arc::default(),
+            resources: Arc::new(NoResources),
+        }
+    }
+}
+
+impl Reach {
+    /// Public addresses, and those special ranges that the operator opened.
+    #[must_use]
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            egress: Arc::new(egress),
+            ..Self::default()
+        }
+    }
+
+    /// With room for as many runs at once as the process has in hand.
+    #[must_use]
+    pub fn with_capacity(self, runs: usize) -> Self {
+        Self {
+            limits: Arc::new(Limits::for_capacity(runs)),
+            ..self
+        }
+    }
+
+    /// Every address there is: for tests and rehearsals, whose destinations are on this machine.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(Egress::open())
+    }
+}
