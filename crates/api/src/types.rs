@@ -7,16 +7,16 @@
 
 mod approval;
 mod audit;
+mod child_run;
 mod connection;
 mod effect;
 mod flow;
-mod part;
 mod problem;
 mod resource;
 mod run;
+mod run_status;
 mod schedule;
 mod secret;
-mod standing;
 mod subscription;
 mod task;
 mod wait;
@@ -25,25 +25,25 @@ pub use approval::{Approval, Decide, DecidedApproval};
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
+pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
 pub use effect::{
     Act, Amend, Amended, Duplicate, Effect, EffectFilter, Late, Sent, Settle, Settled, Source,
     Verdict,
 };
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
-pub use part::{Part, PartFilter, PartState, Progress};
 pub use problem::{Diagnostic, Problem};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
     AtGate, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo, Resume,
     Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
+pub use run_status::{RunStatus, RunStatusError};
 pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
     Tick, TickFilter, TickVerdict,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
-pub use standing::{Standing, StandingError};
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,

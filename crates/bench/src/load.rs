@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 
-use crate::wire::Wire;
+use crate::load_connection::LoadConnection;
 
 /// What a slice of time brought.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ pub(crate) enum Keys {
 
 /// Posts payloads over one connection.
 pub(crate) struct Poster {
-    wire: Wire,
+    wire: LoadConnection,
     target: Arc<Target>,
     keys: Keys,
     prefix: String,
@@ -127,7 +127,7 @@ impl Poster {
                 Keys::Repeated(_) => tag.to_owned(),
             };
             crowd.push(Self {
-                wire: Wire::connect(target.address).await?,
+                wire: LoadConnection::connect(target.address).await?,
                 target: target.clone(),
                 keys,
                 prefix,
@@ -158,7 +158,7 @@ impl Sender for Poster {
         let answer = self.wire.post(path, headers, &body).await?;
         ensure!(
             answer.status == *status
-                && crate::wire::find(answer.body, contains.as_bytes()).is_some(),
+                && crate::load_connection::find(answer.body, contains.as_bytes()).is_some(),
             "{path} answered {}: {}",
             answer.status,
             String::from_utf8_lossy(answer.body)

@@ -12,13 +12,13 @@ mod goals;
 mod ground;
 mod interval;
 mod load;
+mod load_connection;
 mod measure;
 mod meters;
 mod profile;
 mod quiet;
 mod report;
 mod sleepers;
-mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

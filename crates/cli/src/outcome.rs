@@ -2,7 +2,7 @@
 //!
 //! This is the one list that the binary's exit codes come from.
 
-use semel_model::run::State;
+use semel_model::run::RunState;
 use serde::Serialize;
 
 /// How a command ended.
@@ -46,17 +46,17 @@ impl Outcome {
     }
 
     /// The outcome of a command that has the outcome of a run.
-    pub(crate) const fn of_run(state: State) -> Self {
+    pub(crate) const fn of_run(state: RunState) -> Self {
         match state {
-            State::Active => Self::Running,
-            State::InDoubt => Self::InDoubt,
-            State::Succeeded => Self::Done,
+            RunState::Active => Self::Running,
+            RunState::InDoubt => Self::InDoubt,
+            RunState::Succeeded => Self::Done,
             // A run that a person has to look at did not work out, though it may yet.
-            State::NeedsReview
-            | State::Quarantined
-            | State::Failed
-            | State::Cancelled
-            | State::Superseded => Self::Failed,
+            RunState::NeedsReview
+            | RunState::Quarantined
+            | RunState::Failed
+            | RunState::Cancelled
+            | RunState::Superseded => Self::Failed,
         }
     }
 }
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_run_in_doubt_is_neither_done_nor_failed() {
-        assert_eq!(Outcome::of_run(State::InDoubt).exit_code(), 4);
-        assert_eq!(Outcome::of_run(State::Active).exit_code(), 3);
-        assert_eq!(Outcome::of_run(State::Succeeded).exit_code(), 0);
-        assert_eq!(Outcome::of_run(State::Failed).exit_code(), 1);
+        assert_eq!(Outcome::of_run(RunState::InDoubt).exit_code(), 4);
+        assert_eq!(Outcome::of_run(RunState::Active).exit_code(), 3);
+        assert_eq!(Outcome::of_run(RunState::Succeeded).exit_code(), 0);
+        assert_eq!(Outcome::of_run(RunState::Failed).exit_code(), 1);
     }
 }

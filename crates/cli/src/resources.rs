@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use semel_engine::{Bucket, NoResources, Place, ResourceStore, Shelf};
+use semel_engine::{Bucket, NoResources, ResourceLocation, ResourceStore, StoredFiles};
 use semel_model::SecretText;
 
 use crate::answer::{Problem, chain};
@@ -18,9 +18,9 @@ pub(crate) fn configured(
     let Some(setting) = ctx.config.find(Key::Resources, flag) else {
         return Ok(Arc::new(NoResources));
     };
-    let place = match Place::parse(&setting.value) {
-        Ok(Place::Folder(path)) => Place::Folder(path),
-        Ok(Place::Bucket(bucket)) => Place::Bucket(complete(ctx, bucket)?),
+    let place = match ResourceLocation::parse(&setting.value) {
+        Ok(ResourceLocation::Folder(path)) => ResourceLocation::Folder(path),
+        Ok(ResourceLocation::Bucket(bucket)) => ResourceLocation::Bucket(complete(ctx, bucket)?),
         Err(error) => return Err(unusable(&error)),
     };
     open(&place)
@@ -28,11 +28,11 @@ pub(crate) fn configured(
 
 /// A folder.
 pub(crate) fn in_folder(folder: &Path) -> Result<Arc<dyn ResourceStore>, Problem> {
-    open(&Place::Folder(folder.to_owned()))
+    open(&ResourceLocation::Folder(folder.to_owned()))
 }
 
-fn open(place: &Place) -> Result<Arc<dyn ResourceStore>, Problem> {
-    match Shelf::open(place) {
+fn open(place: &ResourceLocation) -> Result<Arc<dyn ResourceStore>, Problem> {
+    match StoredFiles::open(place) {
         Ok(shelf) => Ok(Arc::new(shelf)),
         Err(error) => Err(unusable(&error)),
     }

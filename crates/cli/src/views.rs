@@ -1,9 +1,9 @@
 //! How things look to people: tables of runs and effects, and a run's timeline.
 
 pub(crate) mod approval;
+pub(crate) mod child_run;
 pub(crate) mod delivery;
 pub(crate) mod effect;
-pub(crate) mod part;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod schedule;

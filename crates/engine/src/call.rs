@@ -30,7 +30,7 @@ pub(crate) const CANCEL: &str = "semel.call.cancel";
 
 /// A run to start.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct CallRequest {
     pub(crate) flow: FlowName,
     pub(crate) key: String,
     pub(crate) input: Value,
@@ -53,7 +53,7 @@ pub(crate) struct CallAgain {
 
 /// How a called run ended, for the run that waits for it.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct CallEnd {
     pub(crate) caller: Caller,
     pub(crate) end: Value,
 }

@@ -10,7 +10,7 @@ use semel_flow::{Flow, Scope, Step};
 use semel_model::event::Event;
 use semel_model::kv::Operation;
 use semel_model::request::{ExternalRequest, LocalChange, StepRequest};
-use semel_model::run::Reason;
+use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, SeededBug, WaitId};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ use wait::{open, wake};
 use crate::event::{self, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::landing::Landing;
-use crate::state::{Current, Misfit, RunState};
+use crate::state::{Current, FoldedRun, Misfit};
 use crate::vault::Destinations;
 
 /// What the decision may look at besides the journal.
@@ -66,7 +66,7 @@ pub struct DecideContext<'a> {
 
 /// What the turn does next.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum NextAction {
     /// Have an executor perform the effect whose intent is among the events, once they are
     /// committed.
     Perform(ExternalRequest),
@@ -89,7 +89,7 @@ pub enum Act {
     /// Start and await the child runs of the run's current step.
     Fan,
     /// Stop the run until an operator acts.
-    Park(Reason, Fault),
+    Park(StopReason, Fault),
     /// End the run by this event, which is not applied yet.
     End(Event),
 }
@@ -102,7 +102,7 @@ pub struct Decision {
     /// What they change of the tables.
     pub changes: RowChanges,
     /// What comes next.
-    pub act: Act,
+    pub act: NextAction,
 }
 
 /// Continues until I/O is needed. The events that led there are applied to `state`; an end is left
@@ -111,12 +111,12 @@ pub struct Decision {
 /// # Errors
 ///
 /// Where a decision does not fit the state that it was made from: that is a defect.
-pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decision, Misfit> {
+pub fn decide(state: &mut FoldedRun, context: &DecideContext<'_>) -> Result<Decision, Misfit> {
     let mut events = Vec::new();
     let mut changes = RowChanges::default();
     let act = loop {
         let event = match next(state, context) {
-            Next::Event(end @ Event::Ended { .. }) => break Act::End(end),
+            Next::Event(end @ Event::Ended { .. }) => break NextAction::End(end),
             Next::Event(event) => event,
             Next::Act(act) => break act,
         };
@@ -127,8 +127,8 @@ pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decis
         events.push(event);
         if intended && let Some(pending) = state.effect() {
             match &pending.request {
-                StepRequest::External(request) => break Act::Perform(request.clone()),
-                StepRequest::Local(change) => break Act::Change(change.clone()),
+                StepRequest::External(request) => break NextAction::Perform(request.clone()),
+                StepRequest::Local(change) => break NextAction::Change(change.clone()),
                 // An outside worker performs a task: the run sleeps until it answers.
                 StepRequest::Task(_) => {}
             }
@@ -143,10 +143,10 @@ pub fn decide(state: &mut RunState, context: &DecideContext<'_>) -> Result<Decis
 
 enum Next {
     Event(Event),
-    Act(Act),
+    Act(NextAction),
 }
 
-fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
+fn next(state: &FoldedRun, context: &DecideContext<'_>) -> Next {
     let Some(step) = state.step(context.flow) else {
         return Next::Event(finish(state, context));
     };
@@ -167,9 +167,10 @@ fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
         Current::Reading(reading) => match reading.retry_at {
             Some(at) if context.now < at => sleep(at, true),
             Some(_) => begin(state, context, step).unwrap_or_else(|error| broken(step, &error)),
-            None if reading.fault.retryable => {
-                Next::Act(Act::Park(Reason::NeedsReview, reading.fault.clone()))
-            }
+            None if reading.fault.retryable => Next::Act(NextAction::Park(
+                StopReason::NeedsReview,
+                reading.fault.clone(),
+            )),
             None => fail(state, context, &reading.fault),
         },
         Current::Effect(pending) => effect::go_on(state, context, step, pending),
@@ -179,13 +180,13 @@ fn next(state: &RunState, context: &DecideContext<'_>) -> Next {
             cancels: true,
             fault: Some(by_a_person()),
         }),
-        Current::Fan(_) => Next::Act(Act::Fan),
+        Current::Fan(_) => Next::Act(NextAction::Fan),
         Current::Approving(approving) => approval::go_on(context, step, approving),
     }
 }
 
 /// The first look at a step.
-fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<Next, RenderError> {
+fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<Next, RenderError> {
     let scope = scope(state, context);
     if let Some(condition) = &step.condition
         && !condition.eval_bool(&scope)?
@@ -209,7 +210,7 @@ fn begin(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Result<N
 
 /// What a step comes to that moves the run itself.
 fn move_on(
-    state: &RunState,
+    state: &FoldedRun,
     context: &DecideContext<'_>,
     step: &Step,
     control: ControlStep<'_>,
@@ -289,8 +290,10 @@ fn read(step: &Step, request: StepRequest) -> Next {
         return Next::Event(broken_by(step, fault));
     }
     match request {
-        StepRequest::External(request) => Next::Act(Act::Read(request)),
-        StepRequest::Local(LocalChange::Kv(operation)) => Next::Act(Act::ReadEntry(operation)),
+        StepRequest::External(request) => Next::Act(NextAction::Read(request)),
+        StepRequest::Local(LocalChange::Kv(operation)) => {
+            Next::Act(NextAction::ReadEntry(operation))
+        }
         // These always change something, so that a release gives each of them a guard.
         StepRequest::Local(
             LocalChange::Persist(_) | LocalChange::Emit(_) | LocalChange::Start(_),
@@ -314,14 +317,14 @@ fn broken(step: &Step, error: &RenderError) -> Next {
 }
 
 fn sleep(until: Timestamp, retrying: bool) -> Next {
-    Next::Act(Act::Sleep {
+    Next::Act(NextAction::Sleep {
         until: Some(until),
         retrying,
     })
 }
 
 /// What the step's expressions can see.
-pub(crate) fn scope<'a>(state: &'a RunState, context: &DecideContext<'a>) -> Scope<'a> {
+pub(crate) fn scope<'a>(state: &'a FoldedRun, context: &DecideContext<'a>) -> Scope<'a> {
     let scope = Scope::new()
         .with("input", &state.input)
         .with("headers", &state.headers)
@@ -331,7 +334,7 @@ pub(crate) fn scope<'a>(state: &'a RunState, context: &DecideContext<'a>) -> Sco
         .with("waits", context.waits)
         .with("run", context.run)
         .with("env", &context.flow.env);
-    match state.part.as_ref().and_then(|part| part.item.as_ref()) {
+    match state.child_of.as_ref().and_then(|part| part.item.as_ref()) {
         Some((name, item)) => scope.with(name, item),
         None => scope,
     }

@@ -27,7 +27,7 @@ impl Engine {
         let runtime = Arc::new(Runtime::start(cell, options).await?);
         if let Some(folder) = &runtime.options.state_dir {
             // Before any run is taken, so that no effect that happened is performed again.
-            spill::hand_in(&runtime.cell, folder, &runtime.options.masters).await?;
+            spill::record_spilled(&runtime.cell, folder, &runtime.options.masters).await?;
         }
         let services = services::start(&runtime);
         Ok(Self {

@@ -33,12 +33,12 @@ use semel_flow::Flow;
 use semel_model::event::Event;
 use semel_store::outbox::Emitted;
 
-use crate::state::{Misfit, RunState, Unfit};
+use crate::state::{FoldedRun, Misfit, Unfit};
 
 /// Changes the state of a run by an event that is written at the instant `at`. Where the event does
 /// not fit, nothing is changed.
 pub fn apply(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     event: &Event,
     flow: &Flow,
     at: Timestamp,
@@ -141,7 +141,7 @@ pub fn apply(
 
 /// [`apply`], which takes the first event of a run by value: its payload moves into the state.
 pub fn apply_owned(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     event: Event,
     flow: &Flow,
     at: Timestamp,
@@ -153,13 +153,13 @@ pub fn apply_owned(
     lifecycle::apply_accepted(state, event).map_err(|Unfit| misfit(state, name, flow))
 }
 
-fn misfit(state: &RunState, event: &'static str, flow: &Flow) -> Misfit {
+fn misfit(state: &FoldedRun, event: &'static str, flow: &Flow) -> Misfit {
     let state = state.in_words(flow);
     Misfit { event, state }
 }
 
 /// What an event makes of the tables: `before` is what was true, `after` what is true by it.
-pub fn project(before: &Before, event: &Event, after: &RunState, flow: &Flow) -> RowChanges {
+pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -> RowChanges {
     let changes = match event {
         Event::Intended { .. } => effect::project_intended(before, event, after, flow),
         Event::Done {
@@ -223,7 +223,7 @@ pub fn project(before: &Before, event: &Event, after: &RunState, flow: &Flow) ->
 /// What goes to the outbox with an event, where `state` is what is true after it.
 pub(crate) fn announce(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     event: &Event,
 ) -> Vec<Emitted> {
     match event {

@@ -2,13 +2,13 @@
 //!
 //! Only a run that stands at a task or an approval costs the read.
 
-use semel_model::approval::Decision;
-use semel_model::effect::Entry;
+use semel_model::approval::ApprovalDecision;
+use semel_model::effect::LedgerEntry;
 use semel_model::request::StepRequest;
-use semel_store::tasks::Seen;
+use semel_store::tasks::TaskSnapshot;
 use semel_store::wake_source::WakeSource;
 
-use crate::state::{Current, RunState};
+use crate::state::{Current, FoldedRun};
 
 /// What came from outside.
 #[derive(Clone, Debug, Default)]
@@ -17,14 +17,14 @@ pub enum ExternalResult {
     #[default]
     Nothing,
     /// A task has an outcome.
-    Task(Seen),
+    Task(TaskSnapshot),
     /// A person decided.
-    Decision(Decision),
+    Decision(ApprovalDecision),
 }
 
 impl ExternalResult {
     /// The outcome of this attempt at a task.
-    pub(crate) fn task(&self, attempt: u32) -> Option<&Seen> {
+    pub(crate) fn task(&self, attempt: u32) -> Option<&TaskSnapshot> {
         match self {
             Self::Task(seen) => (u32::try_from(seen.attempt) == Ok(attempt)).then_some(seen),
             Self::Nothing | Self::Decision(_) => None,
@@ -32,7 +32,7 @@ impl ExternalResult {
     }
 
     /// What was decided.
-    pub(crate) fn decision(&self) -> Option<&Decision> {
+    pub(crate) fn decision(&self) -> Option<&ApprovalDecision> {
         match self {
             Self::Decision(decision) => Some(decision),
             Self::Nothing | Self::Task(_) => None,
@@ -41,11 +41,11 @@ impl ExternalResult {
 }
 
 /// What may wake a run.
-pub(crate) fn wake_source(state: &RunState) -> WakeSource {
+pub(crate) fn wake_source(state: &FoldedRun) -> WakeSource {
     match &state.current {
         Current::Effect(pending) => match (&pending.entry, &pending.request) {
-            (Entry::Pending(effect), StepRequest::Task(_)) => WakeSource::Task(effect.id()),
-            (Entry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
+            (LedgerEntry::Pending(effect), StepRequest::Task(_)) => WakeSource::Task(effect.id()),
+            (LedgerEntry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
             _ => WakeSource::Nothing,
         },
         Current::Approving(approving) => WakeSource::Approval(approving.wait),

@@ -15,7 +15,7 @@
 
 use semel_flow::release::{Order, object_of};
 use semel_flow::{Flow, Scope};
-use semel_model::gate::{Kind, Policy, Rules};
+use semel_model::gate::{GateKind, GatePolicy, GateRules};
 use semel_model::{GateId, TriggerKind, Version};
 
 use crate::catalogue::Release;
@@ -23,9 +23,9 @@ use crate::catalogue::Release;
 /// A gate that a run passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    pub(crate) kind: Kind,
+    pub(crate) kind: GateKind,
     pub(crate) id: GateId,
-    pub(crate) rules: Rules,
+    pub(crate) rules: GateRules,
     /// The version of the run's delivery, at the gate of its order.
     pub(crate) version: Option<Version>,
 }
@@ -46,7 +46,12 @@ pub(crate) fn order_of<'a>(flow: &'a Flow, trigger: &str) -> Option<&'a Order> {
 
 /// The gate of an object whose deliveries have an order.
 pub(crate) fn order_gate(release: &Release, object: &str) -> GateId {
-    GateId::derive(&release.namespace, &release.flow.name, Kind::Order, object)
+    GateId::derive(
+        &release.namespace,
+        &release.flow.name,
+        GateKind::Order,
+        object,
+    )
 }
 
 /// The gates of a run, in the order in which it passes them; or why one cannot be computed.
@@ -60,16 +65,16 @@ pub(crate) fn list(
     if let Some(order) = order_of(flow, trigger) {
         let (object, version) = order.tell(scope)?;
         gates.push(Gate {
-            kind: Kind::Order,
+            kind: GateKind::Order,
             id: order_gate(release, &object),
-            rules: Rules::one_at_a_time(Policy::Queue),
+            rules: GateRules::one_at_a_time(GatePolicy::Queue),
             version: Some(version),
         });
     }
     let overlap = flow.overlap.as_ref();
-    let overlap = overlap.map(|it| (Kind::Overlap, it.key.as_ref(), it.rules()));
+    let overlap = overlap.map(|it| (GateKind::Overlap, it.key.as_ref(), it.rules()));
     let limit = flow.limit.as_ref();
-    let limit = limit.and_then(|it| Some((Kind::Limit, it.key.as_ref(), it.rules()?)));
+    let limit = limit.and_then(|it| Some((GateKind::Limit, it.key.as_ref(), it.rules()?)));
     for (kind, key, rules) in overlap.into_iter().chain(limit) {
         let object = object_of(key, scope).map_err(|reason| format!("`{kind}.key`: {reason}"))?;
         gates.push(Gate {

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug, Verdict};
+use semel_model::run::RunState;
+use semel_model::{ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug};
 use semel_store::claims::{AcceptResult, Delivery};
-use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
+use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 
 use crate::catalogue::Release;
 use crate::memory;
 use crate::runtime::Runtime;
 use crate::turn::take;
-use crate::turn::{Begun, Fresh, Opening, Turn, first_row};
+use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row};
 
 mod api;
 pub mod callback;
@@ -39,8 +39,8 @@ pub use api::{KeySource, Start};
 use delivery::{begin_unforeseen, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
-pub use order::Stale;
-pub use webhook::{Arrival, Authentic};
+pub use order::StaleDelivery;
+pub use webhook::{Authentic, WebhookRequest};
 
 /// The most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -53,7 +53,7 @@ pub enum Intake {
     /// The trigger's `when` was false.
     Ignored,
     /// Something newer of its object was accepted before: it is recorded, and has no run.
-    Stale(Box<Stale>),
+    Stale(Box<StaleDelivery>),
     /// It brought a known key with another payload, or a known signed body under another key, and
     /// is held for an operator.
     Held(Accepted),
@@ -71,7 +71,7 @@ pub struct Accepted {
     /// Whether an earlier delivery made the run.
     pub replayed: bool,
     /// What the record says of the run.
-    pub state: State,
+    pub state: RunState,
     /// Its result, as JSON text, once there is one.
     pub result: Option<String>,
     /// Its fault, as JSON text, once there is one.
@@ -153,10 +153,10 @@ impl Runtime {
             let state = first_state(RunId::derive(claim, 0), &inbound, input);
             if release.may_open {
                 let key = &inbound.key;
-                let foreseen = Opening::foresee(self, &release, key, state, &first);
+                let foreseen = FirstEffectPlan::plan(self, &release, key, state, &first);
                 (begun, first_move) = foreseen.unzip();
             } else {
-                begun = Some(Begun::At(Box::new(state)));
+                begun = Some(TurnStart::At(Box::new(state)));
             }
         } else {
             inbound.input = input;
@@ -171,7 +171,7 @@ impl Runtime {
             delivery: DeliveryId::generate(),
             events,
             holder: permit.as_ref().map(|_| session.id),
-            first_move,
+            first_effect: first_move,
             seems_known,
         };
         let expected = permit
@@ -195,7 +195,7 @@ impl Runtime {
         semel_steps::failpoint::failpoint("accept.after", &inbound.key.text()).await;
         self.local.recent.note(claim);
         match met.verdict {
-            Verdict::New => {
+            ClaimVerdict::New => {
                 self.metrics.accepted.add_one();
                 let accepted = answer(&inbound, &met, false);
                 match permit {
@@ -204,7 +204,7 @@ impl Runtime {
                             Some(begun) if met.run == RunId::derive(claim, 0) => begun,
                             _ => begin_unforeseen(&mut inbound, &met)?,
                         };
-                        let fresh = Fresh {
+                        let fresh = LoadedRun {
                             run: met.run,
                             key: inbound.key.clone(),
                             partition_date: met.accepted_at.to_zoned(TimeZone::UTC).date(),
@@ -225,24 +225,24 @@ impl Runtime {
                 }
                 Ok(Intake::Accepted(accepted))
             }
-            Verdict::Duplicate => {
+            ClaimVerdict::Duplicate => {
                 self.metrics.duplicates.add_one();
                 let subject = Subject::Claim(claim);
                 let repeat = stopped(self, &inbound, subject, met.run, DuplicateVerdict::Repeat);
                 self.writers.duplicates.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
                 let resumes = inbound.resumes && !SeededBug::RepeatDoesNotResume.is_seeded();
-                if resumes && met.state == State::Failed {
+                if resumes && met.state == RunState::Failed {
                     let fault = met.fault.as_deref();
                     let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
                     if resumed? {
-                        accepted.state = State::Active;
+                        accepted.state = RunState::Active;
                         (accepted.result, accepted.fault) = (None, None);
                     }
                 }
                 Ok(Intake::Accepted(accepted))
             }
-            Verdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
+            ClaimVerdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
         }
     }
 
@@ -301,8 +301,8 @@ fn stopped(
     subject: Subject,
     run: RunId,
     kind: DuplicateVerdict,
-) -> Stopped {
-    Stopped {
+) -> StoppedRepeat {
+    StoppedRepeat {
         subject,
         namespace_id: inbound.release.namespace_id,
         run,

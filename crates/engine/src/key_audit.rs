@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use semel_model::event::Event;
 use semel_model::{FlowName, Key, Span};
-use semel_store::key_audit::{self, Differing, Late, Shared};
+use semel_store::key_audit::{self, Differing, LateRepeats, SharedPayloads};
 use semel_store::{EveryCell, ReadError};
 use serde_json::Value;
 
@@ -33,9 +33,9 @@ pub struct KeyAudit {
     /// One key, different payloads.
     pub differing: Differences,
     /// One payload, different keys.
-    pub shared: Shared,
+    pub shared: SharedPayloads,
     /// Keys that came again after the window.
-    pub late: Late,
+    pub late: LateRepeats,
 }
 
 /// One key, different payloads.

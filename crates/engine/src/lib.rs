@@ -51,7 +51,7 @@ pub use catalogue::{Catalogue, Release};
 pub use commands::amend::Amendment;
 pub use commands::answer_task::{TaskAnswer, TaskError};
 pub use commands::cancel::CancelError;
-pub use commands::connection::{By, ConnectionError, Kept};
+pub use commands::connection::{Actor, ConnectionChange, ConnectionError};
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
 pub use commands::drop_key::DropError;
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
@@ -61,11 +61,15 @@ pub use commands::settle::{SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};
 pub use engine::Engine;
 pub use ingest::callback::{CallbackError, Called};
-pub use ingest::{Accepted, Arrival, Authentic, Intake, IntakeError, KeySource, Stale, Start};
+pub use ingest::{
+    Accepted, Authentic, Intake, IntakeError, KeySource, StaleDelivery, Start, WebhookRequest,
+};
 pub use memory::Budget;
 pub use options::Options;
 pub use resources::Resources;
 pub use runtime::{Runtime, StartError};
 pub use secret::{Secret, SecretError};
-pub use semel_steps::resources::{Bucket, NoResources, Opened, Place, ResourceStore, Shelf};
+pub use semel_steps::resources::{
+    Bucket, NoResources, Opened, ResourceLocation, ResourceStore, StoredFiles,
+};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};

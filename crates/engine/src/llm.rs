@@ -48,13 +48,13 @@ type Asked = (i32, [u8; 32]);
 type Heard = watch::Receiver<Option<Outcome>>;
 
 /// The right to ask. Dropping it lets the next caller ask.
-struct Turn {
+struct AskPermit {
     asking: Asking,
     asked: Asked,
     tell: watch::Sender<Option<Outcome>>,
 }
 
-impl Drop for Turn {
+impl Drop for AskPermit {
     fn drop(&mut self) {
         self.asking.lock().remove(&self.asked);
     }
@@ -66,14 +66,14 @@ impl Asking {
     }
 
     /// The right to ask, or where the answer of the caller that asks will arrive.
-    fn join(&self, asked: Asked) -> Result<Turn, Heard> {
+    fn join(&self, asked: Asked) -> Result<AskPermit, Heard> {
         let mut under_way = self.lock();
         if let Some(heard) = under_way.get(&asked) {
             return Err(heard.clone());
         }
         let (tell, heard) = watch::channel(None);
         under_way.insert(asked, heard);
-        Ok(Turn {
+        Ok(AskPermit {
             asking: self.clone(),
             asked,
             tell,

@@ -11,15 +11,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::{RunId, SessionId};
 use semel_steps::{Egress, Reach};
-use semel_store::approvals::{self, Deciding};
+use semel_store::approvals::{self, DecisionBatch};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
-use semel_store::journal::{self, Record};
-use semel_store::object_versions::{self, Noting};
-use semel_store::queue::{self, Cause, Taker};
-use semel_store::tasks::{self, Settling};
-use semel_store::waits::{self, Answering};
+use semel_store::journal::{self, TransitionBatch};
+use semel_store::object_versions::{self, VersionBatch};
+use semel_store::queue::{self, ReturnCause, Taker};
+use semel_store::tasks::{self, TaskAnswerBatch};
+use semel_store::waits::{self, CallbackBatch};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError};
 use tokio::sync::{Notify, Semaphore};
@@ -93,11 +93,11 @@ pub struct Runtime {
 /// The writers that gather commits, one for each kind of write.
 pub(crate) struct Writers {
     pub(crate) accept: Writer<Accept>,
-    pub(crate) record: Writer<Record>,
-    pub(crate) waits: Writer<Answering>,
-    pub(crate) tasks: Writer<Settling>,
-    pub(crate) approvals: Writer<Deciding>,
-    pub(crate) versions: Writer<Noting>,
+    pub(crate) record: Writer<TransitionBatch>,
+    pub(crate) waits: Writer<CallbackBatch>,
+    pub(crate) tasks: Writer<TaskAnswerBatch>,
+    pub(crate) approvals: Writer<DecisionBatch>,
+    pub(crate) versions: Writer<VersionBatch>,
     pub(crate) duplicates: Tally,
 }
 
@@ -251,7 +251,7 @@ impl Runtime {
         self: &Arc<Self>,
         (run, epoch): (RunId, i64),
         session: SessionId,
-        cause: Cause,
+        cause: ReturnCause,
     ) {
         let runtime = self.clone();
         self.work.turns.spawn(async move {

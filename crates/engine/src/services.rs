@@ -1,6 +1,6 @@
 //! Services: the background tasks of a process, one file each.
 //!
-//! A service is a struct with its settings. [`Service`] is the loop that all of them run.
+//! A service is a struct with its settings. `service.rs` is the loop that all of them run.
 
 use std::sync::Arc;
 

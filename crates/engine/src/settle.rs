@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use semel_flow::release::{Ask, Method, StepGuard};
 use semel_flow::{Action, Step};
 use semel_model::effect::{Effect, Licence, Pending, Retrying};
-use semel_model::event::{Event, Plan};
+use semel_model::event::{DoubtPlan, Event};
 use semel_model::{
     Doubt, Fault, FaultKind, Guard, Looked, Outcome, RetryPolicy, SeededBug, SettledBy, Span,
 };
@@ -101,7 +101,7 @@ pub fn doubted_again(
         ..Doubt::new("given-up", message)
     };
     let plan = match settled_by {
-        SettledBy::Operator => Plan::Review,
+        SettledBy::Operator => DoubtPlan::Review,
         SettledBy::Guard => context.plan_unknown(effect),
     };
     doubted(context.step, doubt, plan)
@@ -132,7 +132,7 @@ fn settle_failed(
                     retry_after: None,
                     ..fault.to_doubt()
                 };
-                return Some(doubted(context.step, doubt, Plan::Review));
+                return Some(doubted(context.step, doubt, DoubtPlan::Review));
             }
             _ => {}
         }
@@ -149,7 +149,7 @@ fn settle_failed(
             retry_after: None,
             ..fault.to_doubt()
         };
-        return Some(doubted(context.step, doubt, Plan::Review));
+        return Some(doubted(context.step, doubt, DoubtPlan::Review));
     }
     // Beyond the window a repeat would be a first request again.
     if let Some(delay) = delay
@@ -157,7 +157,7 @@ fn settle_failed(
         && effect.guard() == Guard::Key
         && !context.key_is_remembered(context.now + delay.to_duration())
     {
-        return Some(doubted(context.step, fault.to_doubt(), Plan::Review));
+        return Some(doubted(context.step, fault.to_doubt(), DoubtPlan::Review));
     }
     Some(Event::Failed {
         step: context.step.id.to_string(),
@@ -168,30 +168,30 @@ fn settle_failed(
 
 fn settle_doubt(context: SettleContext<'_>, effect: &Effect<Pending>, doubt: Doubt) -> Event {
     let repeat = |licence| match context.delay(effect.attempt(), doubt.retry_after) {
-        Some(delay) => Plan::Repeat {
+        Some(delay) => DoubtPlan::Repeat {
             at: context.now + delay.to_duration(),
             licence,
         },
-        None => Plan::Review,
+        None => DoubtPlan::Review,
     };
     if doubt.settled_by == SettledBy::Operator {
-        return doubted(context.step, doubt, Plan::Review);
+        return doubted(context.step, doubt, DoubtPlan::Review);
     }
     let plan = match effect.guard() {
-        Guard::Transaction if context.step.commits_here() => Plan::Repeat {
+        Guard::Transaction if context.step.commits_here() => DoubtPlan::Repeat {
             at: context.now,
             licence: Licence::Uncommitted,
         },
         Guard::Transaction => repeat(Licence::Marker),
         Guard::Key => match repeat(Licence::Key) {
-            Plan::Repeat { at, .. } if !context.key_is_remembered(at) => Plan::Review,
-            plan @ (Plan::Repeat { .. } | Plan::Probe { .. } | Plan::Review) => plan,
+            DoubtPlan::Repeat { at, .. } if !context.key_is_remembered(at) => DoubtPlan::Review,
+            plan @ (DoubtPlan::Repeat { .. } | DoubtPlan::Probe { .. } | DoubtPlan::Review) => plan,
         },
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),
         Guard::Probe => context.probe(effect),
         Guard::Review if SeededBug::RetryWithoutGuard.is_seeded() => repeat(Licence::Repeat),
-        Guard::Review => Plan::Review,
+        Guard::Review => DoubtPlan::Review,
     };
     doubted(context.step, doubt, plan)
 }
@@ -203,10 +203,10 @@ pub fn too_late(step: &Step, doubt: &Doubt) -> Event {
         retry_after: None,
         ..doubt.clone()
     };
-    doubted(step, doubt, Plan::Review)
+    doubted(step, doubt, DoubtPlan::Review)
 }
 
-fn doubted(step: &Step, doubt: Doubt, plan: Plan) -> Event {
+fn doubted(step: &Step, doubt: Doubt, plan: DoubtPlan) -> Event {
     Event::Doubted {
         step: step.id.to_string(),
         doubt,
@@ -267,8 +267,8 @@ impl<'a> SettleContext<'a> {
 
     /// How to settle an effect of which nothing is known since its intent. It uses up none of the
     /// author's attempts.
-    fn plan_unknown<S>(&self, effect: &Effect<S>) -> Plan {
-        let repeat = |licence| Plan::Repeat {
+    fn plan_unknown<S>(&self, effect: &Effect<S>) -> DoubtPlan {
+        let repeat = |licence| DoubtPlan::Repeat {
             at: self.now,
             licence,
         };
@@ -278,14 +278,14 @@ impl<'a> SettleContext<'a> {
             Guard::Natural => repeat(Licence::Natural),
             Guard::Repeat => repeat(Licence::Repeat),
             Guard::Probe => self.probe(effect),
-            Guard::Key | Guard::Review => Plan::Review,
+            Guard::Key | Guard::Review => DoubtPlan::Review,
         }
     }
 
     /// When the destination is asked, and from when on it is believed that there is nothing.
-    fn probe<S>(&self, effect: &Effect<S>) -> Plan {
+    fn probe<S>(&self, effect: &Effect<S>) -> DoubtPlan {
         let StepGuard::Probe(probe) = &self.step.guard else {
-            return Plan::Review;
+            return DoubtPlan::Review;
         };
         let at = self.now + probe.after.to_duration();
         // The marker of a command lets it begin once, however often it is sent. Only after the last
@@ -295,7 +295,7 @@ impl<'a> SettleContext<'a> {
             true => at,
             false => self.landed_by.max(at),
         };
-        Plan::Probe {
+        DoubtPlan::Probe {
             at,
             absent_from: Some(absent_from),
         }

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use semel_model::{EffectId, RunId};
-use semel_store::late_responses::{self, Late};
+use semel_store::late_responses::{self, LateResponse};
 use semel_store::{Cell, ReadError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(crate) struct Unrecorded {
 }
 
 impl Unrecorded {
-    pub(crate) fn new(run: RunId, epoch: i64, late: &Late) -> Self {
+    pub(crate) fn new(run: RunId, epoch: i64, late: &LateResponse) -> Self {
         Self {
             run,
             epoch,
@@ -52,8 +52,8 @@ impl Unrecorded {
         format!("{}-{}{ENDING}", self.effect, self.attempt)
     }
 
-    fn late(&self) -> Late {
-        Late {
+    fn late(&self) -> LateResponse {
+        LateResponse {
             effect: self.effect,
             attempt: self.attempt,
             response: self.response.clone(),
@@ -88,7 +88,7 @@ pub(crate) fn leave(folder: &Path, masters: &MasterKeys, answer: &Unrecorded) ->
 /// # Errors
 ///
 /// Where the database does not take one: it stays on disk.
-pub(crate) async fn hand_in(
+pub(crate) async fn record_spilled(
     cell: &Cell,
     folder: &Path,
     masters: &MasterKeys,
@@ -100,7 +100,7 @@ pub(crate) async fn hand_in(
                 "cannot decrypt a response that an earlier process left on disk: its effect stays in doubt");
             continue;
         };
-        match late_responses::hand_in(
+        match late_responses::record_late_response(
             cell.of(answer.run),
             answer.run,
             answer.epoch,

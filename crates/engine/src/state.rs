@@ -5,12 +5,12 @@
 //! worker, at any time. An event that does not fit the state before it is an error.
 
 mod approving;
-mod part;
+mod child;
 mod pending_effect;
 mod reading;
 
 pub use approving::Approving;
-pub use part::{Around, Fan, Part};
+pub use child::{ChildPosition, EnclosingRun, Fan};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 /// What is true of a run.
 #[derive(Clone, Debug)]
-pub struct RunState {
+pub struct FoldedRun {
     /// The run.
     pub run: RunId,
     /// Whether its first event is known.
@@ -42,7 +42,7 @@ pub struct RunState {
     /// The steps that have a result in this run, in order; a child run knows more of them.
     pub gave: Vec<String>,
     /// Its place in its parent run, where it is a child run.
-    pub part: Option<Part>,
+    pub child_of: Option<ChildPosition>,
     /// The run that waits for its end.
     pub caller: Option<Caller>,
     /// The place of the current step; nothing where none is left.
@@ -62,7 +62,7 @@ pub struct RunState {
     /// The operator who resumed it last, where it was one and not a repeated delivery.
     pub resumed_by: Option<String>,
     /// The gates that admitted the run.
-    pub admitted: Vec<gate::Kind>,
+    pub admitted: Vec<gate::GateKind>,
     /// What the journal last said of a gate that the run waits at.
     pub held: Option<Event>,
     /// The places of done steps that can be undone, in order.
@@ -152,7 +152,7 @@ pub struct FoldError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit;
 
-impl RunState {
+impl FoldedRun {
     /// A run of which nothing is known yet.
     pub fn new(run: RunId) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl RunState {
             trigger: Value::Null,
             steps: Value::Object(Map::new()),
             gave: Vec::new(),
-            part: None,
+            child_of: None,
             caller: None,
             cursor: Some(0),
             current: Current::Fresh,
@@ -282,11 +282,11 @@ impl RunState {
             Current::Fresh => "is about to begin a step",
             Current::Reading(_) => "retries a read",
             Current::Effect(pending) => match pending.entry.state() {
-                ledger::State::Pending => "has a pending effect",
-                ledger::State::Retrying => "retries an effect",
-                ledger::State::Done => "has a done effect",
-                ledger::State::Failed => "has a failed effect",
-                ledger::State::InDoubt => "has an effect in doubt",
+                ledger::EffectState::Pending => "has a pending effect",
+                ledger::EffectState::Retrying => "retries an effect",
+                ledger::EffectState::Done => "has a done effect",
+                ledger::EffectState::Failed => "has a failed effect",
+                ledger::EffectState::InDoubt => "has an effect in doubt",
             },
             Current::Waiting { .. } => "waits",
             Current::Fan(_) => "waits for child runs",

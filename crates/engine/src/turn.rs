@@ -12,18 +12,18 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_flow::{Flow, Step};
 use semel_model::event::Event;
-use semel_model::run::Reason;
+use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
 use semel_store::journal::Lease;
-use semel_store::late_responses::Late;
-use semel_store::queue::Cause;
+use semel_store::late_responses::LateResponse;
+use semel_store::queue::ReturnCause;
 use semel_store::runs::Stage;
 use semel_store::{ReadError, SlotCell};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalogue::Release;
-use crate::decide::{Act, DecideContext, Decision, decide};
+use crate::decide::{DecideContext, Decision, NextAction, decide};
 use crate::event::{self, AnnounceContext, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::gates::Gate;
@@ -32,9 +32,9 @@ use crate::runtime::Carried;
 use crate::runtime::Holding;
 use crate::runtime::WorkerSession;
 use crate::runtime::{Runtime, jitter};
-use crate::state::{FoldError, Misfit, RunState};
+use crate::state::{FoldError, FoldedRun, Misfit};
 use crate::vault::Destinations;
-use fan::Fanned;
+use fan::FanOutResult;
 use views::Views;
 
 pub(crate) mod command;
@@ -58,8 +58,8 @@ mod world;
 mod write;
 
 use first_effect::FirstAct;
-pub(crate) use first_effect::{Opening, first_row};
-pub(crate) use load::{Begun, Fresh};
+pub(crate) use first_effect::{FirstEffectPlan, first_row};
+pub(crate) use load::{LoadedRun, TurnStart};
 use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
@@ -89,7 +89,7 @@ pub struct Turn {
     epoch: i64,
     seq: i32,
     takes: i16,
-    state: RunState,
+    state: FoldedRun,
     views: Views,
     /// What the run does first, whose intent was committed when the run was accepted.
     opening: Option<FirstAct>,
@@ -100,7 +100,7 @@ pub struct Turn {
     /// What happened since the last write.
     pending: PendingWrite,
     /// The response to an effect that happened and is not recorded yet.
-    unrecorded: Option<Late>,
+    unrecorded: Option<LateResponse>,
     /// The attempt that was made since the last write.
     sent: Option<Sent>,
     /// Whether the record said that the run is quarantined when it was taken.
@@ -137,7 +137,7 @@ impl Turn {
     /// Carries the run on until it ends, sleeps or is lost.
     pub(crate) async fn drive(mut self) {
         let gone = match self.stuck() {
-            Some(fault) => self.park(Reason::Quarantined, fault).await,
+            Some(fault) => self.park(StopReason::Quarantined, fault).await,
             None if self.stays_quarantined() => self.commit(STOPPED).await,
             None => self.go_boxed().await,
         };
@@ -168,21 +168,21 @@ impl Turn {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             if let Some(fault) = self.too_long() {
-                return self.park(Reason::Quarantined, fault).await;
+                return self.park(StopReason::Quarantined, fault).await;
             }
             let destinations = self.runtime.destinations(&self.release);
             // Taken out meanwhile: the context borrows everything else of the turn.
-            let mut state = std::mem::replace(&mut self.state, RunState::new(self.run));
+            let mut state = std::mem::replace(&mut self.state, FoldedRun::new(self.run));
             let decided = decide(&mut state, &self.decide_context(&destinations));
             self.state = state;
             let decision = decided.map_err(|misfit| self.inconsistent(misfit))?;
             match self.take_in(decision) {
-                Act::Perform(request) => self.perform(request).await?,
-                Act::Change(change) => self.change(change).await?,
-                Act::Read(request) => self.read(&request).await?,
-                Act::ReadEntry(operation) => self.read_entry(&operation).await?,
-                Act::Probe(request) => self.probe(&request).await?,
-                Act::Sleep { until, retrying } => {
+                NextAction::Perform(request) => self.perform(request).await?,
+                NextAction::Change(change) => self.change(change).await?,
+                NextAction::Read(request) => self.read(&request).await?,
+                NextAction::ReadEntry(operation) => self.read_entry(&operation).await?,
+                NextAction::Probe(request) => self.probe(&request).await?,
+                NextAction::Sleep { until, retrying } => {
                     let stage = if retrying {
                         Stage::Retrying
                     } else {
@@ -195,15 +195,15 @@ impl Turn {
                         })
                         .await;
                 }
-                Act::Fan => {
-                    if let Fanned::Sleep = self.fan().await? {
+                NextAction::Fan => {
+                    if let FanOutResult::Sleep = self.fan().await? {
                         let stage = Stage::Waiting;
                         let due_at = None;
                         return self.commit(Lease::Return { due_at, stage }).await;
                     }
                 }
-                Act::Park(reason, fault) => return self.park(reason, fault).await,
-                Act::End(mut end) => {
+                NextAction::Park(reason, fault) => return self.park(reason, fault).await,
+                NextAction::End(mut end) => {
                     self.leave_gates(&mut end).await?;
                     self.record(end)?;
                     return self.commit(Lease::End).await;
@@ -213,7 +213,7 @@ impl Turn {
     }
 
     /// Keeps what was decided for the next write; returns what comes next.
-    fn take_in(&mut self, decision: Decision) -> Act {
+    fn take_in(&mut self, decision: Decision) -> NextAction {
         let Decision {
             events,
             changes,
@@ -256,7 +256,7 @@ impl Turn {
     }
 
     /// Stops the run until an operator acts.
-    pub(crate) async fn park(&mut self, reason: Reason, fault: Fault) -> Result<(), Stop> {
+    pub(crate) async fn park(&mut self, reason: StopReason, fault: Fault) -> Result<(), Stop> {
         if !self.state.stopped {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "run stopped until an operator acts: {}", fault.message);
@@ -272,7 +272,7 @@ impl Turn {
     }
 
     /// The state of the run.
-    pub(crate) fn state(&self) -> &RunState {
+    pub(crate) fn state(&self) -> &FoldedRun {
         &self.state
     }
 
@@ -325,11 +325,11 @@ impl Drop for Turn {
                 self.overtaken,
                 self.runtime.shutdown.requested.is_cancelled(),
             ) {
-                (true, _) => Cause::Overtaken,
-                (false, true) if self.charged => Cause::Stopping,
+                (true, _) => ReturnCause::Overtaken,
+                (false, true) if self.charged => ReturnCause::Stopping,
                 // Its take was not counted, so that there is nothing to undo.
-                (false, true) => Cause::Overtaken,
-                (false, false) => Cause::Trouble,
+                (false, true) => ReturnCause::Overtaken,
+                (false, false) => ReturnCause::Trouble,
             };
             let lease = (self.run, self.epoch);
             self.runtime.return_to_queue(lease, self.session.id, cause);

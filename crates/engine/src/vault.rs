@@ -18,7 +18,7 @@ use hmac::{Hmac, KeyInit as _, Mac};
 use jiff::Timestamp;
 use semel_model::{SecretText, Span};
 use semel_steps::Destination;
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::secrets::{self, DataKeyRow, SecretRow};
 use semel_store::{Cell, ReadError, connections, flows};
 use sha2::Sha256;
@@ -216,7 +216,7 @@ impl Vault {
         name: &str,
         text: &SecretText,
         overlap: Span,
-        act: &Act,
+        act: &AuditEntry,
     ) -> Result<i32, VaultError> {
         if text.reveal().is_empty() || text.reveal().len() > SECRET_BYTES_MAX {
             return Err(VaultError::Length);
@@ -237,7 +237,7 @@ impl Vault {
         &self,
         namespace_id: i32,
         name: &str,
-        act: &Act,
+        act: &AuditEntry,
     ) -> Result<bool, ReadError> {
         let deleted = secrets::delete(self.cell.home(), namespace_id, name, act).await?;
         self.refresh().await?;
@@ -264,7 +264,11 @@ impl Vault {
     /// Makes a new data key for a namespace, encrypts every secret in use with it, and all data
     /// keys with the current master key. May be repeated, and may be interrupted. The audit record
     /// commits with the new key, before anything is encrypted with it.
-    pub(crate) async fn rotate(&self, namespace_id: i32, act: &Act) -> Result<usize, VaultError> {
+    pub(crate) async fn rotate(
+        &self,
+        namespace_id: i32,
+        act: &AuditEntry,
+    ) -> Result<usize, VaultError> {
         let keys = self.open_keys(Some(namespace_id)).await?;
         let mut rewrapped = Vec::new();
         for row in secrets::list_keys(self.cell.home(), Some(namespace_id)).await? {

@@ -13,7 +13,7 @@
 mod cron;
 mod dst;
 
-pub use cron::{Cron, CronProblem, Flaw};
+pub use cron::{Cron, CronErrorPlace, CronProblem};
 
 use jiff::Timestamp;
 use semel_model::Span;

@@ -22,7 +22,7 @@ use crate::span::Span;
 /// The stored state of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ApprovalState {
     /// No decision yet.
     Open,
     /// A person decided.
@@ -33,7 +33,7 @@ pub enum State {
     Withdrawn,
 }
 
-impl State {
+impl ApprovalState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Open, Self::Decided, Self::Elapsed, Self::Withdrawn];
 
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ApprovalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -58,16 +58,16 @@ impl fmt::Display for State {
 /// The text names no state.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected open, decided, elapsed or withdrawn")]
-pub struct StateError;
+pub struct ApprovalStateError;
 
-impl FromStr for State {
-    type Err = StateError;
+impl FromStr for ApprovalState {
+    type Err = ApprovalStateError;
 
-    fn from_str(text: &str) -> Result<Self, StateError> {
+    fn from_str(text: &str) -> Result<Self, ApprovalStateError> {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or(StateError)
+            .ok_or(ApprovalStateError)
     }
 }
 
@@ -105,7 +105,7 @@ impl OnReject {
 
 /// What people are asked, fixed when they are asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ApprovalRequest {
     /// Who may decide: people or groups.
     pub from: Vec<String>,
     /// Who else may, once half of the time is over.
@@ -148,7 +148,7 @@ fn is_zero(round: &u32) -> bool {
 
 /// What a person decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// Yes or no.
     pub approved: bool,
     /// Who decided: the name of a token; or, by link, the name that was claimed, which Semel does
@@ -164,7 +164,7 @@ pub struct Decision {
 /// What Semel sends to people besides the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
-pub enum Told {
+pub enum ApprovalNotice {
     /// A reminder, because there is no decision yet.
     Reminded {
         /// How many times so far, this one included.

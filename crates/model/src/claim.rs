@@ -45,7 +45,7 @@ pub struct Dropped {
 
 /// What a delivery found at its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The first of its key: a run was made.
     New,
     /// A repeat: the same key and the same payload.
@@ -65,11 +65,11 @@ impl Claim<Held> {
     }
 
     /// What a later delivery of this key is.
-    pub fn judge(&self, payload: Fingerprint) -> Verdict {
+    pub fn judge(&self, payload: Fingerprint) -> ClaimVerdict {
         if payload == self.state.fingerprint || SeededBug::FingerprintNotCompared.is_seeded() {
-            Verdict::Duplicate
+            ClaimVerdict::Duplicate
         } else {
-            Verdict::Mismatch
+            ClaimVerdict::Mismatch
         }
     }
 

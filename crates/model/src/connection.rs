@@ -35,7 +35,7 @@ pub struct Connection {
     pub acts_within: Option<Span>,
     /// The limits of requests to the destination.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
     /// The longest that one exchange may take; a step may ask for less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
@@ -273,7 +273,7 @@ pub enum Tls {
 /// The limits of requests to a destination. Each process counts for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// The most exchanges at once.
     pub concurrency: u32,
     /// The most exchanges per second; without a bound where absent.
@@ -285,7 +285,7 @@ pub struct Limits {
     pub open_for: Span,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             concurrency: 64,
@@ -305,7 +305,7 @@ impl Connection {
             idempotency_keys: IdempotencyKeys::default(),
             final_refusals: None,
             acts_within: None,
-            limits: Limits::default(),
+            limits: ConnectionLimits::default(),
             timeout: None,
         }
     }

@@ -35,7 +35,7 @@ use crate::outcome::{Doubt, Fault};
 /// What the ledger says of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum EffectState {
     /// The intent is durable; the attempt may have begun.
     Pending,
     /// Known not to have happened; another attempt follows.
@@ -48,7 +48,7 @@ pub enum State {
     InDoubt,
 }
 
-impl State {
+impl EffectState {
     /// Every state.
     pub const ALL: [Self; 5] = [
         Self::Pending,
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for EffectState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -79,16 +79,16 @@ impl fmt::Display for State {
 /// The text names no state.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an effect state")]
-pub struct StateError;
+pub struct EffectStateError;
 
-impl FromStr for State {
-    type Err = StateError;
+impl FromStr for EffectState {
+    type Err = EffectStateError;
 
-    fn from_str(text: &str) -> Result<Self, StateError> {
+    fn from_str(text: &str) -> Result<Self, EffectStateError> {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or(StateError)
+            .ok_or(EffectStateError)
     }
 }
 
@@ -302,7 +302,7 @@ impl<S> Effect<S> {
 
 /// An entry whose state only the record knows.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum LedgerEntry {
     /// See [`Pending`].
     Pending(Effect<Pending>),
     /// See [`Retrying`].
@@ -315,7 +315,7 @@ pub enum Entry {
     InDoubt(Effect<InDoubt>),
 }
 
-impl Entry {
+impl LedgerEntry {
     /// The entry's identity.
     pub fn id(&self) -> EffectId {
         match self {
@@ -350,13 +350,13 @@ impl Entry {
     }
 
     /// The state as the record keeps it.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> EffectState {
         match self {
-            Self::Pending(_) => State::Pending,
-            Self::Retrying(_) => State::Retrying,
-            Self::Done(_) => State::Done,
-            Self::Failed(_) => State::Failed,
-            Self::InDoubt(_) => State::InDoubt,
+            Self::Pending(_) => EffectState::Pending,
+            Self::Retrying(_) => EffectState::Retrying,
+            Self::Done(_) => EffectState::Done,
+            Self::Failed(_) => EffectState::Failed,
+            Self::InDoubt(_) => EffectState::InDoubt,
         }
     }
 }

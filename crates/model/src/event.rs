@@ -13,20 +13,20 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::approval::{Asked, Decision, OnTimeout, Told};
+use crate::approval::{ApprovalDecision, ApprovalNotice, ApprovalRequest, OnTimeout};
 use crate::effect::{ConfirmedBy, Licence};
 use crate::gate;
 use crate::guard::Guard;
 use crate::id::{EffectId, GateId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::request::StepRequest;
-use crate::run::{EndState, Reason};
+use crate::run::{EndState, StopReason};
 use crate::span::Span;
 use crate::trigger::TriggerKind;
 
 mod seen;
 
-pub use self::seen::Seen;
+pub use self::seen::ProbeFinding;
 
 /// One thing that happened to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,7 +134,7 @@ pub enum Event {
     /// The run waits at a gate before its first step.
     Held {
         /// Which of the flow's gates.
-        gate: gate::Kind,
+        gate: gate::GateKind,
         /// The gate itself.
         id: GateId,
         /// A run that held the gate then, where the gate was full.
@@ -147,7 +147,7 @@ pub enum Event {
     /// A gate admitted the run.
     Admitted {
         /// Which of the flow's gates.
-        gate: gate::Kind,
+        gate: gate::GateKind,
     },
     /// The run does none of its steps, and ends as another run does that held the gate.
     Joined {
@@ -243,14 +243,14 @@ pub enum Event {
         /// What was seen.
         doubt: Doubt,
         /// How the doubt is settled.
-        plan: Plan,
+        plan: DoubtPlan,
     },
     /// A probe was made and did not find the effect.
     Probed {
         /// The step's path.
         step: String,
         /// What it saw.
-        seen: Seen,
+        seen: ProbeFinding,
     },
     /// An operator says that the effect did not happen and must be performed.
     Licensed {
@@ -289,21 +289,21 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
         /// What they were asked.
-        asked: Box<Asked>,
+        asked: Box<ApprovalRequest>,
     },
     /// They were reminded, or others were asked too.
     ApprovalTold {
         /// The step's path.
         step: String,
         /// What.
-        what: Told,
+        what: ApprovalNotice,
     },
     /// A person decided.
     ApprovalDecided {
         /// The step's path.
         step: String,
         /// What.
-        decision: Decision,
+        decision: ApprovalDecision,
     },
     /// No decision came in time.
     ApprovalElapsed {
@@ -317,7 +317,7 @@ pub enum Event {
         /// Which of the stopped states it is in; a row without it is of a run that was quarantined
         /// unread.
         #[serde(default)]
-        reason: Reason,
+        reason: StopReason,
         /// Why.
         fault: Fault,
     },
@@ -373,7 +373,7 @@ fn is_zero(count: &u32) -> bool {
 /// How a doubt is settled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
-pub enum Plan {
+pub enum DoubtPlan {
     /// The guard lets it be performed again, at this time.
     Repeat {
         /// When.

@@ -14,7 +14,7 @@
 
 mod admission;
 
-pub use admission::{AdmissionState, Arrival, Shares, Visit};
+pub use admission::{AdmissionState, EntryRequest, FreeStarts, GateOperation};
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ use crate::span::Span;
 /// Which of a flow's gates. Runs pass them in this order, so that no two wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum GateKind {
     /// Deliveries about one object, the newest last.
     Order,
     /// One run of an object at a time.
@@ -39,7 +39,7 @@ pub enum Kind {
     Limit,
 }
 
-impl Kind {
+impl GateKind {
     /// The gate's name, as authors write it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,12 @@ impl Kind {
 
 impl GateId {
     /// Derives the gate of an object.
-    pub fn derive(namespace: &NamespaceName, flow: &FlowName, kind: Kind, object: &str) -> Self {
+    pub fn derive(
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        kind: GateKind,
+        object: &str,
+    ) -> Self {
         let parts = [
             namespace.as_str().as_bytes(),
             flow.as_str().as_bytes(),
@@ -63,7 +68,7 @@ impl GateId {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for GateKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -72,7 +77,7 @@ impl fmt::Display for Kind {
 /// What happens to a run that comes while another one is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Policy {
+pub enum GatePolicy {
     /// It waits in line.
     Queue,
     /// It ends at once.
@@ -94,9 +99,9 @@ pub struct Rate {
 
 /// The rules of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct GateRules {
     /// What happens to a run that comes while another one is running.
-    pub policy: Policy,
+    pub policy: GatePolicy,
     /// The most runs at a time.
     pub concurrency: Option<u32>,
     /// How often runs may be admitted.
@@ -105,9 +110,9 @@ pub struct Rules {
     pub debounce: Option<Span>,
 }
 
-impl Rules {
+impl GateRules {
     /// One at a time.
-    pub const fn one_at_a_time(policy: Policy) -> Self {
+    pub const fn one_at_a_time(policy: GatePolicy) -> Self {
         Self {
             policy,
             concurrency: Some(1),
@@ -119,7 +124,7 @@ impl Rules {
 
 /// Where a run stands at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GatePlace {
     /// In line.
     Waiting,
     /// Until its object has been quiet for long enough.
@@ -134,7 +139,7 @@ pub enum Place {
     Dropped,
 }
 
-impl Place {
+impl GatePlace {
     const ALL: [Self; 6] = [
         Self::Waiting,
         Self::Debouncing,
@@ -168,16 +173,16 @@ impl Place {
 /// The text names no place.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a place at a gate")]
-pub struct PlaceError;
+pub struct GatePlaceError;
 
-impl FromStr for Place {
-    type Err = PlaceError;
+impl FromStr for GatePlace {
+    type Err = GatePlaceError;
 
-    fn from_str(text: &str) -> Result<Self, PlaceError> {
+    fn from_str(text: &str) -> Result<Self, GatePlaceError> {
         Self::ALL
             .into_iter()
             .find(|place| place.as_str() == text)
-            .ok_or(PlaceError)
+            .ok_or(GatePlaceError)
     }
 }
 
@@ -187,7 +192,7 @@ pub struct GateEntry {
     /// The run.
     pub run: RunId,
     /// Where it stands.
-    pub place: Place,
+    pub place: GatePlace,
     /// When its delivery was accepted, which decides its place in line.
     pub accepted_at: Timestamp,
     /// The row of its journal after which it came.
@@ -208,7 +213,7 @@ impl GateEntry {
 
 /// A gate's decision about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GateVerdict {
     /// It is admitted.
     In,
     /// It waits.

@@ -190,7 +190,7 @@ impl RunId {
 
     /// Derives a child run: an item or a branch of one of the run's steps. It lives in the slot of
     /// its parent.
-    pub fn part(&self, step: &str, item: &str) -> Self {
+    pub fn child(&self, step: &str, item: &str) -> Self {
         let parts = [
             self.0.as_bytes().as_slice(),
             step.as_bytes(),

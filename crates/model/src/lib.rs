@@ -33,7 +33,7 @@ pub mod trigger;
 pub mod version;
 pub mod wait;
 
-pub use claim::{Claim, Verdict};
+pub use claim::{Claim, ClaimVerdict};
 pub use connection::Connection;
 pub use event::Event;
 pub use fingerprint::Fingerprint;

@@ -23,7 +23,7 @@ mod ssh;
 mod task;
 
 pub use db::DbRequest;
-pub use http::{HttpRequest, NextPage, Pages, Part};
+pub use http::{HttpRequest, MultipartField, NextPage, Pagination};
 pub use llm::{CacheScope, LlmRequest};
 pub use local::{Emission, LocalChange, PersistRequest, RunStart};
 pub use notify::Message;

@@ -25,7 +25,7 @@ use crate::id::RunId;
 /// The stored state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RunState {
     /// Queued, running or waiting.
     Active,
     /// An effect may or may not have happened; an operator settles it.
@@ -44,7 +44,7 @@ pub enum State {
     Superseded,
 }
 
-impl State {
+impl RunState {
     /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Active,
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -89,16 +89,16 @@ impl fmt::Display for State {
 /// The text names no state.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a run state")]
-pub struct StateError;
+pub struct RunStateError;
 
-impl FromStr for State {
-    type Err = StateError;
+impl FromStr for RunState {
+    type Err = RunStateError;
 
-    fn from_str(text: &str) -> Result<Self, StateError> {
+    fn from_str(text: &str) -> Result<Self, RunStateError> {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or(StateError)
+            .ok_or(RunStateError)
     }
 }
 
@@ -117,7 +117,7 @@ pub struct Active;
 #[derive(Debug)]
 pub struct Stopped {
     /// What for.
-    pub reason: Reason,
+    pub reason: StopReason,
 }
 
 /// Nothing more will happen.
@@ -129,7 +129,7 @@ pub struct Ended {
 /// Why a run is stopped until an operator acts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum StopReason {
     /// An effect is in doubt.
     InDoubt,
     /// Retries are exhausted.
@@ -160,7 +160,7 @@ impl Run<Active> {
     }
 
     /// Stops the run until an operator acts.
-    pub fn stopped(self, reason: Reason) -> Run<Stopped> {
+    pub fn stopped(self, reason: StopReason) -> Run<Stopped> {
         Run {
             id: self.id,
             state: Stopped { reason },
@@ -208,7 +208,7 @@ impl<S: AsState> Run<S> {
     }
 
     /// The state as it is stored.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> RunState {
         self.state.as_state()
     }
 }
@@ -216,38 +216,38 @@ impl<S: AsState> Run<S> {
 /// A state type that has a stored word.
 pub trait AsState {
     /// That word.
-    fn as_state(&self) -> State;
+    fn as_state(&self) -> RunState;
 }
 
 impl AsState for Active {
-    fn as_state(&self) -> State {
-        State::Active
+    fn as_state(&self) -> RunState {
+        RunState::Active
     }
 }
 
 impl AsState for Stopped {
-    fn as_state(&self) -> State {
+    fn as_state(&self) -> RunState {
         self.reason.into()
     }
 }
 
-impl From<Reason> for State {
-    fn from(reason: Reason) -> Self {
+impl From<StopReason> for RunState {
+    fn from(reason: StopReason) -> Self {
         match reason {
-            Reason::InDoubt => Self::InDoubt,
-            Reason::NeedsReview => Self::NeedsReview,
-            Reason::Quarantined => Self::Quarantined,
+            StopReason::InDoubt => Self::InDoubt,
+            StopReason::NeedsReview => Self::NeedsReview,
+            StopReason::Quarantined => Self::Quarantined,
         }
     }
 }
 
 impl AsState for Ended {
-    fn as_state(&self) -> State {
+    fn as_state(&self) -> RunState {
         match self.state {
-            EndState::Succeeded => State::Succeeded,
-            EndState::Failed => State::Failed,
-            EndState::Cancelled => State::Cancelled,
-            EndState::Superseded => State::Superseded,
+            EndState::Succeeded => RunState::Succeeded,
+            EndState::Failed => RunState::Failed,
+            EndState::Cancelled => RunState::Cancelled,
+            EndState::Superseded => RunState::Superseded,
         }
     }
 }

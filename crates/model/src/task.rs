@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The stored state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum TaskState {
     /// No worker has it.
     Open,
     /// A worker has it.
@@ -33,7 +33,7 @@ pub enum State {
     Withdrawn,
 }
 
-impl State {
+impl TaskState {
     /// Every state.
     pub const ALL: [Self; 6] = [
         Self::Open,
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -67,15 +67,15 @@ impl fmt::Display for State {
 /// The text names no state.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected open, held, done, failed, lost or withdrawn")]
-pub struct StateError;
+pub struct TaskStateError;
 
-impl FromStr for State {
-    type Err = StateError;
+impl FromStr for TaskState {
+    type Err = TaskStateError;
 
-    fn from_str(text: &str) -> Result<Self, StateError> {
+    fn from_str(text: &str) -> Result<Self, TaskStateError> {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or(StateError)
+            .ok_or(TaskStateError)
     }
 }

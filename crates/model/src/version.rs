@@ -9,14 +9,14 @@ const TEXT_BYTES_MAX: usize = 256;
 /// A version of an object: a number, a time or a text. Versions of two kinds cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    kind: Kind,
+    kind: VersionKind,
     rank: String,
     shown: String,
 }
 
 /// What a version is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum VersionKind {
     /// A number.
     Number,
     /// An instant (RFC 3339).
@@ -25,7 +25,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl VersionKind {
     /// The kind's name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Version {
         match value {
             Value::Number(number) => match number.as_f64() {
                 Some(float) => Ok(Self {
-                    kind: Kind::Number,
+                    kind: VersionKind::Number,
                     rank: rank_of_number(float),
                     shown: number.to_string(),
                 }),
@@ -75,8 +75,8 @@ impl Version {
     fn of_text(text: &str) -> Self {
         let time: Option<Timestamp> = text.parse().ok();
         let (kind, rank) = match time {
-            Some(time) => (Kind::Time, rank_of_time(time)),
-            None => (Kind::Text, text.to_owned()),
+            Some(time) => (VersionKind::Time, rank_of_time(time)),
+            None => (VersionKind::Text, text.to_owned()),
         };
         Self {
             kind,
@@ -86,7 +86,7 @@ impl Version {
     }
 
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> VersionKind {
         self.kind
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    fn rank(value: Value) -> (Kind, String) {
+    fn rank(value: Value) -> (VersionKind, String) {
         let version = Version::read(&value).unwrap();
         (version.kind(), version.rank().to_owned())
     }
@@ -148,7 +148,7 @@ mod tests {
             vec![json!("a"), json!("ab"), json!("b")],
         ];
         for versions in growing {
-            let ranks: Vec<(Kind, String)> = versions.into_iter().map(rank).collect();
+            let ranks: Vec<(VersionKind, String)> = versions.into_iter().map(rank).collect();
             for pair in ranks.windows(2) {
                 assert_eq!(pair[0].0, pair[1].0);
                 assert!(pair[0].1 < pair[1].1, "{pair:?}");

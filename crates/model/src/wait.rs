@@ -22,7 +22,7 @@ use crate::id::WaitId;
 
 /// What the record says of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum WaitState {
     /// Nothing came yet.
     Open,
     /// A callback came.
@@ -33,7 +33,7 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl WaitState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Open, Self::Answered, Self::Elapsed, Self::Cancelled];
 
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for WaitState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -57,16 +57,16 @@ impl fmt::Display for State {
 /// The text names no state.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a wait state")]
-pub struct StateError;
+pub struct WaitStateError;
 
-impl FromStr for State {
-    type Err = StateError;
+impl FromStr for WaitState {
+    type Err = WaitStateError;
 
-    fn from_str(text: &str) -> Result<Self, StateError> {
+    fn from_str(text: &str) -> Result<Self, WaitStateError> {
         Self::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or(StateError)
+            .ok_or(WaitStateError)
     }
 }
 

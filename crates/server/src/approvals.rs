@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 use semel_api::Code;
 use semel_api::types::{Approval, Decide, DecidedApproval, Page};
 use semel_engine::commands::decide_approval::{
-    Approver, ClaimedName, DecideError, Decided, Verdict,
+    Approver, ClaimedName, DecideError, Decided, SubmittedDecision,
 };
-use semel_model::approval::{Decision, Digest};
+use semel_model::approval::{ApprovalDecision, Digest};
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
 use serde::Deserialize;
@@ -80,7 +80,7 @@ pub(crate) async fn submit(
 /// Why a decision by link is not accepted.
 enum No {
     Refused(ApiError),
-    Contrary(Box<ApprovalView>, Decision),
+    Contrary(Box<ApprovalView>, ApprovalDecision),
 }
 
 impl No {
@@ -105,7 +105,7 @@ async fn carry_out(
     app: &App,
     view: &ApprovalView,
     by: Approver,
-    verdict: Verdict,
+    verdict: SubmittedDecision,
 ) -> Result<Decided, No> {
     let (engine, asked) = (app.engine.clone(), view.clone());
     let written = tokio::spawn(async move { engine.decide(&asked, &by, verdict).await });
@@ -166,8 +166,8 @@ fn read_form(payload: &Payload) -> Result<Decide, ApiError> {
     }
 }
 
-fn to_verdict(decide: Decide) -> Verdict {
-    Verdict {
+fn to_verdict(decide: Decide) -> SubmittedDecision {
+    SubmittedDecision {
         digest: Digest::from_text(decide.digest.as_str()),
         approved: decide.approved,
         comment: decide.comment,
@@ -273,7 +273,7 @@ fn view(approval: &ApprovalView) -> Approval {
 }
 
 /// A decision in words.
-fn in_words(decision: &Decision) -> String {
+fn in_words(decision: &ApprovalDecision) -> String {
     let verb = if decision.approved {
         "approved"
     } else {

@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{Page, Part, PartFilter, PartState, Standing};
-use semel_store::child_runs::{self, PartView};
+use semel_api::types::{ChildRun, ChildRunFilter, ChildRunState, Page, RunStatus};
+use semel_store::child_runs::{self, ChildRunView};
 
 use crate::answer::{self, Answered, read_json};
 use crate::app::App;
@@ -12,12 +12,12 @@ use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
 use crate::runs;
 
-/// `GET /v1/runs/{run}/parts`.
+/// `GET /v1/runs/{run}/child-runs`.
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     run: Named,
-    Params(filter): Params<PartFilter>,
+    Params(filter): Params<ChildRunFilter>,
 ) -> Answered {
     let run = runs::get(&app, &caller, run.read(Code::RunNotFound)?).await?;
     let limit = page_size(filter.limit);
@@ -25,9 +25,9 @@ pub(crate) async fn list(
         Some(after) => Some(after?),
         None => None,
     };
-    let wanted = child_runs::PartFilter {
+    let wanted = child_runs::ChildRunFilter {
         step: filter.step.as_deref(),
-        state: filter.state.map(PartState::as_str),
+        state: filter.state.map(ChildRunState::as_str),
         after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
     };
     let found = child_runs::list(app.cell().of(run.id), run.id, wanted, i64::from(limit)).await?;
@@ -52,14 +52,14 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
-fn view(part: &PartView) -> Option<Part> {
-    Some(Part {
+fn view(part: &ChildRunView) -> Option<ChildRun> {
+    Some(ChildRun {
         step: part.step.clone(),
         index: part.index,
         key: part.key.clone(),
         run: part.run,
         state: part.state.parse().ok()?,
-        standing: part.run_state.map(Standing::from),
+        run_state: part.run_state.map(RunStatus::from),
         result: read_json(part.result.as_deref()),
         fault: read_json(part.fault.as_deref()),
     })

@@ -8,7 +8,7 @@ use semel_api::Code;
 use semel_api::types::{
     Change, Connection, DeletedConnection, KeptConnection, Page, PutConnection, Tried,
 };
-use semel_engine::{By, ConnectionError, Kept};
+use semel_engine::{Actor, ConnectionChange, ConnectionError};
 use semel_model::{Fault, Label};
 use semel_store::ReadError;
 use semel_store::connections::{self, ConnectionRow};
@@ -72,9 +72,9 @@ pub(crate) async fn put(
         tracing::info!(connection = %name, version, actor, "connection stored");
         let set = list_set(&shared, asking.namespace_id).await?;
         let (status, change) = match kept {
-            Kept::Created => (StatusCode::CREATED, Change::Created),
-            Kept::Replaced => (StatusCode::OK, Change::Replaced),
-            Kept::Unchanged => (StatusCode::OK, Change::Unchanged),
+            ConnectionChange::Created => (StatusCode::CREATED, Change::Created),
+            ConnectionChange::Replaced => (StatusCode::OK, Change::Replaced),
+            ConnectionChange::Unchanged => (StatusCode::OK, Change::Unchanged),
         };
         let done = KeptConnection {
             name: name.to_string(),
@@ -132,8 +132,8 @@ pub(crate) async fn prepare(State(app): State<App>, caller: Caller, name: Named)
 }
 
 /// The caller, for the engine's audit log.
-pub(crate) fn by<'a>(caller: &Caller, actor: &'a str) -> By<'a> {
-    By {
+pub(crate) fn by<'a>(caller: &Caller, actor: &'a str) -> Actor<'a> {
+    Actor {
         namespace_id: caller.namespace_id,
         actor,
     }

@@ -9,7 +9,7 @@ use semel_api::Code;
 use semel_api::types::{Act, Amend, Amended, Effect, EffectFilter, Page, Settle, Settled, Verdict};
 use semel_engine::{Amendment, SettleError, Settlement};
 use semel_model::{EffectId, RunId, effect};
-use semel_store::audit::{self, ActView};
+use semel_store::audit::{self, AuditView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
 
@@ -228,7 +228,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         // A doubt is no outcome.
         settled_at: effect
             .settled_at
-            .filter(|_| effect.state != effect::State::InDoubt),
+            .filter(|_| effect.state != effect::EffectState::InDoubt),
         external_id: effect.external_id.clone(),
         note: effect.note.clone(),
         source: None,
@@ -238,7 +238,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
 }
 
 /// An audit record in its wire form.
-pub(crate) fn view_act(act: ActView) -> Act {
+pub(crate) fn view_act(act: AuditView) -> Act {
     Act {
         at: act.at,
         actor: act.actor,

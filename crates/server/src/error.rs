@@ -193,7 +193,7 @@ mod tests {
     fn the_engine_and_the_api_have_one_word_for_one_error() {
         let run = RunId::from_uuid(uuid::Uuid::nil());
         let kind = semel_model::TriggerKind::Api;
-        let state = semel_model::effect::State::Done;
+        let state = semel_model::effect::EffectState::Done;
         let retry_in = Span::from_secs(1);
         let text = String::new;
         let misfit = || semel_engine::state::FoldError {

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use semel_api::Code;
-use semel_engine::{Arrival, Intake, IntakeError};
+use semel_engine::{Intake, IntakeError, WebhookRequest};
 
 use crate::answer::Answered;
 use crate::app::App;
@@ -46,7 +46,7 @@ pub(crate) async fn receive(
         .await?
         .into_parts();
     let began = Instant::now();
-    let arrival = Arrival {
+    let arrival = WebhookRequest {
         namespace,
         path,
         target: uri

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use semel_api::Code;
-use semel_api::types::Standing;
-use semel_engine::{Accepted, IntakeError, Stale};
+use semel_api::types::RunStatus;
+use semel_engine::{Accepted, IntakeError, StaleDelivery};
 use semel_model::RunId;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ struct Receipt<'a> {
     run: RunId,
     key: String,
     flow: &'a str,
-    state: Standing,
+    state: RunStatus,
     accepted_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_json")]
     result: Option<&'a str>,
@@ -58,14 +58,14 @@ where
 
 /// Answers with the run of a delivery, new or from the first delivery of its key.
 pub(crate) fn receipt(status: StatusCode, accepted: &Accepted, held: bool) -> Answered {
-    receipt_standing(status, accepted, accepted.state.into(), held)
+    receipt_with_status(status, accepted, accepted.state.into(), held)
 }
 
 /// The same where the run's exact state is known.
-pub(crate) fn receipt_standing(
+pub(crate) fn receipt_with_status(
     status: StatusCode,
     accepted: &Accepted,
-    state: Standing,
+    state: RunStatus,
     held: bool,
 ) -> Answered {
     let receipt = Receipt {
@@ -115,7 +115,7 @@ pub(crate) fn mismatched(run: RunId) -> Answered {
 }
 
 /// Answers to a delivery that is older than what was accepted of its object.
-pub(crate) fn stale(stale: &Stale) -> Answered {
+pub(crate) fn stale(stale: &StaleDelivery) -> Answered {
     #[derive(Serialize)]
     struct Late<'a> {
         stale: bool,
@@ -191,7 +191,7 @@ mod tests {
             key: Key::new(*b"order-42").unwrap(),
             flow: "orders".to_owned(),
             replayed: true,
-            state: semel_model::run::State::Succeeded,
+            state: semel_model::run::RunState::Succeeded,
             result: Some("{\"paid\": true}".to_owned()),
             fault: None,
             accepted_at: Timestamp::UNIX_EPOCH,
@@ -204,7 +204,7 @@ mod tests {
 
         assert_eq!(replayed, "true");
         assert_eq!(started.run, run);
-        assert_eq!(started.state, Standing::Succeeded);
+        assert_eq!(started.state, RunStatus::Succeeded);
         assert_eq!(started.result, Some(serde_json::json!({"paid": true})));
         assert_eq!(started.fault, None);
     }

@@ -21,7 +21,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, OfKey, Params};
-use crate::runs::standing;
+use crate::runs::run_status;
 
 /// `GET /v1/keys/{flow}?key=`.
 pub(crate) async fn show(
@@ -40,7 +40,7 @@ pub(crate) async fn show(
         key: key.text(),
         claim: claim.id,
         run: claim.run,
-        state: run.as_ref().map(standing),
+        state: run.as_ref().map(run_status),
         fingerprint: claim.fingerprint.to_string(),
         expires_at: claim.expires_at,
     })

@@ -61,7 +61,7 @@ fn api() -> Router<App> {
         .route("/runs/{run}/wait", get(runs::watch))
         .route("/runs/{run}/cancel", post(runs::cancel))
         .route("/runs/{run}/resume", post(runs::resume))
-        .route("/runs/{run}/parts", get(child_runs::list))
+        .route("/runs/{run}/child-runs", get(child_runs::list))
         .route("/effects", get(effects::list))
         .route("/effects/{effect}", get(effects::show))
         .route("/effects/{effect}/settle", post(effects::settle))

@@ -6,14 +6,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    AtGate, Cancel, Cancelled, JournalEvent, JournalLine, Page, Progress, Resume, Resumed, Run,
-    RunDetail, RunFilter, Standing,
+    AtGate, Cancel, Cancelled, ChildRunProgress, JournalEvent, JournalLine, Page, Resume, Resumed,
+    Run, RunDetail, RunFilter, RunStatus,
 };
 use semel_engine::event::describe;
 use semel_engine::{CancelError, ResumeError, Wish};
-use semel_model::gate::{Kind, Place};
+use semel_model::gate::{GateKind, GatePlace};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
-use semel_store::runs::{self, Filter, RunView};
+use semel_store::runs::{self, RunView};
 use semel_store::{
     ReadError, SlotCell, audit, child_runs, claims, effects, flows, gates, journal, waits,
 };
@@ -59,7 +59,7 @@ pub(crate) async fn list(
 async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
-    let mut wanted = Filter {
+    let mut wanted = runs::RunFilter {
         flow: filter.flow.as_ref().map(ToString::to_string),
         states: filter.state.map(|standing| vec![standing.state()]),
         before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
@@ -84,7 +84,7 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
     Ok(until(items, &wanted))
 }
 
-fn until(items: Vec<Run>, reached: &Filter) -> Page<Run> {
+fn until(items: Vec<Run>, reached: &runs::RunFilter) -> Page<Run> {
     let next = reached.before.as_ref();
     Page {
         items,
@@ -92,11 +92,11 @@ fn until(items: Vec<Run>, reached: &Filter) -> Page<Run> {
     }
 }
 
-fn stands(run: &RunView, wanted: Option<Standing>) -> bool {
+fn stands(run: &RunView, wanted: Option<RunStatus>) -> bool {
     match wanted {
         None => true,
-        Some(Standing::Active) => run.state == semel_model::run::State::Active,
-        Some(standing) => run.standing() == standing.as_str(),
+        Some(RunStatus::Active) => run.state == semel_model::run::RunState::Active,
+        Some(standing) => run.state_word() == standing.as_str(),
     }
 }
 
@@ -138,16 +138,16 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
-        parts: progress(cell, run.id).await?,
+        child_runs: progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
     })
 }
 
 /// How far the parts of a run are, by step.
-async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<Progress>, ReadError> {
+async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<ChildRunProgress>, ReadError> {
     let steps = child_runs::steps(cell, run).await?;
-    let progress = steps.into_iter().map(|(step, counts)| Progress {
+    let progress = steps.into_iter().map(|(step, counts)| ChildRunProgress {
         step,
         count: counts.all(),
         pending: counts.pending,
@@ -163,7 +163,7 @@ async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<Progress>, ReadE
 async fn find_gate(
     app: &App,
     run: &RunView,
-    lines: &[journal::Line],
+    lines: &[journal::JournalRow],
 ) -> Result<Option<AtGate>, ApiError> {
     if run.state.is_ended() {
         return Ok(None);
@@ -181,7 +181,7 @@ async fn find_gate(
     let Some((gate, id)) = last else {
         return Ok(None);
     };
-    let standing = gates::find_standing(app.cell().of(id), id, run.id).await?;
+    let standing = gates::find_position(app.cell().of(id), id, run.id).await?;
     Ok(standing.map(|standing| AtGate {
         gate,
         place: standing.place.as_str().to_owned(),
@@ -193,8 +193,8 @@ async fn find_gate(
 
 fn joining(run: RunId) -> AtGate {
     AtGate {
-        gate: Kind::Overlap,
-        place: Place::Joining.as_str().to_owned(),
+        gate: GateKind::Overlap,
+        place: GatePlace::Joining.as_str().to_owned(),
         behind: Some(run),
         ahead: 0,
         until: None,
@@ -232,7 +232,7 @@ pub(crate) async fn await_end(
     app: &App,
     run: RunId,
     patience: Duration,
-) -> Result<Option<runs::Standing>, ReadError> {
+) -> Result<Option<runs::RunSnapshot>, ReadError> {
     tokio::select! {
         standing = app.engine.await_end(run, patience) => standing,
         () = app.shutdown.cancelled() => app.engine.await_end(run, Duration::ZERO).await,
@@ -339,7 +339,7 @@ fn view(run: &RunView) -> Run {
         flow: run.flow.clone(),
         release: run.release,
         key: run.key.text(),
-        state: standing(run),
+        state: run_status(run),
         accepted_at: run.accepted_at,
         ended_at: run.ended_at,
         due_at: run.due_at,
@@ -351,13 +351,13 @@ fn view(run: &RunView) -> Run {
 }
 
 /// The state of a run.
-pub(crate) fn standing(run: &RunView) -> Standing {
-    run.standing()
+pub(crate) fn run_status(run: &RunView) -> RunStatus {
+    run.state_word()
         .parse()
-        .unwrap_or_else(|_| Standing::from(run.state))
+        .unwrap_or_else(|_| RunStatus::from(run.state))
 }
 
-fn view_line(line: &journal::Line) -> JournalLine {
+fn view_line(line: &journal::JournalRow) -> JournalLine {
     JournalLine {
         seq: line.seq,
         at: line.at,

@@ -13,7 +13,7 @@ use semel_api::types::{
 use semel_engine::{FireError, Moment, PauseError, ScheduleView};
 use semel_flow::{Missed, Recurrence};
 use semel_model::FlowName;
-use semel_store::schedules::{self, TickView, Verdict};
+use semel_store::schedules::{self, TickView};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -243,8 +243,12 @@ fn view(found: ScheduleView) -> Option<Schedule> {
 fn view_tick(view: &TickView) -> Tick {
     let TickView { tick, decided_at } = view;
     let (verdict, reason, run, fired_by) = match &tick.verdict {
-        Verdict::Fired { run, by } => (TickVerdict::Fired, None, Some(*run), by.clone()),
-        Verdict::Skipped { reason } => (TickVerdict::Skipped, Some(reason.clone()), None, None),
+        schedules::TickVerdict::Fired { run, by } => {
+            (TickVerdict::Fired, None, Some(*run), by.clone())
+        }
+        schedules::TickVerdict::Skipped { reason } => {
+            (TickVerdict::Skipped, Some(reason.clone()), None, None)
+        }
     };
     Tick {
         nominal: tick.nominal,

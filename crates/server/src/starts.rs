@@ -10,10 +10,10 @@ mod request;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::Standing;
+use semel_api::types::RunStatus;
 use semel_engine::memory::Portion;
 use semel_engine::{Accepted, Intake, KeySource, Start};
-use semel_model::run::State as RunState;
+use semel_model::run::RunState;
 use semel_model::{FlowName, Key, Span, TriggerKind};
 use semel_store::runs as store_runs;
 use serde::Deserialize;
@@ -138,8 +138,8 @@ async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
     match taken {
         Intake::Accepted(mut accepted) => {
             follow(app, &mut accepted, wait).await?;
-            let standing = standing(app, &accepted).await?;
-            intake::receipt_standing(status(&accepted), &accepted, standing, false)
+            let standing = run_status(app, &accepted).await?;
+            intake::receipt_with_status(status(&accepted), &accepted, standing, false)
         }
         Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
@@ -148,7 +148,7 @@ async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
 }
 
 /// The run's state: of a repeat, which may come at any time, as exact as in `run show`.
-async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, ApiError> {
+async fn run_status(app: &App, accepted: &Accepted) -> Result<RunStatus, ApiError> {
     if !accepted.replayed || accepted.state.is_ended() {
         return Ok(accepted.state.into());
     }
@@ -158,7 +158,7 @@ async fn standing(app: &App, accepted: &Accepted) -> Result<Standing, ApiError> 
         Some(id) => store_runs::find(app.cell().of(accepted.run), id, accepted.run).await?,
         None => None,
     };
-    Ok(view.map_or_else(|| accepted.state.into(), |view| runs::standing(&view)))
+    Ok(view.map_or_else(|| accepted.state.into(), |view| runs::run_status(&view)))
 }
 
 fn status(accepted: &Accepted) -> StatusCode {

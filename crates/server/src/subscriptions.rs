@@ -7,7 +7,7 @@ use semel_api::types::{
     Change, DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription, Page,
     PutSubscription, RetriedDelivery, Subscription,
 };
-use semel_engine::{Kept, RetryError, SubscriptionError};
+use semel_engine::{ConnectionChange, RetryError, SubscriptionError};
 use semel_model::{EffectId, Label};
 use semel_store::subscriptions;
 use semel_store::webhook_deliveries::{self, DeliveryView};
@@ -68,9 +68,9 @@ pub(crate) async fn put(
         };
         tracing::info!(subscription = %name, actor, "subscription stored");
         let (status, change) = match kept {
-            Kept::Created => (StatusCode::CREATED, Change::Created),
-            Kept::Replaced => (StatusCode::OK, Change::Replaced),
-            Kept::Unchanged => (StatusCode::OK, Change::Unchanged),
+            ConnectionChange::Created => (StatusCode::CREATED, Change::Created),
+            ConnectionChange::Replaced => (StatusCode::OK, Change::Replaced),
+            ConnectionChange::Unchanged => (StatusCode::OK, Change::Unchanged),
         };
         let name = name.to_string();
         Reply::new(status, &KeptSubscription { name, change })

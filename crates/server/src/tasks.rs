@@ -15,7 +15,7 @@ use semel_api::types::{
 };
 use semel_engine::commands::answer_task::{ANSWER_REFUSED, TaskAnswer, TaskError};
 use semel_model::{EffectId, Span};
-use semel_store::tasks::{self, Claim, Claimed, Filter, TaskView};
+use semel_store::tasks::{self, TaskClaim, TaskView};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub(crate) async fn claim(
         None => None,
     };
     let wait = patience(asked.wait, WAIT_MAX);
-    let claim = Claim {
+    let claim = TaskClaim {
         namespace_id: caller.namespace_id,
         queue: named("queue", asked.queue)?,
         most: asked.max.unwrap_or(1),
@@ -181,7 +181,7 @@ pub(crate) async fn list(
     Params(asked): Params<TaskFilter>,
 ) -> Answered {
     let limit = page_size(asked.limit);
-    let filter = Filter {
+    let filter = tasks::TaskFilter {
         queue: asked.queue,
         run: asked.run,
         state: asked.state,
@@ -218,7 +218,7 @@ fn read_lease(lease: Span) -> Result<Span, ApiError> {
     Err(ApiError::new(Code::BodyInvalid, detail))
 }
 
-fn view_claimed(task: Claimed) -> ClaimedTask {
+fn view_claimed(task: tasks::ClaimedTask) -> ClaimedTask {
     ClaimedTask {
         task: task.task,
         key: task.task,

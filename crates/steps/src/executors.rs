@@ -15,9 +15,9 @@ use crate::egress::Egress;
 use crate::executor::{Attempt, Executor, Route, Setup};
 use crate::gate::SendGate;
 use crate::http::{HttpExecutor, SetupError};
-use crate::limits::{Limits, host_of};
+use crate::limits::{DestinationLimits, host_of};
 use crate::llm::LlmExecutor;
-use crate::notify::{NotifyExecutor, Parcel};
+use crate::notify::{NotifyExecutor, WebhookPayload};
 use crate::reach::Reach;
 use crate::ssh::SshExecutor;
 
@@ -28,7 +28,7 @@ macro_rules! executors {
         #[derive(Clone)]
         pub struct Executors {
             pub(crate) egress: Arc<Egress>,
-            limits: Arc<Limits>,
+            limits: Arc<DestinationLimits>,
             $(pub(crate) $field: $executor,)+
         }
 
@@ -120,7 +120,12 @@ impl Executors {
     }
 
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
-    pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
+    pub async fn deliver(
+        &self,
+        parcel: WebhookPayload<'_>,
+        to: &Destination,
+        key: EffectId,
+    ) -> Outcome {
         let delivery = self.notify.deliver(parcel, to, key);
         self.within_limits(Whose::Connection(to), delivery).await
     }

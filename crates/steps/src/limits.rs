@@ -50,12 +50,12 @@ const HOST_ROOM_MIN: usize = 4;
 const REMEMBERED_MAX: usize = 4096;
 
 /// The limits of every destination that this process connects to.
-pub struct Limits {
+pub struct DestinationLimits {
     lanes: Mutex<HashMap<(i32, Name), Arc<Lane>>>,
     host_room: u32,
 }
 
-impl Default for Limits {
+impl Default for DestinationLimits {
     fn default() -> Self {
         Self::for_capacity(1024)
     }
@@ -106,7 +106,7 @@ pub struct Permit {
     _room: OwnedSemaphorePermit,
 }
 
-impl Limits {
+impl DestinationLimits {
     /// The limits of a process that has so many runs in hand at once: a host that is called without
     /// a connection gets a quarter of them.
     #[must_use]
@@ -136,9 +136,9 @@ impl Limits {
     ///
     /// As for a connection.
     pub async fn enter_host(&self, namespace_id: i32, host: String) -> Result<Permit, Fault> {
-        let limits = connection::Limits {
+        let limits = connection::ConnectionLimits {
             concurrency: self.host_room,
-            ..connection::Limits::default()
+            ..connection::ConnectionLimits::default()
         };
         enter(self.lane(namespace_id, Name::Host(host), 0, &limits)).await
     }
@@ -150,7 +150,7 @@ impl Limits {
         namespace_id: i32,
         name: Name,
         version: i64,
-        limits: &connection::Limits,
+        limits: &connection::ConnectionLimits,
     ) -> Arc<Lane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace_id, name);
@@ -220,7 +220,7 @@ impl Drop for Permit {
 }
 
 impl Lane {
-    fn new(name: Name, version: i64, limits: &connection::Limits) -> Self {
+    fn new(name: Name, version: i64, limits: &connection::ConnectionLimits) -> Self {
         let concurrency = usize::try_from(limits.concurrency.max(1)).unwrap_or(usize::MAX);
         let concurrency = concurrency.min(Semaphore::MAX_PERMITS);
         Self {
@@ -271,7 +271,7 @@ impl Lane {
 }
 
 /// The rate, evenly spread: no second sees more than a tenth beyond it.
-fn quota(limits: &connection::Limits) -> Option<Quota> {
+fn quota(limits: &connection::ConnectionLimits) -> Option<Quota> {
     let per_second = limits.per_second?.max(1);
     let burst = std::num::NonZeroU32::new((per_second / 10).max(1))?;
     let quota = Quota::with_period(Duration::from_secs(1) / per_second)?;

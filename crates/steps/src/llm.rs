@@ -25,7 +25,7 @@ pub struct LlmExecutor {
 }
 
 /// A question as it goes over the wire, without what authenticates it.
-struct Wire {
+struct LlmHttpRequest {
     url: String,
     body: Value,
 }
@@ -128,7 +128,10 @@ pub fn digest(
     Ok(Sha256::digest(canonical).into())
 }
 
-fn prepare<'a>(request: &LlmRequest, to: &'a Destination) -> Result<(&'a LlmTarget, Wire), Fault> {
+fn prepare<'a>(
+    request: &LlmRequest,
+    to: &'a Destination,
+) -> Result<(&'a LlmTarget, LlmHttpRequest), Fault> {
     let Target::Llm(target) = &to.connection.to else {
         return Err(to.unfit("llm"));
     };
@@ -163,7 +166,12 @@ fn key_header(to: &Destination, target: &LlmTarget) -> Result<(HeaderName, Secre
     })
 }
 
-fn to_http(request: &LlmRequest, to: &Destination, target: &LlmTarget, wire: Wire) -> HttpRequest {
+fn to_http(
+    request: &LlmRequest,
+    to: &Destination,
+    target: &LlmTarget,
+    wire: LlmHttpRequest,
+) -> HttpRequest {
     let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
     if target.shape == LlmShape::Anthropic {
         let version = anthropic::VERSION.to_owned();

@@ -32,7 +32,7 @@ pub struct NotifyExecutor {
 
 /// What is delivered to a webhook as it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Parcel<'a> {
+pub struct WebhookPayload<'a> {
     /// The body.
     pub body: &'a str,
     /// Its media type.
@@ -96,7 +96,12 @@ impl NotifyExecutor {
     }
 
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
-    pub async fn deliver(&self, parcel: Parcel<'_>, to: &Destination, key: EffectId) -> Outcome {
+    pub async fn deliver(
+        &self,
+        parcel: WebhookPayload<'_>,
+        to: &Destination,
+        key: EffectId,
+    ) -> Outcome {
         let Target::Webhook(target) = &to.connection.to else {
             return Outcome::Failed(to.unfit("a subscription"));
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::egress::Egress;
 use crate::http::Tokens;
-use crate::limits::Limits;
+use crate::limits::DestinationLimits;
 use crate::resources::{NoResources, ResourceStore};
 
 /// What all sessions of a process share. By default: public addresses, and no resources.
@@ -13,7 +13,7 @@ pub struct Reach {
     /// Which addresses may be spoken to.
     pub egress: Arc<Egress>,
     /// How much each destination may be asked.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<DestinationLimits>,
     /// Tokens that were fetched to sign in with.
     pub tokens: Arc<Tokens>,
     /// Where large bodies come from and go to.
@@ -45,7 +45,7 @@ impl Reach {
     #[must_use]
     pub fn with_capacity(self, runs: usize) -> Self {
         Self {
-            limits: Arc::new(Limits::for_capacity(runs)),
+            limits: Arc::new(DestinationLimits::for_capacity(runs)),
             ..self
         }
     }

@@ -9,8 +9,8 @@ mod place;
 mod resource_store;
 mod verify;
 
-pub use place::{Bucket, Place, PlaceError};
-pub use resource_store::{RESOURCE_BYTES_MAX, Shelf};
+pub use place::{Bucket, ResourceLocation, ResourceLocationError};
+pub use resource_store::{RESOURCE_BYTES_MAX, StoredFiles};
 
 use std::fmt::Debug;
 use std::io;
@@ -80,7 +80,7 @@ pub trait ResourceStore: Debug + Send + Sync {
     }
 
     /// Everything that is kept, in no order.
-    fn list_kept(&self) -> BoxStream<'_, io::Result<Kept>> {
+    fn list_kept(&self) -> BoxStream<'_, io::Result<StoredResource>> {
         Box::pin(stream::empty())
     }
 
@@ -92,7 +92,7 @@ pub trait ResourceStore: Debug + Send + Sync {
 
 /// Bytes that are kept, as far as the store knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredResource {
     /// Whose they are.
     pub namespace_id: i32,
     /// Which.

@@ -22,11 +22,11 @@ use crate::gate::SendGate;
 use crate::reach::Reach;
 
 mod command;
+mod connection;
 mod marker;
-mod wire;
 
+use self::connection::{End, SshConnection};
 use self::marker::{Said, Want};
-use self::wire::{End, Wire};
 
 /// The most bytes of each of a command's two outputs that are kept.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -165,13 +165,13 @@ impl SshExecutor {
         to: &Destination,
         target: &SshTarget,
         deadline: Instant,
-    ) -> Result<Wire, Fault> {
+    ) -> Result<SshConnection, Fault> {
         self.ask_gate()?;
         let patience = deadline.min(Instant::now() + CONNECT_PATIENCE);
         let connecting = async {
             let secret = to.secret(&target.secret)?;
             let addresses = self.egress.resolve(&target.host, target.port).await?;
-            Wire::connect(target, secret, &addresses).await
+            SshConnection::connect(target, secret, &addresses).await
         };
         let connected = timeout_at(patience, connecting).await;
         connected.unwrap_or_else(|_| {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join5;
 use jiff::Timestamp;
-use semel_model::approval::{Decision, Digest, State};
+use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
 use semel_model::{InSlot, RunId, SeededBug, Slot, WaitId};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -72,7 +72,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 /// A decision on its way in.
 #[derive(Clone, Debug)]
-pub struct Click {
+pub struct DecisionRequest {
     /// The approval.
     pub wait: WaitId,
     /// Its run.
@@ -93,11 +93,11 @@ pub struct Click {
 
 /// The result of a decision.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum DecisionResult {
     /// It holds.
-    First(Decision),
+    First(ApprovalDecision),
     /// Another one holds.
-    Decided(Decision),
+    Decided(ApprovalDecision),
     /// It is about something other than what is shown.
     Differs,
     /// The approval has ended without a decision, or there is none.
@@ -105,28 +105,28 @@ pub enum Reply {
 }
 
 /// The batch of one commit of decisions.
-pub struct Deciding;
+pub struct DecisionBatch;
 
 /// Starts the writer that all decisions of a process go through.
-pub fn start_deciding(cell: &Cell) -> Writer<Deciding> {
-    Writer::start(cell, || Deciding)
+pub fn start_deciding(cell: &Cell) -> Writer<DecisionBatch> {
+    Writer::start(cell, || DecisionBatch)
 }
 
-impl Batch for Deciding {
-    type Item = Click;
-    type Answer = Reply;
+impl Batch for DecisionBatch {
+    type Item = DecisionRequest;
+    type Answer = DecisionResult;
 
     const LANES: usize = 1;
 
-    fn slot(item: &Click) -> Slot {
+    fn slot(item: &DecisionRequest) -> Slot {
         item.run.slot()
     }
 
     async fn write(
         &mut self,
         connection: &mut WriterConnection,
-        items: &mut Vec<Click>,
-    ) -> Result<Vec<Reply>, Error> {
+        items: &mut Vec<DecisionRequest>,
+    ) -> Result<Vec<DecisionResult>, Error> {
         let decide = SeededBug::SecondDecisionWins.in_text(
             DECIDE,
             "AND a.state IS NOT DISTINCT FROM 'open'",
@@ -138,7 +138,8 @@ impl Batch for Deciding {
             .prepare(&[LOCK_RUNS, decide, HEAR, RECORDED])
             .await?;
         let firsts = firsts(items);
-        let mut chosen: Vec<&Click> = firsts.values().map(|index| &items[*index]).collect();
+        let mut chosen: Vec<&DecisionRequest> =
+            firsts.values().map(|index| &items[*index]).collect();
         chosen.sort_unstable_by_key(|item| item.run);
         let ids: Vec<Uuid> = chosen.iter().map(|item| *item.wait.as_uuid()).collect();
         let runs: Vec<Uuid> = chosen.iter().map(|item| *item.run.as_uuid()).collect();
@@ -179,7 +180,7 @@ impl Batch for Deciding {
                 let first = firsts.get(&(item.wait, &item.digest)) == Some(&index);
                 match recorded.get(id) {
                     Some(row) => reply(row, item, first && won.contains(id)),
-                    None => Reply::Over,
+                    None => DecisionResult::Over,
                 }
             })
             .collect())
@@ -187,7 +188,7 @@ impl Batch for Deciding {
 }
 
 /// The first click of each approval and digest speaks for the others of the batch.
-fn firsts(items: &[Click]) -> HashMap<(WaitId, &Digest), usize> {
+fn firsts(items: &[DecisionRequest]) -> HashMap<(WaitId, &Digest), usize> {
     let mut firsts = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         firsts.entry((item.wait, &item.digest)).or_insert(index);
@@ -195,25 +196,33 @@ fn firsts(items: &[Click]) -> HashMap<(WaitId, &Digest), usize> {
     firsts
 }
 
-fn reply(row: &Row, item: &Click, won: bool) -> Reply {
-    let state: State = match row.get::<_, &str>(1).parse() {
+fn reply(row: &Row, item: &DecisionRequest, won: bool) -> DecisionResult {
+    let state: ApprovalState = match row.get::<_, &str>(1).parse() {
         Ok(state) => state,
         Err(_) => unreachable!("the record has no such approval state"),
     };
     match (state, read_decision(row, 3)) {
-        (State::Decided, Some(decision)) if won => Reply::First(decision),
-        (State::Decided, Some(decision)) => Reply::Decided(decision),
-        (State::Open, _) if row.get::<_, &str>(2) != item.digest.as_str() => Reply::Differs,
-        (State::Open | State::Decided | State::Elapsed | State::Withdrawn, _) => Reply::Over,
+        (ApprovalState::Decided, Some(decision)) if won => DecisionResult::First(decision),
+        (ApprovalState::Decided, Some(decision)) => DecisionResult::Decided(decision),
+        (ApprovalState::Open, _) if row.get::<_, &str>(2) != item.digest.as_str() => {
+            DecisionResult::Differs
+        }
+        (
+            ApprovalState::Open
+            | ApprovalState::Decided
+            | ApprovalState::Elapsed
+            | ApprovalState::Withdrawn,
+            _,
+        ) => DecisionResult::Over,
     }
 }
 
 /// A decision, from its first column on.
-fn read_decision(row: &Row, from: usize) -> Option<Decision> {
+fn read_decision(row: &Row, from: usize) -> Option<ApprovalDecision> {
     let approved: Option<bool> = row.get(from);
     let by: Option<String> = row.get(from + 1);
     let at: Option<Timestamp> = row.get(from + 3);
-    Some(Decision {
+    Some(ApprovalDecision {
         approved: approved?,
         by: by?,
         comment: row.get(from + 2),
@@ -222,7 +231,7 @@ fn read_decision(row: &Row, from: usize) -> Option<Decision> {
 }
 
 /// Looks for the decision that a run waits for.
-pub async fn look(cell: SlotCell<'_>, wait: WaitId) -> Result<Option<Decision>, ReadError> {
+pub async fn look(cell: SlotCell<'_>, wait: WaitId) -> Result<Option<ApprovalDecision>, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_opt(LOOK, &[wait.as_uuid()]).await?;
     Ok(row.and_then(|row| read_decision(&row, 0)))

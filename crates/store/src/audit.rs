@@ -64,7 +64,7 @@ impl ReasonError {
 
 /// What an operator does, ready to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Act {
+pub struct AuditEntry {
     namespace_id: i32,
     actor: String,
     action: &'static str,
@@ -73,7 +73,7 @@ pub struct Act {
     run: Option<RunId>,
 }
 
-impl Act {
+impl AuditEntry {
     /// An act of `actor`, e.g. `token:laptop`, named e.g. `run.cancel`.
     pub fn new(namespace_id: i32, actor: &str, action: &'static str, subject: &str) -> Self {
         Self {
@@ -155,7 +155,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn of(acts: impl IntoIterator<Item = &'a Act>) -> Self {
+    pub(crate) fn of(acts: impl IntoIterator<Item = &'a AuditEntry>) -> Self {
         let mut rows = Self::default();
         for act in acts {
             rows.push(act);
@@ -163,7 +163,7 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    pub(crate) fn push(&mut self, act: &'a Act) {
+    pub(crate) fn push(&mut self, act: &'a AuditEntry) {
         if semel_model::SeededBug::AuditOmitted.is_seeded() {
             return;
         }
@@ -192,7 +192,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Records an act in the transaction that carries it out.
-pub(crate) async fn append(tx: &Transaction<'_>, act: &Act) -> Result<(), ReadError> {
+pub(crate) async fn append(tx: &Transaction<'_>, act: &AuditEntry) -> Result<(), ReadError> {
     let rows = Rows::of([act]);
     tx.execute(APPEND, &rows.values()).await?;
     Ok(())
@@ -204,7 +204,7 @@ pub(crate) async fn execute<'a>(
     cell: impl Into<OneCell<'a>>,
     text: &str,
     values: &[&(dyn ToSql + Sync)],
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<u64, ReadError> {
     let mut client = cell.into().reader().await?;
     let tx = client.transaction().await?;
@@ -221,7 +221,7 @@ pub(crate) async fn query_opt<'a>(
     cell: impl Into<OneCell<'a>>,
     text: &str,
     values: &[&(dyn ToSql + Sync)],
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<Option<Row>, ReadError> {
     let mut client = cell.into().reader().await?;
     let tx = client.transaction().await?;
@@ -235,7 +235,7 @@ pub(crate) async fn query_opt<'a>(
 
 /// Records the beginning of an act whose effect is made elsewhere, where no transaction of ours
 /// reaches: whatever follows, the record is there before it.
-pub async fn begin<'a>(cell: impl Into<OneCell<'a>>, act: &Act) -> Result<(), ReadError> {
+pub async fn begin<'a>(cell: impl Into<OneCell<'a>>, act: &AuditEntry) -> Result<(), ReadError> {
     let rows = Rows::of([act]);
     let client = cell.into().reader().await?;
     client.execute(APPEND, &rows.values()).await?;
@@ -244,7 +244,7 @@ pub async fn begin<'a>(cell: impl Into<OneCell<'a>>, act: &Act) -> Result<(), Re
 
 /// An act as the API shows it.
 #[derive(Clone, Debug)]
-pub struct ActView {
+pub struct AuditView {
     /// When.
     pub at: Timestamp,
     /// Who.
@@ -263,7 +263,7 @@ pub async fn list_of_run(
     namespace_id: i32,
     run: RunId,
     limit: u16,
-) -> Result<Vec<ActView>, ReadError> {
+) -> Result<Vec<AuditView>, ReadError> {
     let limit = i64::from(limit);
     let client = cell.reader().await?;
     let rows = client
@@ -271,7 +271,7 @@ pub async fn list_of_run(
         .await?;
     Ok(rows
         .iter()
-        .map(|row| ActView {
+        .map(|row| AuditView {
             at: row.get(0),
             actor: row.get(1),
             action: row.get(2),
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_reason_that_cannot_be_recorded_is_refused_and_never_cut() {
         let longest = "ü".repeat(REASON_CHARS_MAX);
-        let act = || Act::new(1, "token:ada", "run.cancel", "run_1");
+        let act = || AuditEntry::new(1, "token:ada", "run.cancel", "run_1");
 
         assert_eq!(check_reason(&longest), Ok(longest.as_str()));
         assert_eq!(
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_zero_byte_can_be_recorded() {
-        let act = Act::new(1, "token:ada", "key.drop", "orders a\0b");
+        let act = AuditEntry::new(1, "token:ada", "key.drop", "orders a\0b");
 
         assert_eq!(act.subject, "orders a\u{2400}b");
     }

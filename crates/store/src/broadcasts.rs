@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError, SlotCell};
-use crate::outbox::{Event, read_event};
+use crate::outbox::{OutboxEvent, read_event};
 
 /// An event that is dispatched twice is broadcast once, as long as the first broadcast lasts.
 const BEGIN: &str = "
@@ -46,7 +46,7 @@ pub(crate) const STATEMENTS: &[&str] = &[BEGIN, TAKE, ADVANCE, END];
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The event.
-    pub event: Event,
+    pub event: OutboxEvent,
     /// When it began. Waits that open later are not answered by it.
     pub begun_at: Timestamp,
     /// The last page that was answered.
@@ -63,7 +63,7 @@ pub struct Cursor {
 }
 
 /// Records an event whose waits are to be answered a page at a time.
-pub async fn begin(cell: SlotCell<'_>, event: &Event) -> Result<(), ReadError> {
+pub async fn begin(cell: SlotCell<'_>, event: &OutboxEvent) -> Result<(), ReadError> {
     let values: [&(dyn ToSql + Sync); 6] = [
         event.id.as_uuid(),
         &event.namespace_id,

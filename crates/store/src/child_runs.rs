@@ -12,7 +12,7 @@
 
 mod view;
 
-pub use view::{Counts, PartFilter, PartView, count, first_succeeded, list, steps};
+pub use view::{ChildCounts, ChildRunFilter, ChildRunView, count, first_succeeded, list, steps};
 
 use jiff::civil::Date;
 use semel_model::event::Event;
@@ -20,7 +20,7 @@ use semel_model::{InSlot, Key, RunId, SessionId, Slot};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
@@ -200,7 +200,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 /// A child run to record.
 #[derive(Clone, Debug)]
-pub struct NewPart {
+pub struct NewChildRun {
     /// Its place in the list.
     pub index: i32,
     /// The run that will perform its steps.
@@ -213,14 +213,14 @@ pub struct NewPart {
 
 /// Which child runs are meant: those of one step of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Of<'a> {
+pub struct ChildrenOf<'a> {
     /// The run.
     pub parent: RunId,
     /// The step.
     pub step: &'a str,
 }
 
-impl InSlot for Of<'_> {
+impl InSlot for ChildrenOf<'_> {
     fn slot(&self) -> Slot {
         self.parent.slot()
     }
@@ -228,7 +228,7 @@ impl InSlot for Of<'_> {
 
 /// What starting a child run needs to know of its parent.
 #[derive(Clone, Debug)]
-pub struct Beginning<'a> {
+pub struct ChildStart<'a> {
     /// The namespace that owns it.
     pub namespace_id: i32,
     /// The release that it is on.
@@ -247,7 +247,7 @@ pub struct Beginning<'a> {
 
 /// The state of a step's child runs, as far as it matters for what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ChildProgress {
     /// How many are open.
     pub open: i64,
     /// Whether some have not started.
@@ -259,7 +259,11 @@ pub struct Look {
 }
 
 /// Records child runs.
-pub async fn load(cell: SlotCell<'_>, of: Of<'_>, parts: &[NewPart]) -> Result<(), ReadError> {
+pub async fn load(
+    cell: SlotCell<'_>,
+    of: ChildrenOf<'_>,
+    parts: &[NewChildRun],
+) -> Result<(), ReadError> {
     let indexes: Vec<i32> = parts.iter().map(|part| part.index).collect();
     let runs: Vec<Uuid> = parts.iter().map(|part| *part.run.as_uuid()).collect();
     let keys: Vec<&str> = parts.iter().map(|part| part.key.as_str()).collect();
@@ -277,7 +281,7 @@ pub async fn load(cell: SlotCell<'_>, of: Of<'_>, parts: &[NewPart]) -> Result<(
 }
 
 /// How many items need not be loaded again: those up to the last that is recorded.
-pub async fn loaded(cell: SlotCell<'_>, of: Of<'_>) -> Result<u32, ReadError> {
+pub async fn loaded(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<u32, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(LOADED, &[of.parent.as_uuid(), &of.step])
@@ -290,9 +294,9 @@ pub async fn loaded(cell: SlotCell<'_>, of: Of<'_>) -> Result<u32, ReadError> {
 /// holds the lease.
 pub async fn begin(
     cell: SlotCell<'_>,
-    of: Of<'_>,
+    of: ChildrenOf<'_>,
     most: i64,
-    with: &Beginning<'_>,
+    with: &ChildStart<'_>,
 ) -> Result<Option<i64>, ReadError> {
     let parent = of.parent.to_string();
     let key = with.key.as_bytes();
@@ -315,12 +319,12 @@ pub async fn begin(
 }
 
 /// Reads the state of a step's child runs.
-pub async fn look(cell: SlotCell<'_>, of: Of<'_>) -> Result<Look, ReadError> {
+pub async fn look(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<ChildProgress, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(LOOK, &[of.parent.as_uuid(), &of.step])
         .await?;
-    Ok(Look {
+    Ok(ChildProgress {
         open: row.get(0),
         pending: row.get(1),
         failed: row.get(2),
@@ -329,7 +333,7 @@ pub async fn look(cell: SlotCell<'_>, of: Of<'_>) -> Result<Look, ReadError> {
 }
 
 /// Asks for the end of open child runs; returns of how many.
-pub async fn cancel(cell: SlotCell<'_>, of: Of<'_>) -> Result<u64, ReadError> {
+pub async fn cancel(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     Ok(client
         .execute(CANCEL, &[of.parent.as_uuid(), &of.step])
@@ -338,7 +342,7 @@ pub async fn cancel(cell: SlotCell<'_>, of: Of<'_>) -> Result<u64, ReadError> {
 
 /// Which child runs are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reopened {
+pub enum ReopenedChildren {
     /// Those that ended without success.
     Unsuccessful,
     /// Those that succeeded.
@@ -349,15 +353,15 @@ pub enum Reopened {
 /// limit.
 pub async fn reopen(
     cell: SlotCell<'_>,
-    of: Of<'_>,
-    which: Reopened,
+    of: ChildrenOf<'_>,
+    which: ReopenedChildren,
     most: i64,
     event: &Event,
     (epoch, holder): (i64, SessionId),
 ) -> Result<i64, ReadError> {
     let states: &[&str] = match which {
-        Reopened::Unsuccessful => &["failed", "cancelled"],
-        Reopened::Successful => &["succeeded"],
+        ReopenedChildren::Unsuccessful => &["failed", "cancelled"],
+        ReopenedChildren::Successful => &["succeeded"],
     };
     let events = to_text([event]);
     let values: [&(dyn ToSql + Sync); 7] = [
@@ -378,7 +382,7 @@ pub async fn reopen_one(
     cell: SlotCell<'_>,
     part: RunId,
     event: &Event,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let events = to_text([event]);
     let values: [&(dyn ToSql + Sync); 2] = [&events, part.as_uuid()];

@@ -18,13 +18,14 @@
 //! is locked before the run.
 
 use jiff::Timestamp;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{
-    ClaimId, DeliveryId, Fingerprint, FlowName, Key, NamespaceName, RunId, SessionId, Span, Verdict,
+    ClaimId, ClaimVerdict, DeliveryId, Fingerprint, FlowName, Key, NamespaceName, RunId, SessionId,
+    Span,
 };
 use uuid::Uuid;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::EffectChange;
 use crate::pool::PooledClient;
@@ -83,14 +84,14 @@ pub struct Delivery {
     /// The session that starts the run at once, where one has room.
     pub holder: Option<SessionId>,
     /// What that session does first, where it is known beforehand.
-    pub first_move: Option<FirstMove>,
+    pub first_effect: Option<FirstEffect>,
     /// Whether the key came recently. A hint: then it is looked for before it is claimed.
     pub seems_known: bool,
 }
 
 /// What a run does first. It is written with the claim, and holds for the claim's first run only.
 #[derive(Clone, Debug)]
-pub struct FirstMove {
+pub struct FirstEffect {
     /// The journal's first row, with the events of the move.
     pub events: String,
     /// The entry of the ledger that the move makes.
@@ -101,11 +102,11 @@ pub struct FirstMove {
 #[derive(Clone, Debug)]
 pub struct AcceptResult {
     /// New, duplicate or mismatch.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// The run that answers for the key.
     pub run: RunId,
     /// What the record says of that run.
-    pub state: State,
+    pub state: RunState,
     /// Its result, as JSON text, once there is one.
     pub result: Option<String>,
     /// Its fault, as JSON text, once there is one.
@@ -185,7 +186,7 @@ pub async fn drop_claim(
     cell: SlotCell<'_>,
     claim: ClaimId,
     run: RunId,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let dropped = audit::execute(cell, DROP, &[claim.as_uuid(), run.as_uuid()], act).await?;
     Ok(dropped == 1)

@@ -5,7 +5,7 @@ use semel_model::Connection;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
 const PUT: &str = "
@@ -57,7 +57,7 @@ pub async fn put(
     namespace_id: i32,
     name: &str,
     connection: &Connection,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<i64, ReadError> {
     let connection = Json(connection);
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
@@ -74,7 +74,7 @@ pub async fn make(
     namespace_id: i32,
     name: &str,
     connection: &Connection,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let connection = Json(connection);
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
@@ -86,7 +86,7 @@ pub async fn delete(
     cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
 }

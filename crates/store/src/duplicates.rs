@@ -84,7 +84,7 @@ impl DuplicateVerdict {
 
 /// A repeat that was stopped.
 #[derive(Clone, Debug)]
-pub struct Stopped {
+pub struct StoppedRepeat {
     /// By what.
     pub subject: Subject,
     /// The namespace that owns it.

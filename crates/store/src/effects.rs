@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 use semel_model::event::Event;
 use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId};
@@ -128,9 +128,9 @@ impl<'a> Rows<'a> {
         let (state, note) = match made {
             Some(Event::Failed { fault, .. }) => {
                 let state = if fault.retryable {
-                    State::Retrying
+                    EffectState::Retrying
                 } else {
-                    State::Failed
+                    EffectState::Failed
                 };
                 (state, Some(fault.message.as_str()))
             }
@@ -197,7 +197,7 @@ pub struct EffectView {
     /// How it is made safe.
     pub guard: String,
     /// Its state.
-    pub state: State,
+    pub state: EffectState,
     /// The number of its latest attempt.
     pub attempt: i32,
     /// When the latest attempt's intent was written.
@@ -216,11 +216,11 @@ pub struct EffectView {
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
-    state: Option<State>,
+    state: Option<EffectState>,
     before: Option<(Timestamp, EffectId)>,
     limit: u16,
 ) -> Result<Vec<EffectView>, ReadError> {
-    let state = state.map(State::as_str);
+    let state = state.map(EffectState::as_str);
     let (at, id) = match before {
         Some((at, id)) => (Some(at), Some(*id.as_uuid())),
         None => (None, None),
@@ -253,10 +253,10 @@ pub async fn list_of_external_id(
     cell: EveryCell<'_>,
     namespace_id: i32,
     external_id: &str,
-    state: Option<State>,
+    state: Option<EffectState>,
     limit: u16,
 ) -> Result<Vec<EffectView>, ReadError> {
-    let (state, limit) = (state.map(State::as_str), i64::from(limit));
+    let (state, limit) = (state.map(EffectState::as_str), i64::from(limit));
     let client = cell.reader().await?;
     let external_id = indexed(external_id);
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &external_id, &state, &limit];

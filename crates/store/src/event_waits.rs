@@ -107,7 +107,7 @@ pub async fn paths(
 
 /// An open wait for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listener {
+pub struct EventWait {
     /// The wait.
     pub wait: WaitId,
     /// Its run.
@@ -123,7 +123,7 @@ pub async fn find(
     topic: &Topic,
     after: Option<WaitId>,
     limit: i64,
-) -> Result<Vec<Listener>, ReadError> {
+) -> Result<Vec<EventWait>, ReadError> {
     let after = after.map_or(Uuid::nil(), |wait| *wait.as_uuid());
     let value = indexed(&topic.value);
     let values: [&(dyn ToSql + Sync); 6] = [
@@ -137,7 +137,7 @@ pub async fn find(
     let rows = cell.reader().await?.query(FIND, &values).await?;
     let read = |row: &tokio_postgres::Row| {
         let (wait, run): (Uuid, Uuid) = (row.get(0), row.get(1));
-        Listener {
+        EventWait {
             wait: WaitId::from_uuid(wait),
             run: RunId::from_uuid(run),
             opened_at: row.get(2),

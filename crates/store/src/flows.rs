@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use semel_model::{FlowName, NamespaceName};
 use tokio_postgres::Row;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
 const BUMP: &str = "UPDATE config_version SET version = version + 1";
@@ -214,7 +214,7 @@ pub async fn publish(
     flow: &FlowName,
     digest: &str,
     source: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<Option<(i32, bool)>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -246,7 +246,7 @@ pub async fn promote(
     namespace_id: i32,
     flow: &FlowName,
     number: i32,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;

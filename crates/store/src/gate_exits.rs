@@ -44,7 +44,7 @@ const OVERDUE_MAX: i64 = 256;
 
 /// A run that leaves a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct GateExit {
     /// The run.
     pub run: RunId,
     /// The gate.
@@ -62,7 +62,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn push(&mut self, departure: Departure) {
+    pub(crate) fn push(&mut self, departure: GateExit) {
         self.runs.push(*departure.run.as_uuid());
         self.gates.push(*departure.gate.as_uuid());
         self.seqs.push(departure.seq);
@@ -75,7 +75,7 @@ impl Rows {
 }
 
 /// Removes exits whose gates were notified.
-pub async fn remove(cell: EveryCell<'_>, told: &[Departure]) -> Result<(), ReadError> {
+pub async fn remove(cell: EveryCell<'_>, told: &[GateExit]) -> Result<(), ReadError> {
     let mut rows = Rows::default();
     for departure in told {
         rows.push(*departure);
@@ -89,11 +89,11 @@ pub async fn remove(cell: EveryCell<'_>, told: &[Departure]) -> Result<(), ReadE
 }
 
 /// Takes exits whose gates have not been notified for a while.
-pub async fn take_overdue(cell: &Cell) -> Result<Vec<Departure>, ReadError> {
+pub async fn take_overdue(cell: &Cell) -> Result<Vec<GateExit>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(OVERDUE).await?;
     let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
-    let read = |row: &tokio_postgres::Row| Departure {
+    let read = |row: &tokio_postgres::Row| GateExit {
         run: RunId::from_uuid(row.get(0)),
         gate: GateId::from_uuid(row.get(1)),
         seq: row.get(2),

@@ -11,7 +11,7 @@
 //! entry keeps its wake-up until its run has come, so that a lost wake-up is found again.
 
 use jiff::Timestamp;
-use semel_model::gate::{GateEntry, Place, WakeUp};
+use semel_model::gate::{GateEntry, GatePlace, WakeUp};
 use semel_model::{GateId, RunId};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 mod admission_batch;
 mod statements;
 
-pub use admission_batch::{Answer, Call, Visiting, start_visiting};
+pub use admission_batch::{AdmissionBatch, GateRequest, GateResponse, start_visiting};
 
 /// A wake-up older than that was lost.
 const OVERDUE: &str = "
@@ -126,9 +126,9 @@ pub async fn find_ticket(
 
 /// A run's place at a gate as an operator sees it.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct QueuePosition {
     /// Where it is.
-    pub place: Place,
+    pub place: GatePlace,
     /// A run that is inside.
     pub behind: Option<RunId>,
     /// How many runs are before it in line, up to [`AHEAD_MAX`].
@@ -138,11 +138,11 @@ pub struct Standing {
 }
 
 /// A run's position at a gate; nothing if it is not there.
-pub async fn find_standing(
+pub async fn find_position(
     cell: SlotCell<'_>,
     gate: GateId,
     run: RunId,
-) -> Result<Option<Standing>, ReadError> {
+) -> Result<Option<QueuePosition>, ReadError> {
     let Some(ticket) = find_ticket(cell, gate, run).await? else {
         return Ok(None);
     };
@@ -162,10 +162,12 @@ pub async fn find_standing(
         .get(0);
     let inside = holder.map(|row| RunId::from_uuid(row.get(0)));
     let behind = match ticket.place {
-        Place::Joining | Place::Dropped => ticket.behind,
-        Place::Waiting | Place::Debouncing | Place::Granted | Place::Running => inside,
+        GatePlace::Joining | GatePlace::Dropped => ticket.behind,
+        GatePlace::Waiting | GatePlace::Debouncing | GatePlace::Granted | GatePlace::Running => {
+            inside
+        }
     };
-    Ok(Some(Standing {
+    Ok(Some(QueuePosition {
         place: ticket.place,
         behind: behind.filter(|behind| *behind != run),
         ahead,

@@ -43,8 +43,10 @@ use columns::{Columns, Moves};
 pub use events::Events;
 pub(crate) use events::to_text;
 use pipeline::Frame;
-use statement::Shape;
-pub use transition::{EffectChange, Lease, Line, RecordChange, Transition, WaitChange, Written};
+use statement::ChangeKinds;
+pub use transition::{
+    EffectChange, JournalRow, Lease, RecordChange, Transition, WaitChange, Written,
+};
 
 /// Holds every row of the queue that a batch touches, in the order of identities.
 const LOCK_ROWS: &str = "
@@ -92,14 +94,14 @@ const READ: &str = "
 pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ];
 
 /// The batch of one commit of transitions.
-pub struct Record;
+pub struct TransitionBatch;
 
 /// Starts the writer that all transitions of a process go through.
-pub fn start_recording(cell: &Cell) -> Writer<Record> {
-    Writer::start(cell, || Record)
+pub fn start_recording(cell: &Cell) -> Writer<TransitionBatch> {
+    Writer::start(cell, || TransitionBatch)
 }
 
-impl Batch for Record {
+impl Batch for TransitionBatch {
     type Item = Arc<Transition>;
     type Answer = Written;
 
@@ -224,7 +226,7 @@ async fn commit(
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, Written>, Error> {
     let ordered = kv::in_order(batch);
-    let text = Shape::of(batch, ordered.is_empty()).text();
+    let text = ChangeKinds::of(batch, ordered.is_empty()).text();
     let follows = batch.iter().any(|item| item.has_followers());
     let mut texts = vec![text];
     if follows || !ordered.is_empty() {
@@ -286,7 +288,7 @@ pub async fn read(
     cell: SlotCell<'_>,
     partition_date: Date,
     run: RunId,
-) -> Result<Vec<Line>, ReadError> {
+) -> Result<Vec<JournalRow>, ReadError> {
     let client = cell.reader().await?;
     let rows = client
         .query(READ, &[&partition_date, run.as_uuid()])
@@ -294,15 +296,15 @@ pub async fn read(
     Ok(rows.iter().map(read_line).collect())
 }
 
-pub(crate) fn read_line(row: &Row) -> Line {
-    Line {
+pub(crate) fn read_line(row: &Row) -> JournalRow {
+    JournalRow {
         seq: row.get(1),
         at: row.get(2),
         events: row.get(3),
     }
 }
 
-impl Line {
+impl JournalRow {
     /// The row's events.
     pub fn read(&self) -> Result<Vec<Event>, serde_json::Error> {
         serde_json::from_str(&self.events)

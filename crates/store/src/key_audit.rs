@@ -77,20 +77,20 @@ const EXAMPLES_MAX: i64 = 20;
 
 /// What is recorded of a flow's deliveries.
 #[derive(Clone, Debug, Default)]
-pub struct Traffic {
+pub struct DeliveryStats {
     /// Runs, which is keys.
     pub runs: i64,
     /// Repeats that were stopped.
     pub repeats: i64,
     /// Payloads that came under more than one key.
-    pub shared: Shared,
+    pub shared: SharedPayloads,
     /// Keys that came again later than they should.
-    pub late: Late,
+    pub late: LateRepeats,
 }
 
 /// Payloads that came under more than one key.
 #[derive(Clone, Debug, Default)]
-pub struct Shared {
+pub struct SharedPayloads {
     /// How many payloads.
     pub payloads: i64,
     /// How many runs they made.
@@ -101,7 +101,7 @@ pub struct Shared {
 
 /// Keys that came again later than they should.
 #[derive(Clone, Debug, Default)]
-pub struct Late {
+pub struct LateRepeats {
     /// How many keys.
     pub count: i64,
     /// The latest.
@@ -142,7 +142,7 @@ pub async fn read(
     flow: &FlowName,
     window: Span,
     mut each: impl FnMut(Differing) + Send,
-) -> Result<Option<Traffic>, ReadError> {
+) -> Result<Option<DeliveryStats>, ReadError> {
     let mut client = cell.reader().await?;
     let transaction = client.build_transaction().read_only(true).start().await?;
     transaction.batch_execute(PATIENCE).await?;
@@ -164,7 +164,7 @@ pub async fn read(
             first_row: row.get(3),
         });
     }
-    Ok(Some(Traffic {
+    Ok(Some(DeliveryStats {
         runs: totals.get(0),
         repeats: totals.get(1),
         shared: read_shared(&transaction, &releases).await?,
@@ -172,7 +172,10 @@ pub async fn read(
     }))
 }
 
-async fn read_shared(reader: &Transaction<'_>, releases: &[i32]) -> Result<Shared, ReadError> {
+async fn read_shared(
+    reader: &Transaction<'_>,
+    releases: &[i32],
+) -> Result<SharedPayloads, ReadError> {
     let rows = reader.query(SHARED, &[&releases, &EXAMPLES_MAX]).await?;
     let keys = |row: &Row| {
         row.get::<_, Vec<Vec<u8>>>(3)
@@ -180,7 +183,7 @@ async fn read_shared(reader: &Transaction<'_>, releases: &[i32]) -> Result<Share
             .map(read_key)
             .collect()
     };
-    Ok(Shared {
+    Ok(SharedPayloads {
         payloads: rows.first().map_or(0, |row| row.get(0)),
         runs: rows.first().map_or(0, |row| row.get(1)),
         examples: rows.iter().map(|row| (row.get(2), keys(row))).collect(),
@@ -191,7 +194,7 @@ async fn read_late(
     reader: &Transaction<'_>,
     releases: &[i32],
     window: Span,
-) -> Result<Late, ReadError> {
+) -> Result<LateRepeats, ReadError> {
     let window = window.as_millis() as f64 / 1e3;
     let rows = reader
         .query(LATE, &[&releases, &window, &EXAMPLES_MAX])
@@ -202,7 +205,7 @@ async fn read_late(
         count: row.get(3),
         after: Span::from_secs(row.get::<_, f64>(4).max(0.0) as u64),
     };
-    Ok(Late {
+    Ok(LateRepeats {
         count: rows.first().map_or(0, |row| row.get(0)),
         examples: rows.iter().map(example).collect(),
     })

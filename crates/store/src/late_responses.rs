@@ -53,7 +53,7 @@ const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A late response.
 #[derive(Clone, Debug)]
-pub struct Late {
+pub struct LateResponse {
     /// The effect that was answered.
     pub effect: EffectId,
     /// The attempt that was answered.
@@ -63,11 +63,11 @@ pub struct Late {
 }
 
 /// Records a late response, and wakes the run if it is stopped.
-pub async fn hand_in(
+pub async fn record_late_response(
     cell: SlotCell<'_>,
     run: RunId,
     epoch: i64,
-    late: &Late,
+    late: &LateResponse,
 ) -> Result<(), ReadError> {
     let response = Json(&late.response);
     let values: [&(dyn ToSql + Sync); 5] = [
@@ -82,8 +82,8 @@ pub async fn hand_in(
     Ok(())
 }
 
-pub(crate) fn read_late(row: &Row) -> Late {
-    Late {
+pub(crate) fn read_late(row: &Row) -> LateResponse {
+    LateResponse {
         effect: EffectId::from_uuid(row.get(1)),
         attempt: row.get(2),
         response: json::read_back(row.get::<_, Json<Box<RawValue>>>(3).0.get()),

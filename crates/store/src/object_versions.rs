@@ -92,7 +92,7 @@ pub struct Versioned {
 
 /// A delivery that came too late.
 #[derive(Clone, Debug)]
-pub struct Stale {
+pub struct StaleRow {
     /// What it is.
     pub delivery: Versioned,
     /// The namespace that owns it.
@@ -104,7 +104,7 @@ pub struct Stale {
     /// The object.
     pub object: String,
     /// What was accepted before.
-    pub newest: Newest,
+    pub newest: NewestVersion,
     /// The payload's fingerprint.
     pub fingerprint: Fingerprint,
     /// The payload, as JSON text.
@@ -113,7 +113,7 @@ pub struct Stale {
 
 /// The newest version of an object that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestVersion {
     kind: String,
     rank: String,
     /// The version, as it came.
@@ -128,12 +128,12 @@ pub enum Age {
     /// Nothing newer was accepted.
     Newest,
     /// Something newer was.
-    Stale(Newest),
+    Stale(NewestVersion),
     /// The two cannot be compared.
-    Mixed(Newest),
+    Mixed(NewestVersion),
 }
 
-impl Newest {
+impl NewestVersion {
     /// How a version stands to this one.
     fn judge(self, version: &Version) -> Age {
         if self.kind != version.kind().as_str() {
@@ -148,14 +148,14 @@ impl Newest {
 
 /// What the writer of versions is asked.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub enum VersionRequest {
     /// To note a version, and to say how it stands.
     Note(Versioned),
     /// To record a delivery that came too late.
-    Record(Box<Stale>),
+    Record(Box<StaleRow>),
 }
 
-impl Item {
+impl VersionRequest {
     fn delivery(&self) -> &Versioned {
         match self {
             Self::Note(delivery) => delivery,
@@ -165,25 +165,25 @@ impl Item {
 }
 
 /// The batch of one commit of versions.
-pub struct Noting;
+pub struct VersionBatch;
 
 /// Starts the writer that all versions of a process go through.
-pub fn start_noting(cell: &Cell) -> Writer<Noting> {
-    Writer::start(cell, || Noting)
+pub fn start_noting(cell: &Cell) -> Writer<VersionBatch> {
+    Writer::start(cell, || VersionBatch)
 }
 
-impl Batch for Noting {
-    type Item = Item;
+impl Batch for VersionBatch {
+    type Item = VersionRequest;
     type Answer = Age;
 
     const LANES: usize = 1;
 
-    fn slot(item: &Item) -> Slot {
+    fn slot(item: &VersionRequest) -> Slot {
         item.delivery().gate.slot()
     }
 
     /// An object is noted once per commit.
-    fn admits(&self, gathered: &[Item], next: &Item) -> bool {
+    fn admits(&self, gathered: &[VersionRequest], next: &VersionRequest) -> bool {
         let gate = next.delivery().gate;
         !gathered.iter().any(|item| item.delivery().gate == gate)
     }
@@ -191,24 +191,24 @@ impl Batch for Noting {
     async fn write(
         &mut self,
         connection: &mut WriterConnection,
-        items: &mut Vec<Item>,
+        items: &mut Vec<VersionRequest>,
     ) -> Result<Vec<Age>, Error> {
         let mut notes: Vec<&Versioned> = Vec::new();
-        let mut records: Vec<&Stale> = Vec::new();
+        let mut records: Vec<&StaleRow> = Vec::new();
         for item in items.iter() {
             match item {
-                Item::Note(delivery) => notes.push(delivery),
-                Item::Record(stale) => records.push(stale),
+                VersionRequest::Note(delivery) => notes.push(delivery),
+                VersionRequest::Record(stale) => records.push(stale),
             }
         }
         let newest = note(connection, &notes).await?;
         record(connection, &records).await?;
-        let judge = |item: &Item| match item {
-            Item::Note(delivery) => match newest.get(delivery.gate.as_uuid()) {
+        let judge = |item: &VersionRequest| match item {
+            VersionRequest::Note(delivery) => match newest.get(delivery.gate.as_uuid()) {
                 Some(newest) => newest.clone().judge(&delivery.version),
                 None => Age::Newest,
             },
-            Item::Record(_) => Age::Newest,
+            VersionRequest::Record(_) => Age::Newest,
         };
         Ok(items.iter().map(judge).collect())
     }
@@ -218,7 +218,7 @@ impl Batch for Noting {
 async fn note(
     connection: &mut WriterConnection,
     notes: &[&Versioned],
-) -> Result<HashMap<Uuid, Newest>, Error> {
+) -> Result<HashMap<Uuid, NewestVersion>, Error> {
     if notes.is_empty() {
         return Ok(HashMap::new());
     }
@@ -238,11 +238,11 @@ async fn note(
     Ok(rows.iter().map(read_newest).collect())
 }
 
-async fn record(connection: &mut WriterConnection, records: &[&Stale]) -> Result<(), Error> {
+async fn record(connection: &mut WriterConnection, records: &[&StaleRow]) -> Result<(), Error> {
     if records.is_empty() {
         return Ok(());
     }
-    let of = |value: fn(&Stale) -> Uuid| -> Vec<Uuid> {
+    let of = |value: fn(&StaleRow) -> Uuid| -> Vec<Uuid> {
         records.iter().map(|stale| value(stale)).collect()
     };
     let gates = of(|it| *it.delivery.gate.as_uuid());
@@ -286,8 +286,8 @@ fn secs(span: Span) -> f64 {
     span.as_millis() as f64 / 1e3
 }
 
-fn read_newest(row: &Row) -> (Uuid, Newest) {
-    let newest = Newest {
+fn read_newest(row: &Row) -> (Uuid, NewestVersion) {
+    let newest = NewestVersion {
         kind: row.get(1),
         rank: row.get(2),
         shown: row.get(3),

@@ -42,7 +42,7 @@ pub struct Emitted {
 
 /// An event on its way.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct OutboxEvent {
     /// The effect that emitted it: the delivery key.
     pub id: EffectId,
     /// The namespace that owns it.
@@ -101,10 +101,10 @@ pub struct Dispatching {
 ///
 /// They stay locked in an open transaction: if the process dies, the database returns them to the
 /// others by itself.
-pub struct Batch<'a> {
+pub struct OutboxBatch<'a> {
     tx: Transaction<'a>,
     /// The events, oldest first.
-    pub events: Vec<Event>,
+    pub events: Vec<OutboxEvent>,
 }
 
 /// A connection on which events can be taken.
@@ -115,7 +115,11 @@ pub async fn start_dispatching(cell: &Cell) -> Result<Dispatching, ReadError> {
 
 impl Dispatching {
     /// Takes the oldest events, or the oldest behind one of them.
-    pub async fn take(&mut self, after: Option<&Event>, most: i64) -> Result<Batch<'_>, ReadError> {
+    pub async fn take(
+        &mut self,
+        after: Option<&OutboxEvent>,
+        most: i64,
+    ) -> Result<OutboxBatch<'_>, ReadError> {
         let (at, id) = match after {
             Some(event) => (Some(event.emitted_at), Some(*event.id.as_uuid())),
             None => (None, None),
@@ -123,11 +127,11 @@ impl Dispatching {
         let tx = self.client.transaction().await?;
         let rows = tx.query(TAKE, &[&most, &at, &id]).await?;
         let events = rows.iter().map(read_event).collect();
-        Ok(Batch { tx, events })
+        Ok(OutboxBatch { tx, events })
     }
 }
 
-impl Batch<'_> {
+impl OutboxBatch<'_> {
     /// Removes the events whose receivers all have them, and gives the others back.
     pub async fn remove(self, through: &[EffectId]) -> Result<(), ReadError> {
         let ids: Vec<Uuid> = through.iter().map(|id| *id.as_uuid()).collect();
@@ -136,8 +140,8 @@ impl Batch<'_> {
     }
 }
 
-pub(crate) fn read_event(row: &Row) -> Event {
-    Event {
+pub(crate) fn read_event(row: &Row) -> OutboxEvent {
+    OutboxEvent {
         id: EffectId::from_uuid(row.get(0)),
         namespace_id: row.get(1),
         run: RunId::from_uuid(row.get(2)),

@@ -17,7 +17,7 @@ pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use load::TAKE_BYTES_MAX;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
-pub use returned::{Cause, Held, list_held_besides, return_runs};
+pub use returned::{HeldRun, ReturnCause, list_held_besides, return_runs};
 pub use stuck::{defer, quarantine};
 
 use std::time::Duration;
@@ -151,16 +151,16 @@ pub struct Taken {
     /// Its key.
     pub key: Key,
     /// Its journal, in order.
-    pub journal: Vec<journal::Line>,
+    pub journal: Vec<journal::JournalRow>,
     /// Callbacks that came.
-    pub answers: Vec<waits::Answer>,
+    pub answers: Vec<waits::WaitAnswer>,
     /// Responses that lost workers recorded.
-    pub evidence: Vec<late_responses::Late>,
+    pub evidence: Vec<late_responses::LateResponse>,
 }
 
 /// What one take found.
 #[derive(Debug)]
-pub struct Catch {
+pub struct TakenRuns {
     /// The runs, loaded.
     pub taken: Vec<Taken>,
     /// The database's time.
@@ -200,7 +200,7 @@ impl Taker {
         session: SessionId,
         limit: usize,
         counts: bool,
-    ) -> Result<Catch, Error> {
+    ) -> Result<TakenRuns, Error> {
         let limit = limit.min(self.fits) as i64;
         let bytes_max = self.bytes_max;
         let charge = i16::from(counts);
@@ -222,7 +222,7 @@ impl Taker {
             true => (self.fits * 2).min(TAKE_MAX),
             false => taken.len().max(1),
         };
-        Ok(Catch {
+        Ok(TakenRuns {
             taken,
             now,
             next_due,

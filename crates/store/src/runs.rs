@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{ClaimId, Key, RunId, SeededBug};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ mod amend;
 mod reopen;
 
 pub use amend::{Amended, amend};
-pub use reopen::{Reopening, reopen};
+pub use reopen::{ReopenResult, reopen};
 
 /// The part of a flight that writes what transitions make of the record.
 pub(crate) const RECORDED: &str = ",
@@ -93,7 +93,7 @@ pub struct RunView {
     /// The number of its release.
     pub release: i32,
     /// What the record says.
-    pub state: State,
+    pub state: RunState,
     /// Why no worker holds it, if it has not ended.
     pub stage: Option<Stage>,
     /// Whether a worker holds it now.
@@ -153,12 +153,12 @@ impl Stage {
 
 impl RunView {
     /// The one word for the run's status.
-    pub fn standing(&self) -> &'static str {
+    pub fn state_word(&self) -> &'static str {
         match (self.state, self.held, self.stage) {
-            (State::Active, true, _) => "running",
-            (State::Active, false, Some(Stage::Waiting)) => "waiting",
-            (State::Active, false, Some(Stage::Retrying)) => "retrying",
-            (State::Active, false, Some(Stage::Ready | Stage::Stopped) | None) => "queued",
+            (RunState::Active, true, _) => "running",
+            (RunState::Active, false, Some(Stage::Waiting)) => "waiting",
+            (RunState::Active, false, Some(Stage::Retrying)) => "retrying",
+            (RunState::Active, false, Some(Stage::Ready | Stage::Stopped) | None) => "queued",
             (state, _, _) => state.as_str(),
         }
     }
@@ -166,11 +166,11 @@ impl RunView {
 
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct RunFilter {
     /// Only of this flow.
     pub flow: Option<String>,
     /// Only in one of these states.
-    pub states: Option<Vec<State>>,
+    pub states: Option<Vec<RunState>>,
     /// Only older than this run, for the next page.
     pub before: Option<(Timestamp, RunId)>,
 }
@@ -179,7 +179,7 @@ pub struct Filter {
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
-    filter: &Filter,
+    filter: &RunFilter,
     limit: u16,
 ) -> Result<Vec<RunView>, ReadError> {
     let states: Option<Vec<&str>> = filter
@@ -257,11 +257,11 @@ pub async fn find_release(
 
 /// The state of a run, for requests that wait for its end.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct RunSnapshot {
     /// The run.
     pub run: RunId,
     /// What the record says.
-    pub state: State,
+    pub state: RunState,
     /// Its result, as JSON text.
     pub result: Option<String>,
     /// Its fault, as JSON text.
@@ -269,25 +269,31 @@ pub struct Standing {
 }
 
 /// How one run stands.
-pub async fn find_snapshot(cell: SlotCell<'_>, run: RunId) -> Result<Option<Standing>, ReadError> {
+pub async fn find_snapshot(
+    cell: SlotCell<'_>,
+    run: RunId,
+) -> Result<Option<RunSnapshot>, ReadError> {
     Ok(read_snapshots(&cell.reader().await?, &[run]).await?.pop())
 }
 
 /// How several runs stand.
-pub async fn list_standings(
+pub async fn list_snapshots(
     cell: EveryCell<'_>,
     runs: &[RunId],
-) -> Result<Vec<Standing>, ReadError> {
+) -> Result<Vec<RunSnapshot>, ReadError> {
     read_snapshots(&cell.reader().await?, runs).await
 }
 
-async fn read_snapshots(client: &PooledClient, runs: &[RunId]) -> Result<Vec<Standing>, ReadError> {
+async fn read_snapshots(
+    client: &PooledClient,
+    runs: &[RunId],
+) -> Result<Vec<RunSnapshot>, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
     let statement = client.prepare_cached(STATES).await?;
     let rows = client.query(&statement, &[&ids]).await?;
     Ok(rows
         .iter()
-        .map(|row| Standing {
+        .map(|row| RunSnapshot {
             run: RunId::from_uuid(row.get(0)),
             state: read_state(row.get(1)),
             result: read_json(row, 2),
@@ -303,7 +309,7 @@ pub async fn find_namespace(cell: SlotCell<'_>, run: RunId) -> Result<Option<i32
     Ok(row.map(|row| row.get(0)))
 }
 
-pub(crate) fn read_state(text: &str) -> State {
+pub(crate) fn read_state(text: &str) -> RunState {
     match text.parse() {
         Ok(state) => state,
         Err(_) => unreachable!("the record has no state {text}"),

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 use rows::{Rows, read_schedule};
@@ -134,7 +134,7 @@ pub struct Schedule {
 
 /// A schedule that is new.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct NewSchedule {
     /// The schedule.
     pub id: ScheduleId,
     /// The namespace that owns it.
@@ -157,12 +157,12 @@ pub struct Tick {
     /// How many they are.
     pub instants: i64,
     /// What was decided.
-    pub verdict: Verdict,
+    pub verdict: TickVerdict,
 }
 
 /// What happened to an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TickVerdict {
     /// It has a run.
     Fired {
         /// The run.
@@ -188,7 +188,7 @@ pub struct TickView {
 
 /// How far a schedule is decided now.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct ScheduleDecision {
     /// The schedule.
     pub id: ScheduleId,
     /// Up to where it was decided when it was taken.
@@ -209,7 +209,7 @@ pub struct Decision {
 
 /// What decisions were made by.
 #[derive(Clone, Copy, Debug)]
-pub struct Grounds {
+pub struct DecisionBasis {
     /// The state of the control data.
     pub version: i64,
     /// The edition of the time zones.
@@ -233,13 +233,17 @@ pub async fn list(
 }
 
 /// Makes rows for schedules that have none.
-pub async fn open(cell: EveryCell<'_>, new: &[Opening], grounds: Grounds) -> Result<(), ReadError> {
+pub async fn open(
+    cell: EveryCell<'_>,
+    new: &[NewSchedule],
+    grounds: DecisionBasis,
+) -> Result<(), ReadError> {
     let ids: Vec<Uuid> = new.iter().map(|one| *one.id.as_uuid()).collect();
     let namespaces: Vec<i32> = new.iter().map(|one| one.namespace_id).collect();
     let flows: Vec<&str> = new.iter().map(|one| one.flow.as_str()).collect();
     let releases: Vec<i32> = new.iter().map(|one| one.release_id).collect();
     let live: Vec<Option<Timestamp>> = new.iter().map(|one| one.live_at).collect();
-    let Grounds { version, zones } = grounds;
+    let DecisionBasis { version, zones } = grounds;
     cell.reader()
         .await?
         .execute(
@@ -271,13 +275,13 @@ pub async fn pause(
     cell: SlotCell<'_>,
     id: ScheduleId,
     by: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, PAUSE, &[id.as_uuid(), &by], act).await? == 1)
 }
 
 /// A connection on which schedules can be taken.
-pub struct Taking {
+pub struct ScheduleConnection {
     client: PooledClient,
 }
 
@@ -288,51 +292,51 @@ pub struct Taking {
 ///
 /// They stay locked in an open transaction: if the process dies, the database returns them to the
 /// others by itself.
-pub struct Batch<'a> {
+pub struct ScheduleBatch<'a> {
     tx: Transaction<'a>,
     /// The schedules, the earliest due first.
     pub schedules: Vec<Schedule>,
 }
 
 /// A connection on which the schedules of this database can be taken.
-pub async fn start_taking(cell: &Cell) -> Result<Taking, ReadError> {
+pub async fn start_taking(cell: &Cell) -> Result<ScheduleConnection, ReadError> {
     let client = cell.reader().await?;
-    Ok(Taking { client })
+    Ok(ScheduleConnection { client })
 }
 
 /// A connection on which one schedule can be locked.
-pub async fn start_locking(cell: SlotCell<'_>) -> Result<Taking, ReadError> {
+pub async fn start_locking(cell: SlotCell<'_>) -> Result<ScheduleConnection, ReadError> {
     let client = cell.reader().await?;
-    Ok(Taking { client })
+    Ok(ScheduleConnection { client })
 }
 
-impl Taking {
+impl ScheduleConnection {
     /// Takes schedules that are due and that no other server has.
-    pub async fn take(&mut self, most: i64) -> Result<Batch<'_>, ReadError> {
+    pub async fn take(&mut self, most: i64) -> Result<ScheduleBatch<'_>, ReadError> {
         let tx = self.client.transaction().await?;
         let rows = tx.query(TAKE, &[&most]).await?;
         let schedules = rows.iter().map(read_schedule).collect();
-        Ok(Batch { tx, schedules })
+        Ok(ScheduleBatch { tx, schedules })
     }
 
     /// Takes one schedule, due or not, once no other server has it.
-    pub async fn lock(&mut self, id: ScheduleId) -> Result<Batch<'_>, ReadError> {
+    pub async fn lock(&mut self, id: ScheduleId) -> Result<ScheduleBatch<'_>, ReadError> {
         let tx = self.client.transaction().await?;
         let rows = tx.query(LOCK, &[id.as_uuid()]).await?;
         let schedules = rows.iter().map(read_schedule).collect();
-        Ok(Batch { tx, schedules })
+        Ok(ScheduleBatch { tx, schedules })
     }
 }
 
-impl Batch<'_> {
+impl ScheduleBatch<'_> {
     /// Records what was decided, and returns the schedules. If a schedule is not as it was read,
     /// nothing is written, neither for it nor for the others. If an operator asked for the
     /// decision, the act is recorded in the same commit.
     pub async fn decide(
         self,
-        made: &[Decision],
-        grounds: Grounds,
-        act: Option<&Act>,
+        made: &[ScheduleDecision],
+        grounds: DecisionBasis,
+        act: Option<&AuditEntry>,
     ) -> Result<bool, ReadError> {
         let ids: Vec<Uuid> = made.iter().map(|one| *one.id.as_uuid()).collect();
         let before: Vec<Timestamp> = made.iter().map(|one| one.before).collect();
@@ -340,7 +344,7 @@ impl Batch<'_> {
         let due: Vec<Option<Timestamp>> = made.iter().map(|one| one.due_at).collect();
         let releases: Vec<Option<i32>> = made.iter().map(|one| one.release_id).collect();
         let paused: Vec<bool> = made.iter().map(|one| one.stays_paused).collect();
-        let Grounds { version, zones } = grounds;
+        let DecisionBasis { version, zones } = grounds;
         let written = self
             .tx
             .execute(

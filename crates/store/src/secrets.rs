@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_model::Span;
 use tokio_postgres::types::ToSql;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
 const MAKE_KEY: &str = "
@@ -95,7 +95,7 @@ pub struct SecretRow {
 pub async fn make_key_by(
     cell: HomeCell<'_>,
     key: &DataKeyRow,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let DataKeyRow {
         namespace_id,
@@ -174,7 +174,7 @@ pub async fn set(
     cell: HomeCell<'_>,
     secret: &SecretRow,
     overlap: Span,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let secs = overlap.as_millis() as f64 / 1e3;
     let SecretRow {
@@ -212,7 +212,7 @@ pub async fn delete(
     cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::webhook_deliveries;
 
@@ -56,7 +56,7 @@ pub async fn put(
     name: &str,
     event: &str,
     connection: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<(), ReadError> {
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &name, &event, &connection];
     audit::execute(cell, PUT, &values, act).await?;
@@ -70,7 +70,7 @@ pub async fn make(
     name: &str,
     event: &str,
     connection: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &name, &event, &connection];
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
@@ -85,7 +85,7 @@ pub async fn delete(
     cell: HomeCell<'_>,
     namespace_id: i32,
     name: &str,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<Option<u64>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;

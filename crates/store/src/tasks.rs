@@ -10,7 +10,7 @@
 //! Commit points: the claim, and the `COMMIT` of [`Settling`].
 
 use jiff::Timestamp;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId, Span};
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -26,9 +26,9 @@ mod views;
 pub use changes::TaskChange;
 pub(crate) use changes::{OPEN, REOPEN, Rows, WITHDRAW};
 pub(crate) use settling::STATEMENTS as ANSWERS;
-pub use settling::{Answer, Reply, Settling, start_settling};
+pub use settling::{SubmittedAnswer, TaskAnswerBatch, TaskAnswerResult, start_settling};
 pub(crate) use views::STATEMENTS as VIEWS;
-pub use views::{Filter, TaskView, find, list};
+pub use views::{TaskFilter, TaskView, find, list};
 
 // Crosses slots (V7): a queue holds tasks of all slots, and a request's earlier claim is found by its
 // name. With a second cell, cells are asked in an order that the name gives; oldest first holds in each.
@@ -119,7 +119,7 @@ const LOSE_MAX: i64 = 1_000;
 
 /// Who asks for work, and for which.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct TaskClaim {
     /// Whose tasks.
     pub namespace_id: i32,
     /// The queue.
@@ -136,7 +136,7 @@ pub struct Claim {
 
 /// A task in a worker's hands.
 #[derive(Clone, Debug)]
-pub struct Claimed {
+pub struct ClaimedTask {
     /// The task: the effect's key.
     pub task: EffectId,
     /// Its run.
@@ -160,7 +160,7 @@ pub struct Claimed {
 }
 
 /// Claims tasks, the oldest first.
-pub async fn claim(cell: EveryCell<'_>, claim: &Claim) -> Result<Vec<Claimed>, ReadError> {
+pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<ClaimedTask>, ReadError> {
     let client = cell.reader().await?;
     let lease = lease_ms(claim.lease);
     if let Some(name) = &claim.name {
@@ -188,9 +188,9 @@ fn lease_ms(lease: Option<Span>) -> Option<i64> {
     lease.map(|lease| i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn read_claimed(row: &Row) -> Claimed {
+fn read_claimed(row: &Row) -> ClaimedTask {
     let lease: i64 = row.get(9);
-    Claimed {
+    ClaimedTask {
         task: EffectId::from_uuid(row.get(0)),
         run: RunId::from_uuid(row.get(1)),
         queue: row.get(2),
@@ -250,9 +250,9 @@ pub async fn lose(cell: EveryCell<'_>) -> Result<u64, ReadError> {
 
 /// What a run sees of its task.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct TaskSnapshot {
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// The attempt that this is about.
     pub attempt: i32,
     /// What the worker answered.
@@ -260,11 +260,11 @@ pub struct Seen {
 }
 
 /// Looks at a task for its run; a lease that is over by now is seen as such.
-pub async fn look(cell: SlotCell<'_>, task: EffectId) -> Result<Option<Seen>, ReadError> {
+pub async fn look(cell: SlotCell<'_>, task: EffectId) -> Result<Option<TaskSnapshot>, ReadError> {
     let client = cell.reader().await?;
     client.execute(LOSE, &[&vec![*task.as_uuid()]]).await?;
     let row = client.query_opt(LOOK, &[task.as_uuid()]).await?;
-    Ok(row.map(|row| Seen {
+    Ok(row.map(|row| TaskSnapshot {
         state: read_state(row.get(0)),
         attempt: row.get(1),
         answer: row.get::<_, Option<Json<Value>>>(2).map(|Json(it)| it),
@@ -285,7 +285,7 @@ pub async fn find_run(
     Ok(row.map(|row| RunId::from_uuid(row.get(0))))
 }
 
-pub(crate) fn read_state(text: &str) -> State {
+pub(crate) fn read_state(text: &str) -> TaskState {
     match text.parse() {
         Ok(state) => state,
         Err(_) => unreachable!("the record has no task state {text}"),

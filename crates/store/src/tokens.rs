@@ -5,7 +5,7 @@ use semel_model::{NamespaceName, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::flows;
 
@@ -57,7 +57,7 @@ pub async fn insert(
 ) -> Result<(), ReadError> {
     let namespace_id = flows::ensure_namespace(cell, namespace).await?;
     let secs = lifetime.as_millis() as f64 / 1e3;
-    let act = Act::new(namespace_id, MAKER, "token.create", name);
+    let act = AuditEntry::new(namespace_id, MAKER, "token.create", name);
     let values: [&(dyn ToSql + Sync); 6] = [&id, &namespace_id, &name, &digest, &secs, &groups];
     audit::execute(cell, INSERT, &values, &act).await?;
     Ok(())

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join5;
 use jiff::Timestamp;
-use semel_model::wait::State;
+use semel_model::wait::WaitState;
 use semel_model::{InSlot, RunId, Slot, WaitId, json};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use tokio_postgres::types::Json;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 use crate::writer::connection::WriterConnection;
@@ -115,15 +115,15 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 /// A callback that came, as the run's next turn reads it.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct WaitAnswer {
     /// The wait.
     pub wait: WaitId,
     /// What the callback brought.
     pub payload: Value,
 }
 
-pub(crate) fn read_answer(row: &Row) -> Answer {
-    Answer {
+pub(crate) fn read_answer(row: &Row) -> WaitAnswer {
+    WaitAnswer {
         wait: WaitId::from_uuid(row.get(1)),
         payload: json::read_back(row.get::<_, Json<Box<RawValue>>>(2).0.get()),
     }
@@ -142,7 +142,7 @@ pub struct Callback {
     pub payload: String,
     /// What is recorded in the same commit where it is the first, when an operator gives the
     /// answer.
-    pub act: Option<Act>,
+    pub act: Option<AuditEntry>,
 }
 
 impl Callback {
@@ -160,13 +160,13 @@ impl Callback {
 
 /// The result of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum CallbackResult {
     /// It was the first: the run continues with it.
     First,
     /// Another was first, or the wait had ended: this is what was recorded.
     Recorded {
         /// How the wait ended.
-        state: State,
+        state: WaitState,
         /// When.
         at: Option<Timestamp>,
     },
@@ -175,16 +175,16 @@ pub enum Reply {
 }
 
 /// The batch of one commit of callbacks.
-pub struct Answering;
+pub struct CallbackBatch;
 
 /// Starts the writer that all callbacks of a process go through.
-pub fn start_answering(cell: &Cell) -> Writer<Answering> {
-    Writer::start(cell, || Answering)
+pub fn start_answering(cell: &Cell) -> Writer<CallbackBatch> {
+    Writer::start(cell, || CallbackBatch)
 }
 
-impl Batch for Answering {
+impl Batch for CallbackBatch {
     type Item = Callback;
-    type Answer = Reply;
+    type Answer = CallbackResult;
 
     const LANES: usize = 1;
 
@@ -196,7 +196,7 @@ impl Batch for Answering {
         &mut self,
         connection: &mut WriterConnection,
         items: &mut Vec<Callback>,
-    ) -> Result<Vec<Reply>, Error> {
+    ) -> Result<Vec<CallbackResult>, Error> {
         let answer = semel_model::SeededBug::WaitAnsweredTwice;
         let answer = answer.in_text(ANSWER, "waits.state = 'open'", "true");
         let texts = [LOCK_RUNS, answer, WAKE, RECORDED, audit::APPEND];
@@ -247,7 +247,7 @@ impl Batch for Answering {
             }
         }
         ready.client.batch_execute("COMMIT").await?;
-        let recorded: HashMap<Uuid, Reply> = recorded
+        let recorded: HashMap<Uuid, CallbackResult> = recorded
             .iter()
             .map(|row| (row.get(0), read_reply(row)))
             .collect();
@@ -257,23 +257,23 @@ impl Batch for Answering {
             .map(|(index, item)| {
                 let first = firsts.get(&item.wait) == Some(&index);
                 match recorded.get(item.wait.as_uuid()) {
-                    Some(_) if first && won.contains(item.wait.as_uuid()) => Reply::First,
+                    Some(_) if first && won.contains(item.wait.as_uuid()) => CallbackResult::First,
                     Some(reply) => *reply,
-                    None => Reply::Unknown,
+                    None => CallbackResult::Unknown,
                 }
             })
             .collect())
     }
 }
 
-fn read_reply(row: &Row) -> Reply {
-    Reply::Recorded {
+fn read_reply(row: &Row) -> CallbackResult {
+    CallbackResult::Recorded {
         state: read_state(row.get(1)),
         at: row.get(2),
     }
 }
 
-fn read_state(text: &str) -> State {
+fn read_state(text: &str) -> WaitState {
     match text.parse() {
         Ok(state) => state,
         Err(_) => unreachable!("the record has no wait state {text}"),
@@ -290,7 +290,7 @@ pub struct WaitView {
     /// The step's path.
     pub step: Option<String>,
     /// Its state.
-    pub state: State,
+    pub state: WaitState,
     /// When the run came to it.
     pub opened_at: Option<Timestamp>,
     /// When it ends by itself.
@@ -360,6 +360,6 @@ fn read_view(row: &Row) -> WaitView {
         opened_at: row.get(4),
         until: row.get(5),
         ended_at: row.get(6),
-        payload: crate::runs::read_json(row, 7).filter(|_| state == State::Answered),
+        payload: crate::runs::read_json(row, 7).filter(|_| state == WaitState::Answered),
     }
 }

@@ -14,9 +14,9 @@ use semel_model::{EffectId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
-use crate::outbox::Event;
+use crate::outbox::OutboxEvent;
 
 // Crosses slots (V3): a delivery, which is in its event's slot, is made and taken beside a lock or a
 // join on `subscriptions`, which are control data. A second cell needs a replica of them.
@@ -99,7 +99,7 @@ pub(crate) const STATEMENTS: &[&str] = &[INSERT, TAKE, SETTLE, RETRY, GIVE_UP, L
 
 /// A delivery that is due.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct DueDelivery {
     /// The event: the delivery key.
     pub event: EffectId,
     /// The namespace that owns it.
@@ -118,7 +118,7 @@ pub struct Due {
 
 /// The result of an attempt at a delivery.
 #[derive(Clone, Debug)]
-pub enum Settled {
+pub enum DeliveryResult {
     /// The receiver took it.
     Delivered,
     /// It is tried again.
@@ -134,18 +134,18 @@ pub enum Settled {
 
 /// How many deliveries may be in flight, and which are.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct DeliveryCapacity {
     /// How many deliveries may be taken.
     pub total: i64,
     /// How many may be in flight to one subscription.
     pub each: i64,
     /// The lines that were served before.
-    pub lines: Vec<Line>,
+    pub lines: Vec<SubscriptionLoad>,
 }
 
 /// The deliveries to one subscription, as one process has served them.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct SubscriptionLoad {
     /// The namespace that owns it.
     pub namespace_id: i32,
     /// The subscription.
@@ -180,7 +180,7 @@ pub struct DeliveryView {
 }
 
 /// Makes an event due to every subscription that takes it, unless it is already.
-pub async fn insert(cell: SlotCell<'_>, event: &Event, body: &str) -> Result<(), ReadError> {
+pub async fn insert(cell: SlotCell<'_>, event: &OutboxEvent, body: &str) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let (id, namespace_id) = (event.id.as_uuid(), &event.namespace_id);
     client
@@ -193,7 +193,11 @@ pub async fn insert(cell: SlotCell<'_>, event: &Event, body: &str) -> Result<(),
 }
 
 /// Takes deliveries that are due, for as long as `lease`.
-pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>, ReadError> {
+pub async fn take_due(
+    cell: &Cell,
+    room: &DeliveryCapacity,
+    lease: Span,
+) -> Result<Vec<DueDelivery>, ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
     let lines = room.lines.iter();
     let namespaces: Vec<i32> = lines.clone().map(|line| line.namespace_id).collect();
@@ -213,7 +217,7 @@ pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>,
     let rows = client.query(TAKE, &values).await?;
     Ok(rows
         .iter()
-        .map(|row| Due {
+        .map(|row| DueDelivery {
             event: EffectId::from_uuid(row.get(0)),
             namespace_id: row.get(1),
             subscription: row.get(2),
@@ -226,11 +230,15 @@ pub async fn take_due(cell: &Cell, room: &Room, lease: Span) -> Result<Vec<Due>,
 }
 
 /// Records the result of an attempt, unless a later one was begun.
-pub async fn settle(cell: SlotCell<'_>, due: &Due, settled: &Settled) -> Result<(), ReadError> {
+pub async fn settle(
+    cell: SlotCell<'_>,
+    due: &DueDelivery,
+    settled: &DeliveryResult,
+) -> Result<(), ReadError> {
     let (state, note, at) = match settled {
-        Settled::Delivered => ("delivered", None, None),
-        Settled::Again { at, note } => ("due", Some(note), Some(*at)),
-        Settled::Failed(note) => ("failed", Some(note), None),
+        DeliveryResult::Delivered => ("delivered", None, None),
+        DeliveryResult::Again { at, note } => ("due", Some(note), Some(*at)),
+        DeliveryResult::Failed(note) => ("failed", Some(note), None),
     };
     let client = cell.reader().await?;
     client
@@ -255,7 +263,7 @@ pub async fn retry(
     namespace_id: i32,
     subscription: &str,
     event: EffectId,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &subscription, event.as_uuid()];
     Ok(audit::execute(cell, RETRY, &values, act).await? > 0)

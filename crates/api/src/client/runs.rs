@@ -7,9 +7,9 @@ use semel_model::{EffectId, FlowName, RunId, Span};
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
-    Amend, Amended, Cancel, Cancelled, DropKey, Dropped, Duplicate, Effect, EffectFilter, KeyAudit,
-    KeyInfo, Page, Part, PartFilter, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled,
-    StartRun, Started,
+    Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DropKey, Dropped, Duplicate,
+    Effect, EffectFilter, KeyAudit, KeyInfo, Page, Resume, Resumed, Run, RunDetail, RunFilter,
+    Settle, Settled, StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is recorded of a flow.
@@ -79,12 +79,12 @@ impl Client {
     }
 
     /// Lists items and branches of a run, in order.
-    pub async fn list_parts(
+    pub async fn list_child_runs(
         &self,
         run: RunId,
-        filter: &PartFilter,
-    ) -> Result<Page<Part>, ClientError> {
-        let path = ["v1", "runs", &run.to_string(), "parts"];
+        filter: &ChildRunFilter,
+    ) -> Result<Page<ChildRun>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "child-runs"];
         read(self.get(&path).query(filter)).await
     }
 

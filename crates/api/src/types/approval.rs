@@ -1,7 +1,7 @@
 //! Approvals: what people are asked to decide, and what they decided.
 
 use jiff::Timestamp;
-use semel_model::approval::{Decision, Digest, State};
+use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
 use semel_model::{RunId, WaitId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub struct Approval {
     /// The step's path.
     pub step: String,
     /// Its state.
-    pub state: State,
+    pub state: ApprovalState,
     /// Who may decide: people or groups.
     pub from: Vec<String>,
     /// Who else may, once half of the time is over.
@@ -46,7 +46,7 @@ pub struct Approval {
     pub ended_at: Option<Timestamp>,
     /// What was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    pub decision: Option<ApprovalDecision>,
 }
 
 /// Says yes or no to what was shown.
@@ -73,5 +73,5 @@ pub struct DecidedApproval {
     /// The run that continues.
     pub run: RunId,
     /// The decision.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
 }

@@ -1,7 +1,7 @@
 //! Effects, doubts and the repeats that were stopped.
 
 use jiff::Timestamp;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 use semel_model::{EffectId, FlowName, RunId};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub struct Effect {
     /// What makes it safe to repeat.
     pub guard: String,
     /// Where it stands.
-    pub state: State,
+    pub state: EffectState,
     /// The number of its latest attempt, from 1.
     pub attempt: i32,
     /// When the latest attempt's intent was written.
@@ -95,7 +95,7 @@ pub struct Source {
 pub struct EffectFilter {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<EffectState>,
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,

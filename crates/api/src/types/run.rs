@@ -1,14 +1,14 @@
 //! Runs and the keys that made them.
 
 use jiff::Timestamp;
-use semel_model::gate::Kind;
+use semel_model::gate::GateKind;
 use semel_model::{ClaimId, FlowName, RunId, TriggerKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::child_run::ChildRunProgress;
 use super::effect::{Act, Effect};
-use super::part::Progress;
-use super::standing::Standing;
+use super::run_status::RunStatus;
 use super::wait::Wait;
 
 /// Asks for a run.
@@ -37,7 +37,7 @@ pub struct Started {
     /// Its flow.
     pub flow: String,
     /// Its state.
-    pub state: Standing,
+    pub state: RunStatus,
     /// When its delivery was accepted.
     pub accepted_at: Timestamp,
     /// Its result, once it succeeded.
@@ -64,7 +64,7 @@ pub struct Run {
     /// Its key.
     pub key: String,
     /// Its state.
-    pub state: Standing,
+    pub state: RunStatus,
     /// When its delivery was accepted.
     pub accepted_at: Timestamp,
     /// When it ended.
@@ -102,7 +102,7 @@ pub struct RunDetail {
     pub waits: Vec<Wait>,
     /// The progress of its items and branches, by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Progress>,
+    pub child_runs: Vec<ChildRunProgress>,
     /// What operators did to it, its effects, waits and key, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts: Vec<Act>,
@@ -114,7 +114,7 @@ pub struct RunDetail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtGate {
     /// What holds it up: `order`, `overlap` or `limit`.
-    pub gate: Kind,
+    pub gate: GateKind,
     /// Its place there: `waiting`, `debouncing`, `granted`, `joining` or `dropped`.
     pub place: String,
     /// The run that holds the gate, or that it joined.
@@ -158,7 +158,7 @@ pub struct RunFilter {
     pub flow: Option<FlowName>,
     /// Only those in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<Standing>,
+    pub state: Option<RunStatus>,
     /// Only those of this key, in any flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -221,7 +221,7 @@ pub struct KeyInfo {
     pub run: RunId,
     /// The state of that run, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<Standing>,
+    pub state: Option<RunStatus>,
     /// The fingerprint of the first delivery's payload.
     pub fingerprint: String,
     /// When the key may expire.

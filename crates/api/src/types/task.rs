@@ -1,7 +1,7 @@
 //! Tasks: work that outside programs claim from a queue.
 
 use jiff::Timestamp;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId, Span};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,7 +142,7 @@ pub struct Task {
     /// The step's path.
     pub step: String,
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// The number of the latest attempt.
     pub attempt: i32,
     /// What the latest worker calls itself.
@@ -178,7 +178,7 @@ pub struct TaskFilter {
     pub run: Option<RunId>,
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<TaskState>,
     /// Ended ones too.
     #[serde(default)]
     pub all: bool,

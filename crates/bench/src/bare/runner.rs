@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use super::desk::{Change, Desk};
 use super::{Delivery, STEPS};
 use crate::load::{Sender, payload};
-use crate::wire::Wire;
+use crate::load_connection::LoadConnection;
 
 /// Carries one run at a time; its steps are calls where it has a peer, and nothing otherwise.
 pub(crate) struct Runner {
     desk: Desk,
-    peer: Option<Wire>,
+    peer: Option<LoadConnection>,
     prefix: String,
     next: u64,
 }
@@ -28,7 +28,7 @@ impl Runner {
         let mut crowd = Vec::with_capacity(count);
         for index in 0..count {
             let peer = match peer {
-                Some(address) => Some(Wire::connect(address).await?),
+                Some(address) => Some(LoadConnection::connect(address).await?),
                 None => None,
             };
             crowd.push(Self {

@@ -15,7 +15,7 @@ use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::Delivery;
-use crate::wire::find;
+use crate::load_connection::find;
 
 /// What stands in the line that tells the port.
 pub(crate) const LISTENING: &str = "listening on ";
@@ -47,12 +47,12 @@ const MEET: &str = "
 
 /// What a delivery met.
 #[derive(Clone, Copy, Debug)]
-struct Met {
+struct BareAcceptResult {
     run: Uuid,
     replayed: bool,
 }
 
-type Waiting = (Delivery, oneshot::Sender<Met>);
+type Waiting = (Delivery, oneshot::Sender<BareAcceptResult>);
 
 /// Serves on a free loopback port, which it prints on standard output, until standard input closes.
 pub(crate) async fn serve(url: &str) -> Result<()> {
@@ -128,7 +128,7 @@ fn find_body(bytes: &[u8]) -> Result<Option<(usize, usize)>> {
     Ok((bytes.len() >= end).then_some((start, end)))
 }
 
-fn respond(outgoing: &mut Vec<u8>, key: &str, met: Met) -> Result<()> {
+fn respond(outgoing: &mut Vec<u8>, key: &str, met: BareAcceptResult) -> Result<()> {
     let replayed = match met.replayed {
         true => "idempotency-replayed: true\r\n",
         false => "",
@@ -161,7 +161,7 @@ async fn write(
             };
             // Of repeats that came together, only one made the run.
             let replayed = found.replayed || !answered.insert(item.claim);
-            answer.send(Met { replayed, ..*found }).ok();
+            answer.send(BareAcceptResult { replayed, ..*found }).ok();
         }
     }
     Ok(())
@@ -173,7 +173,7 @@ async fn commit(
     accept: &Statement,
     meet: &Statement,
     items: &[Delivery],
-) -> Result<HashMap<Uuid, Met>> {
+) -> Result<HashMap<Uuid, BareAcceptResult>> {
     let mut seen = HashSet::with_capacity(items.len());
     let firsts: Vec<&Delivery> = items
         .iter()
@@ -192,7 +192,7 @@ async fn commit(
     for item in &firsts {
         if made.contains(&item.run) {
             let (run, replayed) = (item.run, false);
-            met.insert(item.claim, Met { run, replayed });
+            met.insert(item.claim, BareAcceptResult { run, replayed });
         }
     }
     if met.len() < firsts.len() {
@@ -202,7 +202,7 @@ async fn commit(
             .collect();
         for row in client.query(meet, &[&known]).await? {
             let (run, replayed) = (row.get(1), true);
-            met.insert(row.get(0), Met { run, replayed });
+            met.insert(row.get(0), BareAcceptResult { run, replayed });
         }
     }
     Ok(met)

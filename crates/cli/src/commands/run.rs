@@ -10,7 +10,7 @@ mod start;
 mod watch;
 
 use semel_api::types::Run;
-use semel_model::run::State;
+use semel_model::run::RunState;
 
 use crate::answer::{Answer, Problem};
 use crate::code;
@@ -51,11 +51,11 @@ fn judged(answer: Answer, run: &Run) -> Answer {
     let state = run.state.state();
     let outcome = Outcome::of_run(state);
     match state {
-        State::Succeeded => answer.next(show),
-        State::Active => answer
+        RunState::Succeeded => answer.next(show),
+        RunState::Active => answer
             .next(format!("semel run watch {}", run.id))
             .with_fault(outcome, code::RUN_UNDER_WAY, "the run has not ended"),
-        State::InDoubt => {
+        RunState::InDoubt => {
             let message = "whether an effect of the run happened is unknown";
             answer.next("semel doubt list").next(show).with_fault(
                 outcome,
@@ -63,14 +63,14 @@ fn judged(answer: Answer, run: &Run) -> Answer {
                 message,
             )
         }
-        State::NeedsReview | State::Quarantined | State::Failed => answer
+        RunState::NeedsReview | RunState::Quarantined | RunState::Failed => answer
             .next(show)
             .decision(
                 "to resume it",
                 format!("semel run resume {} --reason '…'", run.id),
             )
             .with_fault(outcome, code::RUN_FAILED, &failure(run)),
-        State::Cancelled | State::Superseded => {
+        RunState::Cancelled | RunState::Superseded => {
             answer
                 .next(show)
                 .with_fault(outcome, code::RUN_FAILED, &failure(run))

@@ -1,7 +1,7 @@
 //! Approvals.
 
 use semel_api::types::Approval;
-use semel_model::approval::{Decision, State};
+use semel_model::approval::{ApprovalDecision, ApprovalState};
 
 use super::maybe_ago;
 use crate::style::{Style, Tone, cell, render, toned_cell};
@@ -9,10 +9,10 @@ use crate::text::{ago, printable, printable_lines};
 
 fn tone(approval: &Approval) -> Tone {
     match (approval.state, &approval.decision) {
-        (State::Decided, Some(decision)) if decision.approved => Tone::Good,
-        (State::Decided, _) => Tone::Bad,
-        (State::Elapsed, _) => Tone::Odd,
-        (State::Open | State::Withdrawn, _) => Tone::Plain,
+        (ApprovalState::Decided, Some(decision)) if decision.approved => Tone::Good,
+        (ApprovalState::Decided, _) => Tone::Bad,
+        (ApprovalState::Elapsed, _) => Tone::Odd,
+        (ApprovalState::Open | ApprovalState::Withdrawn, _) => Tone::Plain,
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn detail(approval: &Approval, style: Style) -> String {
 }
 
 /// A decision in one line.
-pub(crate) fn decision(decision: &Decision, style: Style) -> String {
+pub(crate) fn decision(decision: &ApprovalDecision, style: Style) -> String {
     let (tone, verb) = match decision.approved {
         true => (Tone::Good, "approved"),
         false => (Tone::Bad, "rejected"),

@@ -2,19 +2,19 @@
 
 use semel_api::types::{Act, Duplicate, Effect, Sent, Wait};
 use semel_model::EffectId;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 
 use super::maybe_ago;
 use crate::answer::Answer;
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, printable};
 
-const fn tone(state: State) -> Tone {
+const fn tone(state: EffectState) -> Tone {
     match state {
-        State::Done => Tone::Good,
-        State::InDoubt => Tone::Odd,
-        State::Failed => Tone::Bad,
-        State::Pending | State::Retrying => Tone::Plain,
+        EffectState::Done => Tone::Good,
+        EffectState::InDoubt => Tone::Odd,
+        EffectState::Failed => Tone::Bad,
+        EffectState::Pending | EffectState::Retrying => Tone::Plain,
     }
 }
 

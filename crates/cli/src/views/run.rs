@@ -1,23 +1,23 @@
 //! Runs.
 
-use semel_api::types::{AtGate, Run, RunDetail, Standing};
-use semel_model::run::State;
+use semel_api::types::{AtGate, Run, RunDetail, RunStatus};
+use semel_model::run::RunState;
 
 use super::{Extent, fault_text, shown, timeline};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, offset, printable};
 
 /// The tone of a status.
-pub(crate) const fn tone(standing: Standing) -> Tone {
+pub(crate) const fn tone(standing: RunStatus) -> Tone {
     match standing {
-        Standing::Succeeded => Tone::Good,
-        Standing::InDoubt | Standing::NeedsReview | Standing::Quarantined => Tone::Odd,
-        Standing::Failed | Standing::Cancelled | Standing::Superseded => Tone::Bad,
-        Standing::Active
-        | Standing::Queued
-        | Standing::Running
-        | Standing::Waiting
-        | Standing::Retrying => Tone::Plain,
+        RunStatus::Succeeded => Tone::Good,
+        RunStatus::InDoubt | RunStatus::NeedsReview | RunStatus::Quarantined => Tone::Odd,
+        RunStatus::Failed | RunStatus::Cancelled | RunStatus::Superseded => Tone::Bad,
+        RunStatus::Active
+        | RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::Waiting
+        | RunStatus::Retrying => Tone::Plain,
     }
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
         style.bold("timeline"),
         timeline::lines(&detail.journal, run.accepted_at, style).join("\n")
     ));
-    if !detail.parts.is_empty() {
-        let table = super::part::progress(&detail.parts, style);
+    if !detail.child_runs.is_empty() {
+        let table = super::child_run::progress(&detail.child_runs, style);
         parts.push(format!("{}\n{table}", style.bold("child runs")));
     }
     if !detail.effects.is_empty() {
@@ -108,7 +108,7 @@ pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
         let took = offset(run.accepted_at, ended_at);
         lines.push(format!("  ended     {ended_at} ({took})"));
     }
-    if let Some(due_at) = run.due_at.filter(|_| run.state.state() == State::Active) {
+    if let Some(due_at) = run.due_at.filter(|_| run.state.state() == RunState::Active) {
         lines.push(format!("  due       {due_at} ({})", ago(due_at)));
     }
     if let Some(result) = &run.result {

@@ -1,18 +1,18 @@
 //! Tasks.
 
 use semel_api::types::Task;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 
 use super::{maybe_ago, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, printable};
 
-const fn tone(state: State) -> Tone {
+const fn tone(state: TaskState) -> Tone {
     match state {
-        State::Done => Tone::Good,
-        State::Failed => Tone::Bad,
-        State::Lost => Tone::Odd,
-        State::Open | State::Held | State::Withdrawn => Tone::Plain,
+        TaskState::Done => Tone::Good,
+        TaskState::Failed => Tone::Bad,
+        TaskState::Lost => Tone::Odd,
+        TaskState::Open | TaskState::Held | TaskState::Withdrawn => Tone::Plain,
     }
 }
 

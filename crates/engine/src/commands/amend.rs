@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use semel_flow::Flow;
-use semel_model::effect::{ConfirmedBy, State};
+use semel_model::effect::{ConfirmedBy, EffectState};
 use semel_model::event::Event;
 use semel_model::{EffectId, RunId, run};
 use semel_store::runs::{Amended, RunView};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::settle::SettleError;
 use super::settlement::derive_id;
-use crate::commands::connection::By;
+use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 
 /// The corrected result of an effect.
@@ -40,7 +40,7 @@ impl Runtime {
     /// Where the result is not an operator's, the run did not stop, or a step has used the result.
     pub async fn amend(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         effect: EffectId,
         amendment: &Amendment,
     ) -> Result<RunId, SettleError> {
@@ -49,7 +49,7 @@ impl Runtime {
         let act = act.because(&amendment.reason)?;
         let found = effects::find(cell.of(effect), by.namespace_id, effect).await;
         let view = found?.ok_or(SettleError::Unknown)?;
-        if view.state != State::Done {
+        if view.state != EffectState::Done {
             return Err(not(format!("the effect is {}, not done", view.state)));
         }
         let run = runs::find(cell.of(view.run), by.namespace_id, view.run).await;
@@ -118,15 +118,17 @@ fn not(why: String) -> SettleError {
 
 fn has_stopped(run: &RunView) -> Result<(), SettleError> {
     match (run.state, run.parent) {
-        (run::State::Failed, Some(parent)) => Err(not(format!(
+        (run::RunState::Failed, Some(parent)) => Err(not(format!(
             "its run is a child of {parent}, which can only be resumed as a whole"
         ))),
-        (run::State::Failed | run::State::NeedsReview | run::State::Quarantined, _) => Ok(()),
-        (run::State::Active, _) => Err(not("its run has not stopped".to_owned())),
-        (run::State::InDoubt, _) => Err(not("its run waits for another doubt".to_owned())),
-        (run::State::Succeeded, _) => Err(not("its run has succeeded with it".to_owned())),
-        (run::State::Cancelled, _) => Err(not("its run was cancelled".to_owned())),
-        (run::State::Superseded, _) => Err(not("its run was superseded".to_owned())),
+        (run::RunState::Failed | run::RunState::NeedsReview | run::RunState::Quarantined, _) => {
+            Ok(())
+        }
+        (run::RunState::Active, _) => Err(not("its run has not stopped".to_owned())),
+        (run::RunState::InDoubt, _) => Err(not("its run waits for another doubt".to_owned())),
+        (run::RunState::Succeeded, _) => Err(not("its run has succeeded with it".to_owned())),
+        (run::RunState::Cancelled, _) => Err(not("its run was cancelled".to_owned())),
+        (run::RunState::Superseded, _) => Err(not("its run was superseded".to_owned())),
     }
 }
 

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::storable::excerpt;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Looked, RunId, Span};
 use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
-use semel_store::late_responses::{self, Late};
-use semel_store::tasks::{self, Answer, Claim, Claimed, Renewed, Reply};
+use semel_store::late_responses::{self, LateResponse};
+use semel_store::tasks::{
+    self, ClaimedTask, Renewed, SubmittedAnswer, TaskAnswerResult, TaskClaim,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -73,7 +75,7 @@ pub enum TaskError {
     #[error("the task is {state}, and not held under this token")]
     NotHeld {
         /// The state of the task.
-        state: State,
+        state: TaskState,
         /// Whether the worker's answer was recorded as a late response.
         kept: bool,
     },
@@ -123,9 +125,9 @@ impl Runtime {
     /// Claims tasks, and waits for some to be opened where there are none.
     pub async fn claim_tasks(
         self: &Arc<Self>,
-        claim: &Claim,
+        claim: &TaskClaim,
         patience: Duration,
-    ) -> Result<Vec<Claimed>, ReadError> {
+    ) -> Result<Vec<ClaimedTask>, ReadError> {
         let deadline = Instant::now() + patience;
         loop {
             // Before the read, so that a task that opens in between is not missed.
@@ -164,7 +166,7 @@ impl Runtime {
         let view = tasks::find(cell.of(task), namespace_id, task).await;
         match view?.map(|view| view.state) {
             None => Err(TaskError::Unknown),
-            Some(State::Withdrawn) => Err(TaskError::Withdrawn),
+            Some(TaskState::Withdrawn) => Err(TaskError::Withdrawn),
             Some(state) => Err(TaskError::NotHeld { state, kept: false }),
         }
     }
@@ -181,7 +183,7 @@ impl Runtime {
         let cell = &self.cell;
         let run = tasks::find_run(cell.of(task), namespace_id, task).await;
         let run = run?.ok_or(TaskError::Unknown)?;
-        let answer = Answer {
+        let answer = SubmittedAnswer {
             task,
             run,
             token,
@@ -192,15 +194,15 @@ impl Runtime {
         let reply = self.writers.tasks.write(answer).await;
         failpoint("answer.after", &task.to_string()).await;
         match reply? {
-            Reply::First => {
+            TaskAnswerResult::First => {
                 self.signals.wake.notify_one();
                 Ok(TaskAnswered {
                     run,
                     replayed: false,
                 })
             }
-            Reply::Unknown => Err(TaskError::Unknown),
-            Reply::Recorded {
+            TaskAnswerResult::Unknown => Err(TaskError::Unknown),
+            TaskAnswerResult::Recorded {
                 state: stands,
                 answered_token,
                 answer,
@@ -213,18 +215,25 @@ impl Runtime {
                 let mended = body.get("result").is_some() && is_unstorable(answer.as_ref());
                 let own = answered_token == Some(token) && !mended;
                 match (stands, own, same) {
-                    (_, true, true) | (State::Done, false, true) => Ok(TaskAnswered {
+                    (_, true, true) | (TaskState::Done, false, true) => Ok(TaskAnswered {
                         run,
                         replayed: true,
                     }),
-                    (_, true, false) | (State::Done, false, false) => Err(TaskError::Answered {
-                        recorded: answer.unwrap_or_default(),
-                    }),
-                    (State::Withdrawn, false, _) => Err(TaskError::Withdrawn),
-                    (State::Open | State::Held | State::Failed | State::Lost, false, _) => {
+                    (_, true, false) | (TaskState::Done, false, false) => {
+                        Err(TaskError::Answered {
+                            recorded: answer.unwrap_or_default(),
+                        })
+                    }
+                    (TaskState::Withdrawn, false, _) => Err(TaskError::Withdrawn),
+                    (
+                        TaskState::Open | TaskState::Held | TaskState::Failed | TaskState::Lost,
+                        false,
+                        _,
+                    ) => {
                         // A token that was never given out is no worker's.
                         let given = (1..=latest).contains(&token);
-                        let kept = given && self.hand_in(run, task, token, &body).await?;
+                        let kept =
+                            given && self.record_late_response(run, task, token, &body).await?;
                         Err(TaskError::NotHeld {
                             state: stands,
                             kept,
@@ -236,7 +245,7 @@ impl Runtime {
     }
 
     /// A late worker's answer that the task is done may turn a doubt into done, and nothing else.
-    async fn hand_in(
+    async fn record_late_response(
         self: &Arc<Self>,
         run: RunId,
         task: EffectId,
@@ -246,21 +255,21 @@ impl Runtime {
         let Some(result) = body.get("result") else {
             return Ok(false);
         };
-        let late = Late {
+        let late = LateResponse {
             effect: task,
             attempt: i32::try_from(token).unwrap_or(i32::MAX),
             response: result.clone(),
         };
-        late_responses::hand_in(self.cell.of(run), run, 0, &late).await?;
+        late_responses::record_late_response(self.cell.of(run), run, 0, &late).await?;
         self.signals.wake.notify_one();
         Ok(true)
     }
 }
 
 /// An answer as the record keeps it.
-fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
+fn to_record(said: TaskAnswer) -> Result<(TaskState, Value), TaskError> {
     Ok(match said {
-        TaskAnswer::Done(result) => (State::Done, json!({ "result": result })),
+        TaskAnswer::Done(result) => (TaskState::Done, json!({ "result": result })),
         TaskAnswer::Failed {
             code,
             message,
@@ -275,17 +284,17 @@ fn to_record(said: TaskAnswer) -> Result<(State, Value), TaskError> {
                 retry_after,
                 looked: Looked::AtNothing,
             };
-            (State::Failed, json!({ "fault": fault }))
+            (TaskState::Failed, json!({ "fault": fault }))
         }
         TaskAnswer::InDoubt { message } => {
             let doubt = Doubt::new("worker-unsure", bounded(&message));
-            (State::Lost, json!({ "doubt": doubt }))
+            (TaskState::Lost, json!({ "doubt": doubt }))
         }
         TaskAnswer::Unstorable { message } => {
             let message = format!("it is done, and its answer cannot be stored: {message}");
             let doubt = Doubt::for_operator(ANSWER_REFUSED, bounded(&message));
             let doubt = doubt.of(FaultKind::Unstorable);
-            (State::Lost, json!({ "doubt": doubt }))
+            (TaskState::Lost, json!({ "doubt": doubt }))
         }
     })
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::ReadError;
-use semel_store::runs::{self, Standing};
+use semel_store::runs::{self, RunSnapshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::runtime::Runtime;
@@ -26,11 +26,11 @@ impl Runtime {
         self: &Arc<Self>,
         run: RunId,
         patience: Duration,
-    ) -> Result<Option<Standing>, ReadError> {
+    ) -> Result<Option<RunSnapshot>, ReadError> {
         let deadline = Instant::now() + patience;
         // Before the record is read, so that an end in between is not missed.
         let mut watch = self.local.completions.watch(run);
-        let over = |standing: &Standing| standing.state != State::Active;
+        let over = |standing: &RunSnapshot| standing.state != RunState::Active;
         let mut look = !watch.is_carried();
         // The caller is a request: it must not take a connection from the engine's work.
         let cell = self.cell.for_people();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::RunId;
-use semel_store::audit::{Act, ReasonError};
+use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::{queue, runs};
 
 use crate::runtime::Runtime;
@@ -51,7 +51,7 @@ impl Runtime {
         actor: &str,
     ) -> Result<(), CancelError> {
         let cell = &self.cell;
-        let act = Act::new(namespace_id, actor, "run.cancel", &run.to_string());
+        let act = AuditEntry::new(namespace_id, actor, "run.cancel", &run.to_string());
         let act = act.about(run).because(reason)?;
         if !queue::ask_cancel_by(cell.of(run), namespace_id, run, &act).await? {
             let known = runs::find(cell.of(run), namespace_id, run).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::WaitId;
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::waits::{self, Callback};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ impl Runtime {
         let cell = &self.cell;
         let view = waits::find(cell.of(wait), namespace_id, wait).await?;
         let view = view.ok_or(CallbackError::Unknown)?;
-        let act = Act::new(namespace_id, actor, "wait.complete", &wait.to_string());
+        let act = AuditEntry::new(namespace_id, actor, "wait.complete", &wait.to_string());
         let callback = Callback {
             act: Some(act.about(view.run)),
             ..Callback::of(view.run, wait, payload.to_string())

@@ -3,13 +3,13 @@
 
 mod keep;
 
-pub use keep::Kept;
+pub use keep::ConnectionChange;
 
 use std::sync::Arc;
 
 use semel_model::connection::Target;
 use semel_model::{Connection, SecretText, Span};
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::connections::{self, ConnectionRow};
 use semel_store::{ReadError, flows, subscriptions};
 use url::Url;
@@ -62,22 +62,22 @@ impl ConnectionError {
 
 /// Who changes something, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct By<'a> {
+pub struct Actor<'a> {
     /// The namespace, short.
     pub namespace_id: i32,
     /// The token's name.
     pub actor: &'a str,
 }
 
-impl By<'_> {
+impl Actor<'_> {
     /// The token's own name.
     pub(crate) fn name(&self) -> &str {
         self.actor.strip_prefix("token:").unwrap_or(self.actor)
     }
 
     /// The audit record of an action.
-    pub(crate) fn act(&self, action: &'static str, subject: &str) -> Act {
-        Act::new(self.namespace_id, self.actor, action, subject)
+    pub(crate) fn act(&self, action: &'static str, subject: &str) -> AuditEntry {
+        AuditEntry::new(self.namespace_id, self.actor, action, subject)
     }
 }
 
@@ -89,7 +89,7 @@ impl Runtime {
     /// Where it is not valid.
     pub async fn put_connection(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         connection: &Connection,
     ) -> Result<i64, ConnectionError> {
@@ -108,7 +108,7 @@ impl Runtime {
     /// Where there is none, or a live flow or a subscription names it.
     pub async fn delete_connection(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
     ) -> Result<(), ConnectionError> {
         for release in flows::list_live(self.cell.home()).await? {
@@ -151,7 +151,7 @@ impl Runtime {
     /// Where it is empty or too long, or the namespace's data key cannot be opened.
     pub async fn set_secret(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         text: &SecretText,
         overlap: Span,
@@ -168,7 +168,7 @@ impl Runtime {
     /// Where the database does not answer.
     pub async fn delete_secret(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
     ) -> Result<bool, ReadError> {
         let act = by.act("secret.delete", name);
@@ -192,7 +192,7 @@ impl Runtime {
     /// # Errors
     ///
     /// Where a former master key is needed that this server was not given.
-    pub async fn rotate_secrets(self: &Arc<Self>, by: By<'_>) -> Result<usize, VaultError> {
+    pub async fn rotate_secrets(self: &Arc<Self>, by: Actor<'_>) -> Result<usize, VaultError> {
         let act = by.act("secret.rotate", "*");
         self.vault.rotate(by.namespace_id, &act).await
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::fmt;
 use std::str::FromStr;
 
-use semel_model::approval::{Decision, Digest, State};
+use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
 use semel_model::storable::excerpt;
 use semel_model::{RunId, WaitId};
 use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
-use semel_store::approvals::{self, ApprovalView, Click, Reply};
+use semel_store::approvals::{self, ApprovalView, DecisionRequest, DecisionResult};
 
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
@@ -100,7 +100,7 @@ impl Approver {
 
 /// A person's decision about what they were shown.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct SubmittedDecision {
     /// The digest of what they were shown.
     pub digest: Digest,
     /// Yes or no.
@@ -117,7 +117,7 @@ pub struct Decided {
     /// The approval.
     pub wait: WaitId,
     /// The decision.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
     /// Whether it stood before.
     pub replayed: bool,
 }
@@ -136,7 +136,7 @@ pub enum DecideError {
     #[error("it was decided otherwise")]
     Contrary {
         /// The decision that stands.
-        decision: Decision,
+        decision: ApprovalDecision,
     },
     /// This person may not decide.
     #[error("{0}")]
@@ -194,11 +194,11 @@ impl Runtime {
         self: &Arc<Self>,
         view: &ApprovalView,
         by: &Approver,
-        verdict: Verdict,
+        verdict: SubmittedDecision,
     ) -> Result<Decided, DecideError> {
         may_decide(view, by)?;
         let approved = verdict.approved;
-        let click = Click {
+        let click = DecisionRequest {
             wait: view.wait,
             run: view.run,
             digest: verdict.digest,
@@ -218,16 +218,16 @@ impl Runtime {
         let reply = self.writers.approvals.write(click).await;
         failpoint("decide.after", &view.wait.to_string()).await;
         match reply? {
-            Reply::First(decision) => {
+            DecisionResult::First(decision) => {
                 self.signals.wake.notify_one();
                 Ok(decided(decision, false))
             }
-            Reply::Decided(decision) if decision.approved == approved => {
+            DecisionResult::Decided(decision) if decision.approved == approved => {
                 Ok(decided(decision, true))
             }
-            Reply::Decided(decision) => Err(DecideError::Contrary { decision }),
-            Reply::Differs => Err(DecideError::Differs),
-            Reply::Over => Err(DecideError::Unknown),
+            DecisionResult::Decided(decision) => Err(DecideError::Contrary { decision }),
+            DecisionResult::Differs => Err(DecideError::Differs),
+            DecisionResult::Over => Err(DecideError::Unknown),
         }
     }
 }
@@ -235,8 +235,8 @@ impl Runtime {
 /// Whether there is still something to see.
 fn is_live(view: &ApprovalView) -> bool {
     match view.state {
-        State::Open | State::Decided => true,
-        State::Elapsed | State::Withdrawn => false,
+        ApprovalState::Open | ApprovalState::Decided => true,
+        ApprovalState::Elapsed | ApprovalState::Withdrawn => false,
     }
 }
 

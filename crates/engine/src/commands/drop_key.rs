@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_model::{FlowName, Key, NamespaceName, RunId};
 use semel_steps::failpoint::failpoint;
-use semel_store::audit::{Act, ReasonError};
+use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::{claims, runs};
 
 use crate::runtime::Runtime;
@@ -56,7 +56,7 @@ impl Runtime {
         actor: &str,
     ) -> Result<RunId, DropError> {
         let cell = &self.cell;
-        let act = Act::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
+        let act = AuditEntry::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
         let act = act.because(reason)?;
         let held = claims::find_by_key(cell.every(), namespace, flow, key).await?;
         let view = held.ok_or(DropError::Unknown)?;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId, ScheduleId};
-use semel_store::audit::{self, Act, ReasonError};
-use semel_store::schedules::{self, Schedule, Tick, TickView, Verdict};
+use semel_store::audit::{self, AuditEntry, ReasonError};
+use semel_store::schedules::{self, Schedule, Tick, TickVerdict, TickView};
 use semel_store::{ReadError, claims, runs};
 
 use crate::catalogue::Release;
-use crate::commands::connection::By;
+use crate::commands::connection::Actor;
 use crate::ingest::{Intake, IntakeError};
 use crate::runtime::Runtime;
 use crate::services::scheduler::live::Live;
@@ -178,7 +178,7 @@ impl Runtime {
     /// paused before.
     pub async fn pause_schedule(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         namespace: &NamespaceName,
         flow: &FlowName,
         reason: Option<&str>,
@@ -194,7 +194,7 @@ impl Runtime {
     /// was not paused.
     pub async fn resume_schedule(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         namespace: &NamespaceName,
         flow: &FlowName,
         reason: Option<&str>,
@@ -226,7 +226,7 @@ impl Runtime {
         self: &Arc<Self>,
         live: &Live,
         id: ScheduleId,
-        act: &Act,
+        act: &AuditEntry,
     ) -> Result<Resumed, ReadError> {
         let _alone = self.work.manual_schedule.lock().await;
         let mut taking = schedules::start_locking(self.cell.of(id)).await?;
@@ -263,7 +263,7 @@ impl Runtime {
     /// of the same instant finds it.
     pub async fn fire_schedule(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         namespace: &NamespaceName,
         flow: &FlowName,
         moment: &Moment,
@@ -283,7 +283,7 @@ impl Runtime {
     /// it.
     async fn accept_fired(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         release: &Arc<Release>,
         nominal: Timestamp,
         key: &Key,
@@ -302,7 +302,7 @@ impl Runtime {
 
     async fn fire_named(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         id: ScheduleId,
         release: &Arc<Release>,
         at: Timestamp,
@@ -335,7 +335,7 @@ impl Runtime {
             nominal: at,
             last: at,
             instants: 1,
-            verdict: Verdict::Fired {
+            verdict: TickVerdict::Fired {
                 run,
                 by: Some(by.actor.to_owned()),
             },
@@ -351,7 +351,7 @@ impl Runtime {
 
     async fn fire_now(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         release: &Arc<Release>,
         key: &str,
     ) -> Result<Fired, FireError> {
@@ -370,11 +370,11 @@ impl Runtime {
 
 /// The audit record of an action on a schedule.
 fn act(
-    by: By<'_>,
+    by: Actor<'_>,
     action: &'static str,
     flow: &FlowName,
     reason: Option<&str>,
-) -> Result<Act, ReasonError> {
+) -> Result<AuditEntry, ReasonError> {
     let act = by.act(action, flow.as_str());
     match reason {
         Some(reason) => act.because(reason),

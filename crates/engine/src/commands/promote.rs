@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::FlowName;
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::flows;
 
 use super::publish::FlowError;
@@ -26,7 +26,7 @@ impl Runtime {
         };
         self.assert_hook_free(namespace_id, flow, &release.source)?;
         let subject = format!("{flow} r{number}");
-        let act = Act::new(namespace_id, actor, "flow.promote", &subject);
+        let act = AuditEntry::new(namespace_id, actor, "flow.promote", &subject);
         if !flows::promote(cell.home(), namespace_id, flow, number, &act).await? {
             return Err(FlowError::UnknownRelease);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_flow::{Checked, Severity};
 use semel_model::FlowName;
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::flows;
 
 use crate::runtime::Runtime;
@@ -96,7 +96,7 @@ impl Runtime {
             return Err(FlowError::Invalid(Box::new(checked)));
         };
         let digest = sound.digest().to_string();
-        let act = Act::new(namespace_id, actor, "flow.publish", flow.as_str());
+        let act = AuditEntry::new(namespace_id, actor, "flow.publish", flow.as_str());
         let (number, first) =
             flows::publish(cell.home(), namespace_id, flow, &digest, &source, &act)
                 .await?

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use semel_flow::Action;
 use semel_flow::release::OnError;
 use semel_model::event::Event;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{FaultKind, RunId, Span};
 use semel_store::ReadError;
-use semel_store::audit::{Act, ReasonError};
+use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::child_runs;
-use semel_store::runs::{self, Reopening, RunView};
+use semel_store::runs::{self, ReopenResult, RunView};
 use serde::Deserialize;
 
 use crate::call::CallAgain;
@@ -33,7 +33,7 @@ pub enum ResumeError {
     #[error("the run is {state}: {hint}")]
     Unfit {
         /// What it is.
-        state: State,
+        state: RunState,
         /// What to do instead.
         hint: String,
     },
@@ -106,7 +106,7 @@ impl Runtime {
         actor: &str,
     ) -> Result<(), ResumeError> {
         let wish = wish.into();
-        let act = Act::new(namespace_id, actor, "run.resume", &run.to_string());
+        let act = AuditEntry::new(namespace_id, actor, "run.resume", &run.to_string());
         let act = act.about(run).because(wish.reason)?;
         let view = runs::find(self.cell.of(run), namespace_id, run).await?;
         let view = view.ok_or(ResumeError::Unknown)?;
@@ -120,7 +120,7 @@ impl Runtime {
             asks_again: wish.ask_again,
         };
         match (view.state, view.parent) {
-            (State::Failed, Some(parent)) => {
+            (RunState::Failed, Some(parent)) => {
                 match self.stands_alone(namespace_id, run, parent).await? {
                     true => self.reopen_item(run, &resumed, &act).await,
                     false => Err(unfit(&format!(
@@ -128,35 +128,35 @@ impl Runtime {
                     ))),
                 }
             }
-            (State::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
+            (RunState::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
                 Err(unfit(&format!(
                     "an approval was rejected, and the rejection stands; to ask again: \
                      semel run resume {run} --ask-again --reason '…'"
                 )))
             }
-            (State::Failed, None) => {
+            (RunState::Failed, None) => {
                 let keep = self.keep_of(namespace_id, run).await?;
                 match self.reopen(run, &[resumed], Some(&act), keep).await? {
-                    Reopening::Reopened => Ok(()),
-                    Reopening::NotFailed => Err(ResumeError::Busy),
-                    Reopening::KeyTaken => Err(unfit("another run answers for its key now")),
-                    Reopening::HistoryGone => Err(unfit(
+                    ReopenResult::Reopened => Ok(()),
+                    ReopenResult::NotFailed => Err(ResumeError::Busy),
+                    ReopenResult::KeyTaken => Err(unfit("another run answers for its key now")),
+                    ReopenResult::HistoryGone => Err(unfit(
                         "its history has been deleted, so Semel cannot know what it did; \
                          start another one",
                     )),
                 }
             }
-            (State::NeedsReview | State::Quarantined, _) => {
+            (RunState::NeedsReview | RunState::Quarantined, _) => {
                 self.unpark((namespace_id, run), resumed, act).await
             }
-            (State::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
-            (State::Active, _) => Err(unfit("it continues by itself")),
-            (State::Succeeded, _) => Err(unfit(
+            (RunState::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
+            (RunState::Active, _) => Err(unfit("it continues by itself")),
+            (RunState::Succeeded, _) => Err(unfit(
                 "there is nothing left to do; items of a list that failed are resumed one by \
                  one, semel run items --state failed",
             )),
-            (State::Cancelled, _) => Err(unfit("an operator ended it; start another one")),
-            (State::Superseded, _) => Err(unfit("another run of its object took its place")),
+            (RunState::Cancelled, _) => Err(unfit("an operator ended it; start another one")),
+            (RunState::Superseded, _) => Err(unfit("another run of its object took its place")),
         }
     }
 
@@ -166,11 +166,11 @@ impl Runtime {
         self: &Arc<Self>,
         run: RunId,
         events: &[Event],
-        act: Option<&Act>,
+        act: Option<&AuditEntry>,
         keep: Span,
-    ) -> Result<Reopening, ReadError> {
+    ) -> Result<ReopenResult, ReadError> {
         let reopening = runs::reopen(self.cell.of(run), run, events, act, keep).await?;
-        if reopening == Reopening::Reopened {
+        if reopening == ReopenResult::Reopened {
             self.signals.wake.notify_one();
         }
         Ok(reopening)
@@ -197,7 +197,7 @@ impl Runtime {
         let reopening = self.reopen(run, &resumed, None, keep).await?;
         Ok(matches!(
             reopening,
-            Reopening::Reopened | Reopening::NotFailed
+            ReopenResult::Reopened | ReopenResult::NotFailed
         ))
     }
 
@@ -224,7 +224,7 @@ impl Runtime {
         let reopening = self.reopen(called.id, &resumed, None, keep).await?;
         Ok(matches!(
             reopening,
-            Reopening::Reopened | Reopening::NotFailed
+            ReopenResult::Reopened | ReopenResult::NotFailed
         ))
     }
 
@@ -247,7 +247,7 @@ impl Runtime {
     ) -> Result<bool, ReadError> {
         let cell = &self.cell;
         let parent = runs::find(cell.of(parent), namespace_id, parent).await?;
-        if parent.is_none_or(|parent| parent.state != State::Succeeded) {
+        if parent.is_none_or(|parent| parent.state != RunState::Succeeded) {
             return Ok(false);
         }
         let release = runs::find_release(cell.of(part), namespace_id, part).await?;
@@ -269,7 +269,7 @@ impl Runtime {
         self: &Arc<Self>,
         item: RunId,
         resumed: &Event,
-        act: &Act,
+        act: &AuditEntry,
     ) -> Result<(), ResumeError> {
         if !child_runs::reopen_one(self.cell.of(item), item, resumed, act).await? {
             return Err(ResumeError::Busy);
@@ -282,13 +282,16 @@ impl Runtime {
         self: &Arc<Self>,
         (namespace_id, run): (i32, RunId),
         resumed: Event,
-        act: Act,
+        act: AuditEntry,
     ) -> Result<(), ResumeError> {
         let mut turn = self.take(run).await?;
         // Another operator may have been first, and the run may have continued since.
         let view = runs::find(self.cell.of(run), namespace_id, run).await;
         let state = view.map(|view| view.map(|view| view.state));
-        if !matches!(state, Ok(Some(State::NeedsReview | State::Quarantined))) {
+        if !matches!(
+            state,
+            Ok(Some(RunState::NeedsReview | RunState::Quarantined))
+        ) {
             self.work.turns.spawn(turn.drive());
             return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
         }

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use semel_model::effect::{Entry, State};
+use semel_model::effect::{EffectState, LedgerEntry};
 use semel_model::event::Event;
 use semel_model::{EffectId, Fault, FaultKind, SeededBug, Span};
-use semel_store::audit::{Act, ReasonError};
+use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::effects::{self, EffectView};
 use serde_json::Value;
 
 use super::settlement::said;
-use crate::commands::connection::By;
+use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 use crate::settle::span_between;
 use crate::state::{Current, FoldError, PendingEffect};
@@ -59,7 +59,7 @@ pub enum SettleError {
     #[error("the effect is {state}, not in doubt")]
     NotInDoubt {
         /// What it is.
-        state: State,
+        state: EffectState,
     },
     /// Its last attempt could still arrive.
     #[error("its last attempt could still arrive: say so again in {retry_in}")]
@@ -118,7 +118,7 @@ impl From<CommandError> for SettleError {
 
 impl Settlement {
     /// The act, ready to be recorded.
-    fn act(&self, by: By<'_>, view: &EffectView) -> Result<Act, ReasonError> {
+    fn act(&self, by: Actor<'_>, view: &EffectView) -> Result<AuditEntry, ReasonError> {
         let (action, reason) = match self {
             Self::Happened { reason, .. } => ("doubt.settle happened", reason),
             Self::DidNotHappen { reason } => ("doubt.settle did-not-happen", reason),
@@ -156,13 +156,13 @@ impl Runtime {
         let view = effects::find(self.cell.of(effect), namespace_id, effect)
             .await?
             .ok_or(SettleError::Unknown)?;
-        if view.state != State::InDoubt {
+        if view.state != EffectState::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
         }
         if looked_at.is_some_and(|attempt| attempt != view.attempt) {
             return Err(SettleError::TriedAgain);
         }
-        let by = By {
+        let by = Actor {
             namespace_id,
             actor,
         };
@@ -189,7 +189,7 @@ impl Runtime {
         let Current::Effect(pending) = &turn.state().current else {
             return Err(SettleError::NotInDoubt { state: view.state });
         };
-        let Entry::InDoubt(effect) = &pending.entry else {
+        let LedgerEntry::InDoubt(effect) = &pending.entry else {
             return Err(SettleError::NotInDoubt {
                 state: pending.entry.state(),
             });

@@ -7,7 +7,7 @@ use semel_model::EffectId;
 use semel_model::connection::Target;
 use semel_store::{ReadError, connections, subscriptions, webhook_deliveries};
 
-use crate::commands::connection::{By, Kept};
+use crate::commands::connection::{Actor, ConnectionChange};
 use crate::runtime::Runtime;
 
 /// The most characters of an event's name.
@@ -84,20 +84,20 @@ impl Runtime {
     /// Where it is not valid, or another subscription has the name.
     pub async fn keep_subscription(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         event: &str,
         connection: &str,
-    ) -> Result<Kept, SubscriptionError> {
+    ) -> Result<ConnectionChange, SubscriptionError> {
         self.validate(by, event, connection).await?;
         let (cell, namespace_id) = (&self.cell, by.namespace_id);
         let act = by.act("subscription.put", name);
         if subscriptions::make(cell.home(), namespace_id, name, event, connection, &act).await? {
-            return Ok(Kept::Created);
+            return Ok(ConnectionChange::Created);
         }
         match subscriptions::find(cell.home(), namespace_id, name).await? {
             Some(known) if known.event == event && known.connection == connection => {
-                Ok(Kept::Unchanged)
+                Ok(ConnectionChange::Unchanged)
             }
             Some(_) | None => Err(SubscriptionError::Differs),
         }
@@ -111,18 +111,18 @@ impl Runtime {
     /// Where it is not valid.
     pub async fn replace_subscription(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         event: &str,
         connection: &str,
-    ) -> Result<Kept, SubscriptionError> {
+    ) -> Result<ConnectionChange, SubscriptionError> {
         match self.keep_subscription(by, name, event, connection).await {
             Err(SubscriptionError::Differs) => {}
             other => return other,
         }
         let (cell, act) = (&self.cell, by.act("subscription.put", name));
         subscriptions::put(cell.home(), by.namespace_id, name, event, connection, &act).await?;
-        Ok(Kept::Replaced)
+        Ok(ConnectionChange::Replaced)
     }
 
     /// Removes a subscription, and returns how many due deliveries are dropped with it.
@@ -132,7 +132,7 @@ impl Runtime {
     /// Where there is none.
     pub async fn delete_subscription(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
     ) -> Result<u64, SubscriptionError> {
         let act = by.act("subscription.delete", name);
@@ -149,7 +149,7 @@ impl Runtime {
     /// Where there is none, or its state is not `given_up`.
     pub async fn retry_delivery(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         subscription: &str,
         event: EffectId,
     ) -> Result<(), RetryError> {
@@ -172,7 +172,7 @@ impl Runtime {
 
     async fn validate(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         event: &str,
         connection: &str,
     ) -> Result<(), SubscriptionError> {

@@ -4,18 +4,18 @@ use jiff::Timestamp;
 use semel_flow::release::{ApprovalStep, RenderError};
 use semel_flow::{Scope, Step};
 use semel_model::WaitId;
-use semel_model::approval::Told;
+use semel_model::approval::ApprovalNotice;
 use semel_model::event::Event;
 
-use super::{Act, DecideContext, Next};
-use crate::state::{Approving, RunState};
+use super::{DecideContext, Next, NextAction};
+use crate::state::{Approving, FoldedRun};
 
 /// The most reminders of one approval.
 const REMINDERS_MAX: u32 = 100;
 
 /// Asks people.
 pub(super) fn open(
-    state: &RunState,
+    state: &FoldedRun,
     context: &DecideContext<'_>,
     step: &Step,
     ask: &ApprovalStep,
@@ -45,7 +45,7 @@ pub(super) fn go_on(context: &DecideContext<'_>, step: &Step, approving: &Approv
         return Next::Event(Event::ApprovalElapsed { step, policy });
     }
     if due(approving.escalate_at) {
-        let what = Told::Escalated;
+        let what = ApprovalNotice::Escalated;
         return Next::Event(Event::ApprovalTold { step, what });
     }
     if due(approving.remind_at) {
@@ -53,17 +53,17 @@ pub(super) fn go_on(context: &DecideContext<'_>, step: &Step, approving: &Approv
         return Next::Event(Event::ApprovalTold { step, what });
     }
     let ends = [approving.until, approving.escalate_at, approving.remind_at];
-    Next::Act(Act::Sleep {
+    Next::Act(NextAction::Sleep {
         until: ends.into_iter().flatten().min(),
         retrying: false,
     })
 }
 
 /// However many reminders were missed, Semel sends one.
-fn remind(context: &DecideContext<'_>, approving: &Approving) -> Told {
+fn remind(context: &DecideContext<'_>, approving: &Approving) -> ApprovalNotice {
     let number = approving.reminders + 1;
     let again = approving.asked.remind.filter(|_| number < REMINDERS_MAX);
-    Told::Reminded {
+    ApprovalNotice::Reminded {
         number,
         next_at: again.map(|span| context.now + span.to_duration()),
     }

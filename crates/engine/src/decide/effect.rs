@@ -2,21 +2,21 @@
 
 use semel_flow::Step;
 use semel_model::Fault;
-use semel_model::effect::{ConfirmedBy, Entry, Licence};
-use semel_model::event::{Event, Plan};
+use semel_model::effect::{ConfirmedBy, LedgerEntry, Licence};
+use semel_model::event::{DoubtPlan, Event};
 use semel_model::request::StepRequest;
-use semel_model::run::Reason;
+use semel_model::run::StopReason;
 
 use super::end::{by_a_person, cancelled, fail};
 use super::probe::probe;
 use super::settle_context::{is_forgotten, settle_context};
-use super::{Act, DecideContext, Next, confirmed, sleep, task};
+use super::{DecideContext, Next, NextAction, confirmed, sleep, task};
 use crate::settle;
-use crate::state::{PendingEffect, RunState};
+use crate::state::{FoldedRun, PendingEffect};
 
 /// The next look at an effect that is not settled.
 pub(super) fn go_on(
-    state: &RunState,
+    state: &FoldedRun,
     context: &DecideContext<'_>,
     step: &Step,
     pending: &PendingEffect,
@@ -33,34 +33,37 @@ pub(super) fn go_on(
         })
     };
     match &pending.entry {
-        Entry::Pending(effect) if let StepRequest::Task(request) = &pending.request => {
+        LedgerEntry::Pending(effect) if let StepRequest::Task(request) = &pending.request => {
             task::go_on(context, step, pending, effect, request)
         }
         // Another worker wrote this intent, not this one: the outcome is not known.
-        Entry::Pending(effect) => Next::Event(settle::found_pending(
+        LedgerEntry::Pending(effect) => Next::Event(settle::found_pending(
             settle_context(context, step, pending),
             effect,
         )),
         // An operator failed it in doubt, and its run was resumed: it may have happened.
-        Entry::Retrying(effect) if let Some(settled_by) = pending.given_up => {
+        LedgerEntry::Retrying(effect) if let Some(settled_by) = pending.given_up => {
             let judged_by = settle_context(context, step, pending);
             Next::Event(settle::doubted_again(judged_by, effect, settled_by))
         }
         // An attempt before this one may have happened: Semel finds that out first.
-        Entry::Retrying(effect)
+        LedgerEntry::Retrying(effect)
             if context.cancel && state.undoing.is_none() && !effect.doubted() =>
         {
             Next::Event(give_up(step))
         }
-        Entry::Retrying(effect) => match pending.retry_at {
+        LedgerEntry::Retrying(effect) => match pending.retry_at {
             Some(at) if context.now < at => sleep(at, true),
             Some(_) if effect.doubted() && is_forgotten(context, step, pending) => {
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }
             Some(_) => again(None),
-            None => Next::Act(Act::Park(Reason::NeedsReview, effect.state().fault.clone())),
+            None => Next::Act(NextAction::Park(
+                StopReason::NeedsReview,
+                effect.state().fault.clone(),
+            )),
         },
-        Entry::InDoubt(effect) => {
+        LedgerEntry::InDoubt(effect) => {
             if let Some((_, response)) = context.evidence.iter().find(|(id, _)| *id == effect.id())
             {
                 return Next::Event(confirmed(step, response, ConfirmedBy::Evidence));
@@ -77,27 +80,29 @@ pub(super) fn go_on(
                     })
                 }
                 (Some(licence), _) => again(Some(licence)),
-                (None, Some(Plan::Repeat { at, .. }))
+                (None, Some(DoubtPlan::Repeat { at, .. }))
                     if context.now >= *at && is_forgotten(context, step, pending) =>
                 {
                     Next::Event(settle::too_late(step, &effect.state().doubt))
                 }
-                (None, Some(Plan::Repeat { at, licence })) if context.now >= *at => {
+                (None, Some(DoubtPlan::Repeat { at, licence })) if context.now >= *at => {
                     again(Some(*licence))
                 }
-                (None, Some(Plan::Repeat { at, .. })) => sleep(*at, true),
-                (None, Some(Plan::Probe { at, .. })) if context.now < *at => sleep(*at, true),
-                (None, Some(Plan::Probe { .. })) => probe(state, context, step),
-                (None, Some(Plan::Review) | None) => {
+                (None, Some(DoubtPlan::Repeat { at, .. })) => sleep(*at, true),
+                (None, Some(DoubtPlan::Probe { at, .. })) if context.now < *at => sleep(*at, true),
+                (None, Some(DoubtPlan::Probe { .. })) => probe(state, context, step),
+                (None, Some(DoubtPlan::Review) | None) => {
                     let doubt = &effect.state().doubt;
                     let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
-                    Next::Act(Act::Park(Reason::InDoubt, fault))
+                    Next::Act(NextAction::Park(StopReason::InDoubt, fault))
                 }
             }
         }
-        Entry::Failed(_) if context.cancel && state.undoing.is_none() => Next::Event(cancelled()),
-        Entry::Failed(effect) => fail(state, context, &effect.state().fault),
-        Entry::Done(_) => unreachable!("a done effect moves the run to its next step"),
+        LedgerEntry::Failed(_) if context.cancel && state.undoing.is_none() => {
+            Next::Event(cancelled())
+        }
+        LedgerEntry::Failed(effect) => fail(state, context, &effect.state().fault),
+        LedgerEntry::Done(_) => unreachable!("a done effect moves the run to its next step"),
     }
 }
 

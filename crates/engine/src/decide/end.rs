@@ -2,21 +2,21 @@
 
 use semel_model::Fault;
 use semel_model::event::Event;
-use semel_model::run::{EndState, Reason};
+use semel_model::run::{EndState, StopReason};
 use serde_json::Value;
 
-use super::{Act, DecideContext, Next, scope};
-use crate::state::{Current, Part, RunState};
+use super::{DecideContext, Next, NextAction, scope};
+use crate::state::{ChildPosition, Current, FoldedRun};
 
 /// The run has done all its steps.
-pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {
+pub(super) fn finish(state: &FoldedRun, context: &DecideContext<'_>) -> Event {
     if let Some(fault) = &state.undoing {
         return failed(fault.clone());
     }
     if let Current::Broken(fault) = &state.current {
         return failed(fault.clone());
     }
-    let result = match (&state.part, &context.flow.result) {
+    let result = match (&state.child_of, &context.flow.result) {
         (Some(part), _) => Ok(part_result(state, part)),
         (None, Some(expr)) => expr.eval(&scope(state, context)),
         (None, None) => Ok(Value::Null),
@@ -31,7 +31,7 @@ pub(super) fn finish(state: &RunState, context: &DecideContext<'_>) -> Event {
 }
 
 /// The result of a child run: of an item, its last step's result; of a branch, all its steps'.
-fn part_result(state: &RunState, part: &Part) -> Value {
+fn part_result(state: &FoldedRun, part: &ChildPosition) -> Value {
     if part.item.is_some() {
         let last = state.gave.last();
         return last.map_or(Value::Null, |step| state.steps[step]["result"].clone());
@@ -51,9 +51,9 @@ pub(super) fn succeeded(result: Value) -> Event {
 
 /// The run fails: its effects are undone first, where the flow says so. An operator decides about
 /// what cannot be undone.
-pub(super) fn fail(state: &RunState, context: &DecideContext<'_>, fault: &Fault) -> Next {
+pub(super) fn fail(state: &FoldedRun, context: &DecideContext<'_>, fault: &Fault) -> Next {
     if state.undoing.is_some() {
-        return Next::Act(Act::Park(Reason::NeedsReview, fault.clone()));
+        return Next::Act(NextAction::Park(StopReason::NeedsReview, fault.clone()));
     }
     let flow = context.flow;
     let undoable = |place: &usize| flow.steps[*place].undo.is_some() || flow.undoes_inside(*place);

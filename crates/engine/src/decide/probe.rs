@@ -3,22 +3,22 @@
 use semel_flow::Step;
 use semel_flow::release::{Ask, Probe, RenderError, StepGuard};
 use semel_model::Fault;
-use semel_model::event::{Event, Seen};
+use semel_model::event::{Event, ProbeFinding};
 use semel_model::request::{ExternalRequest, StepRequest};
 
-use super::{Act, DecideContext, Next, scope};
-use crate::state::RunState;
+use super::{DecideContext, Next, NextAction, scope};
+use crate::state::FoldedRun;
 
 /// Asks, or leaves the doubt to an operator where the probe cannot be made.
-pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) -> Next {
+pub(super) fn probe(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Next {
     let rendered = probe_of(step).map(|probe| question(state, context, probe));
     let fault = match rendered {
-        Some(Ok(Some(request))) => return Next::Act(Act::Probe(request)),
+        Some(Ok(Some(request))) => return Next::Act(NextAction::Probe(request)),
         Some(Err(error)) => error.to_fault(),
         Some(Ok(None)) | None => Fault::permanent("no-probe", "the step has no probe"),
     };
     // A probe that cannot be made leaves the doubt to an operator.
-    let seen = Seen::Unclear {
+    let seen = ProbeFinding::Unclear {
         fault,
         retry_at: None,
     };
@@ -31,7 +31,7 @@ pub(super) fn probe(state: &RunState, context: &DecideContext<'_>, step: &Step) 
 /// What a probe asks, with every expression evaluated; nothing where the effect has no destination that
 /// could be asked.
 fn question(
-    state: &RunState,
+    state: &FoldedRun,
     context: &DecideContext<'_>,
     probe: &Probe,
 ) -> Result<Option<ExternalRequest>, RenderError> {

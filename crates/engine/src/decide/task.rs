@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use semel_flow::{Action, Step};
 use semel_model::effect::{ConfirmedBy, Effect, Pending};
 use semel_model::request::{StepRequest, TaskRequest};
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{Doubt, Fault, FaultKind, Outcome};
-use semel_store::tasks::Seen;
+use semel_store::tasks::TaskSnapshot;
 use serde_json::Value;
 
-use super::{Act, DecideContext, Next, by_a_person, confirmed, settle_context};
+use super::{DecideContext, Next, NextAction, by_a_person, confirmed, settle_context};
 use crate::settle;
 use crate::state::PendingEffect;
 
@@ -32,20 +32,22 @@ pub(super) fn go_on(
     let judged =
         |outcome: &Outcome| settle::settle(settle_context(context, step, pending), effect, outcome);
     let outcome = match seen.map(|seen| seen.state) {
-        Some(State::Done) => {
+        Some(TaskState::Done) => {
             let result = seen
                 .and_then(|seen| part(seen, "result"))
                 .unwrap_or_default();
             return Next::Event(confirmed(step, &result, ConfirmedBy::Answer));
         }
-        Some(State::Failed) => Outcome::Failed(fault_of(seen)),
-        Some(State::Lost) => Outcome::InDoubt(doubt_of(seen)),
+        Some(TaskState::Failed) => Outcome::Failed(fault_of(seen)),
+        Some(TaskState::Lost) => Outcome::InDoubt(doubt_of(seen)),
         // The worker learns of it with its next heartbeat, and its answer is known then.
-        Some(State::Held) => return sleep(request),
-        None | Some(State::Open | State::Withdrawn) => match given_up(context, effect, request) {
-            Some(fault) if seen.is_some() => Outcome::Failed(fault),
-            Some(_) | None => return sleep(request),
-        },
+        Some(TaskState::Held) => return sleep(request),
+        None | Some(TaskState::Open | TaskState::Withdrawn) => {
+            match given_up(context, effect, request) {
+                Some(fault) if seen.is_some() => Outcome::Failed(fault),
+                Some(_) | None => return sleep(request),
+            }
+        }
     };
     match judged(&outcome) {
         Some(event) => Next::Event(event),
@@ -69,17 +71,17 @@ fn given_up(
 }
 
 fn sleep(request: &TaskRequest) -> Next {
-    Next::Act(Act::Sleep {
+    Next::Act(NextAction::Sleep {
         until: request.until,
         retrying: false,
     })
 }
 
-fn part(seen: &Seen, name: &str) -> Option<Value> {
+fn part(seen: &TaskSnapshot, name: &str) -> Option<Value> {
     seen.answer.as_ref()?.get(name).cloned()
 }
 
-fn fault_of(seen: Option<&Seen>) -> Fault {
+fn fault_of(seen: Option<&TaskSnapshot>) -> Fault {
     let said = seen.and_then(|seen| part(seen, "fault"));
     let said = said.and_then(|fault| serde_json::from_value(fault).ok());
     let fault: Fault =
@@ -88,7 +90,7 @@ fn fault_of(seen: Option<&Seen>) -> Fault {
     fault.of(FaultKind::Other)
 }
 
-fn doubt_of(seen: Option<&Seen>) -> Doubt {
+fn doubt_of(seen: Option<&TaskSnapshot>) -> Doubt {
     let said = seen.and_then(|seen| part(seen, "doubt"));
     let said = said.and_then(|doubt| serde_json::from_value(doubt).ok());
     said.unwrap_or_else(|| Doubt::new("worker-lost", "the worker fell silent"))

@@ -8,12 +8,12 @@ use semel_model::run::EndState;
 use semel_model::{Fault, Span, WaitId};
 use serde_json::{Value, json};
 
-use super::{Act, DecideContext, Next};
-use crate::state::RunState;
+use super::{DecideContext, Next, NextAction};
+use crate::state::FoldedRun;
 
 /// The wait that a step begins.
 pub(super) fn open(
-    state: &RunState,
+    state: &FoldedRun,
     context: &DecideContext<'_>,
     step: &Step,
     wait: &WaitStep,
@@ -69,7 +69,7 @@ pub(super) fn wake(
             };
             Next::Event(Event::WaitEnded { step: name, how })
         }
-        until => Next::Act(Act::Sleep {
+        until => Next::Act(NextAction::Sleep {
             until,
             retrying: false,
         }),

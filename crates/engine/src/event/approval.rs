@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use semel_flow::Flow;
-use semel_model::approval::{Asked, Decision, OnReject, OnTimeout, Told};
+use semel_model::approval::{
+    ApprovalDecision, ApprovalNotice, ApprovalRequest, OnReject, OnTimeout,
+};
 use semel_model::{EffectId, Fault, FaultKind, RunId, WaitId};
 use semel_store::approvals::ApprovalChange;
 use semel_store::outbox::Emitted;
@@ -12,13 +14,13 @@ use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
 use super::words;
 use crate::address::approval_address;
-use crate::state::{Approving, Current, RunState, Unfit};
+use crate::state::{Approving, Current, FoldedRun, Unfit};
 
 pub(super) fn apply_opened(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
-    (wait, until, asked): (WaitId, Option<Timestamp>, &Asked),
+    (wait, until, asked): (WaitId, Option<Timestamp>, &ApprovalRequest),
 ) -> Result<(), Unfit> {
     state.must_be_new_at(flow, step)?;
     state.rounds.insert(step.to_owned(), asked.round + 1);
@@ -27,27 +29,27 @@ pub(super) fn apply_opened(
 }
 
 pub(super) fn apply_told(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
-    what: Told,
+    what: ApprovalNotice,
 ) -> Result<(), Unfit> {
     let approving = approving(state, flow, step)?;
     match what {
-        Told::Reminded { number, next_at } => {
+        ApprovalNotice::Reminded { number, next_at } => {
             approving.reminders = number;
             approving.remind_at = next_at;
         }
-        Told::Escalated => approving.escalate_at = None,
+        ApprovalNotice::Escalated => approving.escalate_at = None,
     }
     Ok(())
 }
 
 pub(super) fn apply_decided(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
-    decision: &Decision,
+    decision: &ApprovalDecision,
 ) -> Result<(), Unfit> {
     let on_reject = approving(state, flow, step)?.asked.on_reject;
     let end = decided(decision, on_reject);
@@ -57,7 +59,7 @@ pub(super) fn apply_decided(
 }
 
 pub(super) fn apply_elapsed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     policy: OnTimeout,
@@ -69,7 +71,7 @@ pub(super) fn apply_elapsed(
 
 /// The approval that the run waits for.
 fn approving<'s>(
-    state: &'s mut RunState,
+    state: &'s mut FoldedRun,
     flow: &Flow,
     step: &str,
 ) -> Result<&'s mut Approving, Unfit> {
@@ -85,7 +87,7 @@ fn approving<'s>(
     }
 }
 
-fn finish(state: &mut RunState, flow: &Flow, step: &str, end: Result<Value, Fault>) {
+fn finish(state: &mut FoldedRun, flow: &Flow, step: &str, end: Result<Value, Fault>) {
     match end {
         Ok(result) => state.finish_step(flow, step, result, None, None),
         Err(fault) => state.current = Current::Broken(fault),
@@ -93,8 +95,8 @@ fn finish(state: &mut RunState, flow: &Flow, step: &str, end: Result<Value, Faul
 }
 
 /// The step's result, or why the run does not continue.
-fn decided(decision: &Decision, on_reject: OnReject) -> Result<Value, Fault> {
-    let Decision {
+fn decided(decision: &ApprovalDecision, on_reject: OnReject) -> Result<Value, Fault> {
+    let ApprovalDecision {
         approved,
         by,
         comment,
@@ -131,7 +133,7 @@ fn elapsed(policy: OnTimeout, on_reject: OnReject) -> Result<Value, Fault> {
 pub(super) fn project_opened(
     flow: &Flow,
     step: &str,
-    (wait, until, asked): (WaitId, Option<Timestamp>, &Asked),
+    (wait, until, asked): (WaitId, Option<Timestamp>, &ApprovalRequest),
 ) -> RowChanges {
     RowChanges::of_approval(ApprovalChange::Open {
         wait,
@@ -154,9 +156,9 @@ pub(super) fn project_elapsed(run: RunId, step: &str) -> RowChanges {
 
 pub(super) fn announce_opened(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
-    (asked, until): (&Asked, Option<Timestamp>),
+    (asked, until): (&ApprovalRequest, Option<Timestamp>),
 ) -> Vec<Emitted> {
     let data = with_shown(json!({ "from": asked.from, "until": until }), asked);
     vec![destinations(context, state, step, ("requested", 0), data)]
@@ -164,16 +166,16 @@ pub(super) fn announce_opened(
 
 pub(super) fn announce_told(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
-    what: Told,
+    what: ApprovalNotice,
 ) -> Vec<Emitted> {
     let Current::Approving(open) = &state.current else {
         return Vec::new();
     };
     let (name, number, from) = match what {
-        Told::Reminded { number, .. } => ("reminded", number, &open.asked.from),
-        Told::Escalated => ("escalated", 0, &open.asked.escalate),
+        ApprovalNotice::Reminded { number, .. } => ("reminded", number, &open.asked.from),
+        ApprovalNotice::Escalated => ("escalated", 0, &open.asked.escalate),
     };
     let data = json!({ "from": from, "until": open.until, "number": number });
     let data = with_shown(data, &open.asked);
@@ -182,16 +184,16 @@ pub(super) fn announce_told(
 
 pub(super) fn announce_decided(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
-    decision: &Decision,
+    decision: &ApprovalDecision,
 ) -> Vec<Emitted> {
     vec![plain(context, state, step, ("decided", 0), json!(decision))]
 }
 
 pub(super) fn announce_elapsed(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
     policy: OnTimeout,
 ) -> Vec<Emitted> {
@@ -202,7 +204,7 @@ pub(super) fn announce_elapsed(
 /// The announcement of an approval that can be decided: with the link to do so.
 fn destinations(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
     named: (&str, u32),
     data: Value,
@@ -220,7 +222,7 @@ fn destinations(
 /// The announcement of an approval. `number` tells it from others of its name.
 fn plain(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     step: &str,
     (name, number): (&str, u32),
     data: Value,
@@ -238,12 +240,12 @@ fn plain(
 }
 
 /// The round of asking: each round has its own news. By now the step has asked at least once.
-fn round(state: &RunState, step: &str) -> u32 {
+fn round(state: &FoldedRun, step: &str) -> u32 {
     let rounds = state.rounds.get(step).copied().unwrap_or_default();
     rounds.saturating_sub(1)
 }
 
-fn with_shown(data: Value, asked: &Asked) -> Value {
+fn with_shown(data: Value, asked: &ApprovalRequest) -> Value {
     merged(
         data,
         json!({ "shown": asked.shown, "digest": asked.digest, "login": asked.login }),
@@ -259,20 +261,20 @@ fn merged(mut one: Value, other: Value) -> Value {
 
 pub(super) fn describe_opened(
     step: &str,
-    (wait, until, asked): (WaitId, Option<Timestamp>, &Asked),
+    (wait, until, asked): (WaitId, Option<Timestamp>, &ApprovalRequest),
 ) -> String {
     let (people, until) = (asked.from.join(", "), words::until(until));
     format!("{step}: approval requested from {people} ({wait}{until})")
 }
 
-pub(super) fn describe_told(step: &str, what: Told) -> String {
+pub(super) fn describe_told(step: &str, what: ApprovalNotice) -> String {
     match what {
-        Told::Reminded { number, .. } => format!("{step}: reminder {number} sent"),
-        Told::Escalated => format!("{step}: escalated (half of the time is over)"),
+        ApprovalNotice::Reminded { number, .. } => format!("{step}: reminder {number} sent"),
+        ApprovalNotice::Escalated => format!("{step}: escalated (half of the time is over)"),
     }
 }
 
-pub(super) fn describe_decided(step: &str, decision: &Decision) -> String {
+pub(super) fn describe_decided(step: &str, decision: &ApprovalDecision) -> String {
     let verb = match decision.approved {
         true => "approved",
         false => "rejected",

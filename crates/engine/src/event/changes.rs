@@ -1,14 +1,14 @@
 //! What events change of the tables, and what was true before.
 
 use semel_flow::{Flow, Step};
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 use semel_model::run;
 use semel_model::{EffectId, Guard};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
 use semel_store::tasks::TaskChange;
 
-use crate::state::RunState;
+use crate::state::FoldedRun;
 
 /// What an event, or several of one write, change of the tables.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub struct EffectSnapshot {
     /// The number of its latest attempt.
     pub attempt: u32,
     /// Its state.
-    pub state: State,
+    pub state: EffectState,
     /// Whether the ledger has a row of it. What commits with its own outcome is never seen pending:
     /// its row comes with that.
     pub has_row: bool,
@@ -52,7 +52,7 @@ pub struct EffectSnapshot {
 
 impl Before {
     /// What is true of a run now, before an event.
-    pub fn of(state: &RunState, flow: &Flow) -> Self {
+    pub fn of(state: &FoldedRun, flow: &Flow) -> Self {
         Self {
             effect: EffectSnapshot::of(state, flow),
             stopped: state.stopped,
@@ -62,10 +62,10 @@ impl Before {
 
 impl EffectSnapshot {
     /// The effect that a run stands at, where it does.
-    pub fn of(state: &RunState, flow: &Flow) -> Option<Self> {
+    pub fn of(state: &FoldedRun, flow: &Flow) -> Option<Self> {
         let entry = &state.effect()?.entry;
         let (attempt, entry_state) = (entry.attempt(), entry.state());
-        let is_first = attempt == 1 && entry_state == State::Pending;
+        let is_first = attempt == 1 && entry_state == EffectState::Pending;
         let commits_here = state.step(flow).is_some_and(Step::commits_here);
         Some(Self {
             effect: entry.id(),
@@ -78,7 +78,7 @@ impl EffectSnapshot {
 
     /// The same effect in another state.
     #[must_use]
-    pub(super) fn with(self, state: State) -> Self {
+    pub(super) fn with(self, state: EffectState) -> Self {
         Self { state, ..self }
     }
 }
@@ -148,10 +148,10 @@ impl RowChanges {
 
     /// With a record that says so, where the event lets a stopped run continue.
     #[must_use]
-    pub(super) fn resumed_by(mut self, before: &Before, after: &RunState) -> Self {
+    pub(super) fn resumed_by(mut self, before: &Before, after: &FoldedRun) -> Self {
         if before.stopped && !after.stopped && self.record.is_none() {
             self.record = Some(RecordChange {
-                state: run::State::Active,
+                state: run::RunState::Active,
                 result: None,
                 fault: None,
             });

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use super::changes::{Before, RowChanges};
 use super::{effect, words};
-use crate::state::{Around, Current, Fan, Misfit, Part, RunState, Unfit, fits};
+use crate::state::{ChildPosition, Current, EnclosingRun, Fan, FoldedRun, Misfit, Unfit, fits};
 
 /// The state of a child run at its beginning, which includes what its parent knew.
 pub fn begin_child(
     run: RunId,
-    parent: &RunState,
+    parent: &FoldedRun,
     begun: Event,
     flow: &Flow,
-) -> Result<RunState, Misfit> {
+) -> Result<FoldedRun, Misfit> {
     let event = begun.name();
     begin(run, parent, begun, flow).map_err(|Unfit| Misfit {
         event,
@@ -24,7 +24,7 @@ pub fn begin_child(
     })
 }
 
-fn begin(run: RunId, parent: &RunState, begun: Event, flow: &Flow) -> Result<RunState, Unfit> {
+fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<FoldedRun, Unfit> {
     let Event::Begun {
         step, index, item, ..
     } = begun
@@ -40,17 +40,17 @@ fn begin(run: RunId, parent: &RunState, begun: Event, flow: &Flow) -> Result<Run
     } else {
         return Err(Unfit);
     };
-    let outer = parent.part.as_ref();
+    let outer = parent.child_of.as_ref();
     let mut around = outer.map_or_else(Vec::new, |part| part.around.clone());
-    around.push(Around {
+    around.push(EnclosingRun {
         run: parent.run,
         step: step.clone(),
         index,
     });
-    Ok(RunState {
+    Ok(FoldedRun {
         begun: true,
         cursor: first,
-        part: Some(Part {
+        child_of: Some(ChildPosition {
             parent: parent.run,
             step,
             index,
@@ -63,11 +63,11 @@ fn begin(run: RunId, parent: &RunState, begun: Event, flow: &Flow) -> Result<Run
         trigger: parent.trigger.clone(),
         started_by: parent.started_by.clone(),
         steps: parent.steps.clone(),
-        ..RunState::new(run)
+        ..FoldedRun::new(run)
     })
 }
 
-pub(super) fn apply_opened(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
+pub(super) fn apply_opened(state: &mut FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
     state.must_be_new_at(flow, step)?;
     let action = state.step(flow).map(|step| &step.action);
     fits(matches!(
@@ -79,7 +79,7 @@ pub(super) fn apply_opened(state: &mut RunState, flow: &Flow, step: &str) -> Res
 }
 
 pub(super) fn apply_loaded(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (count, repeats): (u32, u32),
@@ -91,7 +91,7 @@ pub(super) fn apply_loaded(
 }
 
 pub(super) fn apply_stopped(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (fault, cancels): (Option<&Fault>, bool),
@@ -101,7 +101,7 @@ pub(super) fn apply_stopped(
 }
 
 pub(super) fn apply_ended(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (result, joined, fault): (&Value, &Value, Option<&Fault>),
@@ -129,7 +129,7 @@ pub(super) fn apply_ended(
 }
 
 /// The step whose child runs the run waits for.
-fn fan<'s>(state: &'s mut RunState, flow: &Flow, step: &str) -> Result<&'s mut Fan, Unfit> {
+fn fan<'s>(state: &'s mut FoldedRun, flow: &Flow, step: &str) -> Result<&'s mut Fan, Unfit> {
     state.must_be_at(flow, step)?;
     match &mut state.current {
         Current::Fan(fan) => Ok(fan),
@@ -143,7 +143,7 @@ fn fan<'s>(state: &'s mut RunState, flow: &Flow, step: &str) -> Result<&'s mut F
 }
 
 pub(super) fn apply_started(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (run, wait): (RunId, Option<WaitId>),

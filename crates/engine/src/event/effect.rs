@@ -9,17 +9,17 @@ pub(super) use ledger::{
 
 use jiff::Timestamp;
 use semel_flow::{Flow, Step};
-use semel_model::effect::{ConfirmedBy, Entry, Licence};
-use semel_model::event::{Event, Plan, Seen};
+use semel_model::effect::{ConfirmedBy, LedgerEntry, Licence};
+use semel_model::event::{DoubtPlan, Event, ProbeFinding};
 use semel_model::{Doubt, EffectId, Fault, Guard};
 use serde_json::Value;
 
 use super::words;
-use crate::state::{Current, PendingEffect, RunState, Unfit, fits};
+use crate::state::{Current, FoldedRun, PendingEffect, Unfit, fits};
 
 /// The effect that a run stands at, at this step.
 fn pending<'s>(
-    state: &'s mut RunState,
+    state: &'s mut FoldedRun,
     flow: &Flow,
     step: &str,
 ) -> Result<&'s mut PendingEffect, Unfit> {
@@ -36,7 +36,7 @@ fn pending<'s>(
 }
 
 pub(super) fn apply_intended(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     event: &Event,
     at: Timestamp,
@@ -80,11 +80,15 @@ fn intend_again(
     let entry = &pending.entry;
     fits(entry.id() == effect && entry.attempt().checked_add(1) == Some(attempt))?;
     pending.entry = match (entry.clone(), licence) {
-        (Entry::Retrying(effect), _) => Entry::Pending(effect.again()),
-        (Entry::InDoubt(effect), Some(licence)) => Entry::Pending(effect.repeated(licence)),
+        (LedgerEntry::Retrying(effect), _) => LedgerEntry::Pending(effect.again()),
+        (LedgerEntry::InDoubt(effect), Some(licence)) => {
+            LedgerEntry::Pending(effect.repeated(licence))
+        }
         // In journals of earlier builds a repeated delivery resumes it.
-        (Entry::Failed(effect), _) => Entry::Pending(effect.reopened().again()),
-        (Entry::InDoubt(_), None) | (Entry::Pending(_) | Entry::Done(_), _) => return Err(Unfit),
+        (LedgerEntry::Failed(effect), _) => LedgerEntry::Pending(effect.reopened().again()),
+        (LedgerEntry::InDoubt(_), None) | (LedgerEntry::Pending(_) | LedgerEntry::Done(_), _) => {
+            return Err(Unfit);
+        }
     };
     pending.retry_at = None;
     pending.plan = None;
@@ -94,7 +98,7 @@ fn intend_again(
 }
 
 pub(super) fn apply_done(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (result, external_id, status): (&Value, Option<&str>, Option<u16>),
@@ -110,36 +114,36 @@ pub(super) fn apply_done(
 /// It may have happened: the intent is written, and it is not known that it did not.
 pub(super) fn must_be_open(pending: &PendingEffect) -> Result<(), Unfit> {
     match &pending.entry {
-        Entry::Pending(_) | Entry::InDoubt(_) => Ok(()),
-        Entry::Retrying(_) | Entry::Failed(_) | Entry::Done(_) => Err(Unfit),
+        LedgerEntry::Pending(_) | LedgerEntry::InDoubt(_) => Ok(()),
+        LedgerEntry::Retrying(_) | LedgerEntry::Failed(_) | LedgerEntry::Done(_) => Err(Unfit),
     }
 }
 
 /// The effect that a run stands at happened: the caller decides what follows.
-pub(super) fn must_be_open_at(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
+pub(super) fn must_be_open_at(state: &mut FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
     must_be_open(pending(state, flow, step)?)
 }
 
 pub(super) fn apply_failed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (fault, retry_at): (&Fault, Option<Timestamp>),
 ) -> Result<(), Unfit> {
     let pending = pending(state, flow, step)?;
     pending.entry = match pending.entry.clone() {
-        Entry::Pending(effect) if fault.retryable => {
-            Entry::Retrying(effect.retrying(fault.clone()))
+        LedgerEntry::Pending(effect) if fault.retryable => {
+            LedgerEntry::Retrying(effect.retrying(fault.clone()))
         }
-        Entry::Pending(effect) => Entry::Failed(effect.failed(fault.clone())),
-        Entry::Retrying(effect) => Entry::Failed(effect.given_up()),
-        Entry::InDoubt(effect) => {
+        LedgerEntry::Pending(effect) => LedgerEntry::Failed(effect.failed(fault.clone())),
+        LedgerEntry::Retrying(effect) => LedgerEntry::Failed(effect.given_up()),
+        LedgerEntry::InDoubt(effect) => {
             // Unless a probe found nothing, an operator failed it.
             let is_absent = pending.licence == Some(Licence::Absent);
             pending.given_up = (!is_absent).then_some(effect.state().doubt.settled_by);
-            Entry::Failed(effect.refuted(fault.clone()))
+            LedgerEntry::Failed(effect.refuted(fault.clone()))
         }
-        Entry::Done(_) | Entry::Failed(_) => return Err(Unfit),
+        LedgerEntry::Done(_) | LedgerEntry::Failed(_) => return Err(Unfit),
     };
     pending.retry_at = retry_at;
     pending.licence = None;
@@ -149,20 +153,22 @@ pub(super) fn apply_failed(
 }
 
 pub(super) fn apply_doubted(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
-    (doubt, plan): (&Doubt, &Plan),
+    (doubt, plan): (&Doubt, &DoubtPlan),
 ) -> Result<(), Unfit> {
     let pending = pending(state, flow, step)?;
     pending.entry = match pending.entry.clone() {
-        Entry::Pending(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
-        Entry::Retrying(effect) => Entry::InDoubt(effect.in_doubt(doubt.clone())),
+        LedgerEntry::Pending(effect) => LedgerEntry::InDoubt(effect.in_doubt(doubt.clone())),
+        LedgerEntry::Retrying(effect) => LedgerEntry::InDoubt(effect.in_doubt(doubt.clone())),
         // In journals of earlier builds a repeated delivery resumes it.
-        Entry::Failed(effect) => Entry::InDoubt(effect.reopened().in_doubt(doubt.clone())),
+        LedgerEntry::Failed(effect) => {
+            LedgerEntry::InDoubt(effect.reopened().in_doubt(doubt.clone()))
+        }
         // The plan was to repeat it, and its time is over: the first doubt stays.
-        Entry::InDoubt(effect) => Entry::InDoubt(effect),
-        Entry::Done(_) => return Err(Unfit),
+        LedgerEntry::InDoubt(effect) => LedgerEntry::InDoubt(effect),
+        LedgerEntry::Done(_) => return Err(Unfit),
     };
     pending.plan = Some(plan.clone());
     pending.licence = None;
@@ -173,49 +179,49 @@ pub(super) fn apply_doubted(
 }
 
 pub(super) fn apply_probed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
-    seen: &Seen,
+    seen: &ProbeFinding,
 ) -> Result<(), Unfit> {
     let pending = in_doubt(state, flow, step)?;
     match seen {
-        Seen::Absent => pending.licence = Some(Licence::Absent),
-        Seen::AbsentSoFar {
+        ProbeFinding::Absent => pending.licence = Some(Licence::Absent),
+        ProbeFinding::AbsentSoFar {
             absent_from,
             next_at,
         } => {
             pending.absences += 1;
-            pending.plan = Some(Plan::Probe {
+            pending.plan = Some(DoubtPlan::Probe {
                 at: *next_at,
                 absent_from: Some(*absent_from),
             });
         }
-        Seen::Unclear {
+        ProbeFinding::Unclear {
             retry_at: Some(at), ..
         } => {
             pending.probes += 1;
             let (at, absent_from) = (*at, pending.absent_from());
-            pending.plan = Some(Plan::Probe { at, absent_from });
+            pending.plan = Some(DoubtPlan::Probe { at, absent_from });
         }
-        Seen::Unclear { retry_at: None, .. } => pending.plan = Some(Plan::Review),
+        ProbeFinding::Unclear { retry_at: None, .. } => pending.plan = Some(DoubtPlan::Review),
     }
     Ok(())
 }
 
-pub(super) fn apply_licensed(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
+pub(super) fn apply_licensed(state: &mut FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
     in_doubt(state, flow, step)?.licence = Some(Licence::Person);
     state.stopped = false;
     Ok(())
 }
 
 fn in_doubt<'s>(
-    state: &'s mut RunState,
+    state: &'s mut FoldedRun,
     flow: &Flow,
     step: &str,
 ) -> Result<&'s mut PendingEffect, Unfit> {
     let pending = pending(state, flow, step)?;
-    fits(matches!(pending.entry, Entry::InDoubt(_)))?;
+    fits(matches!(pending.entry, LedgerEntry::InDoubt(_)))?;
     Ok(pending)
 }
 
@@ -260,30 +266,30 @@ pub(super) fn describe_failed(step: &str, fault: &Fault, retry_at: Option<Timest
     format!("{step}: did not happen {fault}{retry}")
 }
 
-pub(super) fn describe_doubted(step: &str, doubt: &Doubt, plan: &Plan) -> String {
+pub(super) fn describe_doubted(step: &str, doubt: &Doubt, plan: &DoubtPlan) -> String {
     let (code, message) = (&doubt.code, &doubt.message);
     let plan = match plan {
-        Plan::Repeat { at, .. } => format!("repeat at {at}"),
-        Plan::Probe {
+        DoubtPlan::Repeat { at, .. } => format!("repeat at {at}"),
+        DoubtPlan::Probe {
             at,
             absent_from: Some(from),
         } if from > at => format!("probe at {at}; absent counts from {from}"),
-        Plan::Probe { at, .. } => format!("probe at {at}"),
-        Plan::Review => "an operator settles it".to_owned(),
+        DoubtPlan::Probe { at, .. } => format!("probe at {at}"),
+        DoubtPlan::Review => "an operator settles it".to_owned(),
     };
     format!("{step}: in doubt ({code}): {message}; {plan}")
 }
 
-pub(super) fn describe_probed(step: &str, seen: &Seen) -> String {
+pub(super) fn describe_probed(step: &str, seen: &ProbeFinding) -> String {
     match seen {
-        Seen::Absent => format!("{step}: probe found nothing"),
-        Seen::AbsentSoFar {
+        ProbeFinding::Absent => format!("{step}: probe found nothing"),
+        ProbeFinding::AbsentSoFar {
             absent_from,
             next_at,
         } => format!(
             "{step}: probe found nothing; absent counts from {absent_from}, next probe at {next_at}"
         ),
-        Seen::Unclear { fault, retry_at } => {
+        ProbeFinding::Unclear { fault, retry_at } => {
             let (fault, retry) = (words::fault(fault), words::retry(*retry_at));
             format!("{step}: probe failed {fault}{retry}")
         }

@@ -3,18 +3,18 @@
 use jiff::Timestamp;
 use semel_model::RunId;
 use semel_model::event::Event;
-use semel_model::gate::Kind;
+use semel_model::gate::GateKind;
 
 use super::words;
-use crate::state::{RunState, Unfit, fits};
+use crate::state::{FoldedRun, Unfit, fits};
 
-pub(super) fn apply_held(state: &mut RunState, event: &Event) -> Result<(), Unfit> {
+pub(super) fn apply_held(state: &mut FoldedRun, event: &Event) -> Result<(), Unfit> {
     state.must_be_live()?;
     state.held = Some(event.clone());
     Ok(())
 }
 
-pub(super) fn apply_admitted(state: &mut RunState, gate: Kind) -> Result<(), Unfit> {
+pub(super) fn apply_admitted(state: &mut FoldedRun, gate: GateKind) -> Result<(), Unfit> {
     state.must_be_live()?;
     fits(!state.admitted.contains(&gate))?;
     state.admitted.push(gate);
@@ -22,7 +22,11 @@ pub(super) fn apply_admitted(state: &mut RunState, gate: Kind) -> Result<(), Unf
     Ok(())
 }
 
-pub(super) fn describe_held(gate: Kind, behind: Option<RunId>, until: Option<Timestamp>) -> String {
+pub(super) fn describe_held(
+    gate: GateKind,
+    behind: Option<RunId>,
+    until: Option<Timestamp>,
+) -> String {
     let behind = behind.map_or_else(String::new, |run| format!(", behind {run}"));
     format!("waiting at `{gate}`{behind}{}", words::until(until))
 }
@@ -31,6 +35,6 @@ pub(super) fn describe_joined(run: RunId) -> String {
     format!("joined {run}; ends as it does")
 }
 
-pub(super) fn describe_admitted(gate: Kind) -> String {
+pub(super) fn describe_admitted(gate: GateKind) -> String {
     format!("admitted by `{gate}`")
 }

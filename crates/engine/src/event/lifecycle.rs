@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use semel_flow::release::CallStep;
 use semel_flow::{Action, Flow, Step};
-use semel_model::effect::Entry;
+use semel_model::effect::LedgerEntry;
 use semel_model::event::{Caller, Event};
-use semel_model::run::{EndState, Reason, State};
+use semel_model::run::{EndState, RunState, StopReason};
 use semel_model::{EffectId, Fault, RunId, SeededBug, TriggerKind};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{RecordChange, WaitChange};
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::announcement::{AnnounceContext, message};
 use super::changes::RowChanges;
 use super::words;
-use crate::call::{CANCEL, Cancelled, END, Ended, called};
-use crate::state::{Current, RunState, Unfit, fits};
+use crate::call::{CANCEL, CallEnd, Cancelled, END, called};
+use crate::state::{Current, FoldedRun, Unfit, fits};
 
 /// What begins the names of events that Semel itself emits.
 const OWN: &str = "semel.";
@@ -47,7 +47,7 @@ pub struct Acceptance {
 }
 
 /// The state of a run whose delivery was just accepted.
-pub fn begin(run: RunId, accepted: Acceptance) -> RunState {
+pub fn begin(run: RunId, accepted: Acceptance) -> FoldedRun {
     let Acceptance {
         trigger,
         input,
@@ -57,7 +57,7 @@ pub fn begin(run: RunId, accepted: Acceptance) -> RunState {
         by,
         nominal,
     } = accepted;
-    RunState {
+    FoldedRun {
         begun: true,
         trigger: match nominal {
             Some(nominal) => json!({ "kind": trigger.as_str(), "nominal": nominal.to_string() }),
@@ -68,12 +68,12 @@ pub fn begin(run: RunId, accepted: Acceptance) -> RunState {
         query,
         caller,
         started_by: by,
-        ..RunState::new(run)
+        ..FoldedRun::new(run)
     }
 }
 
 /// Takes the first event of a run in by value, so that its payload is not copied.
-pub(super) fn apply_accepted(state: &mut RunState, accepted: Event) -> Result<(), Unfit> {
+pub(super) fn apply_accepted(state: &mut FoldedRun, accepted: Event) -> Result<(), Unfit> {
     fits(!state.begun)?;
     let Event::Accepted {
         trigger,
@@ -101,11 +101,15 @@ pub(super) fn apply_accepted(state: &mut RunState, accepted: Event) -> Result<()
 }
 
 /// The run failed; or it is a child run that succeeded, and its parent undoes its effects.
-pub(super) fn apply_undoing(state: &mut RunState, flow: &Flow, fault: &Fault) -> Result<(), Unfit> {
+pub(super) fn apply_undoing(
+    state: &mut FoldedRun,
+    flow: &Flow,
+    fault: &Fault,
+) -> Result<(), Unfit> {
     fits(state.begun && state.undoing.is_none())?;
     let failed = match &state.current {
         Current::Broken(_) | Current::Reading(_) => true,
-        Current::Effect(pending) => matches!(pending.entry, Entry::Failed(_)),
+        Current::Effect(pending) => matches!(pending.entry, LedgerEntry::Failed(_)),
         Current::Fresh | Current::Waiting { .. } | Current::Fan(_) | Current::Approving(_) => false,
     };
     fits(failed || state.ended)?;
@@ -115,7 +119,7 @@ pub(super) fn apply_undoing(state: &mut RunState, flow: &Flow, fault: &Fault) ->
     Ok(())
 }
 
-pub(super) fn apply_stopped(state: &mut RunState) -> Result<(), Unfit> {
+pub(super) fn apply_stopped(state: &mut FoldedRun) -> Result<(), Unfit> {
     state.must_be_live()?;
     state.stopped = true;
     Ok(())
@@ -125,7 +129,7 @@ pub(super) fn apply_stopped(state: &mut RunState) -> Result<(), Unfit> {
 /// operator had failed becomes a doubt again ([`crate::settle::doubted_again`]). A rejection
 /// stands, unless people are to be asked again.
 pub(super) fn apply_resumed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     by: Option<&str>,
     asks_again: bool,
     at: Timestamp,
@@ -143,10 +147,10 @@ pub(super) fn apply_resumed(
     match &mut state.current {
         Current::Effect(pending) => {
             pending.retry_at = Some(at);
-            if let Entry::Failed(effect) = &pending.entry {
+            if let LedgerEntry::Failed(effect) = &pending.entry {
                 // An effect that an operator failed stays failed where no operator resumes it.
                 if by.is_some() || pending.given_up.is_none() {
-                    pending.entry = Entry::Retrying(effect.clone().reopened());
+                    pending.entry = LedgerEntry::Retrying(effect.clone().reopened());
                 }
             }
         }
@@ -168,7 +172,7 @@ pub(super) fn apply_resumed(
 
 /// An operator corrects the result that an operator gave an effect.
 pub(super) fn apply_amended(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     step: &str,
     external_id: Option<&str>,
     result: &Value,
@@ -183,12 +187,12 @@ pub(super) fn apply_amended(
 }
 
 /// No run ends before what it began is settled.
-pub(super) fn apply_ended(state: &mut RunState) -> Result<(), Unfit> {
+pub(super) fn apply_ended(state: &mut FoldedRun) -> Result<(), Unfit> {
     state.must_be_live()?;
     let settled = match &state.current {
         Current::Effect(pending) => match &pending.entry {
-            Entry::Failed(_) | Entry::Retrying(_) | Entry::Done(_) => true,
-            Entry::Pending(_) | Entry::InDoubt(_) => false,
+            LedgerEntry::Failed(_) | LedgerEntry::Retrying(_) | LedgerEntry::Done(_) => true,
+            LedgerEntry::Pending(_) | LedgerEntry::InDoubt(_) => false,
         },
         Current::Fan(_) => false,
         Current::Fresh
@@ -202,7 +206,7 @@ pub(super) fn apply_ended(state: &mut RunState) -> Result<(), Unfit> {
     Ok(())
 }
 
-pub(super) fn project_stopped(reason: Reason, fault: &Fault) -> RowChanges {
+pub(super) fn project_stopped(reason: StopReason, fault: &Fault) -> RowChanges {
     RowChanges::of_record(RecordChange {
         state: reason.into(),
         result: None,
@@ -212,7 +216,7 @@ pub(super) fn project_stopped(reason: Reason, fault: &Fault) -> RowChanges {
 
 /// The record says how the run ended; a wait or an approval that it leaves open is over.
 pub(super) fn project_ended(
-    after: &RunState,
+    after: &FoldedRun,
     state: EndState,
     result: &Value,
     fault: Option<&Fault>,
@@ -238,12 +242,12 @@ pub(super) fn project_ended(
 }
 
 /// How a run ended, as the record keeps it.
-fn end_state(state: EndState) -> State {
+fn end_state(state: EndState) -> RunState {
     match state {
-        EndState::Succeeded => State::Succeeded,
-        EndState::Failed => State::Failed,
-        EndState::Cancelled => State::Cancelled,
-        EndState::Superseded => State::Superseded,
+        EndState::Succeeded => RunState::Succeeded,
+        EndState::Failed => RunState::Failed,
+        EndState::Cancelled => RunState::Cancelled,
+        EndState::Superseded => RunState::Superseded,
     }
 }
 
@@ -258,19 +262,24 @@ fn to_record(fault: &Fault) -> String {
 /// cancellation to the run that this one waits for.
 pub(super) fn announce_ended(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     how: EndState,
     (result, fault): (&Value, Option<&Fault>),
 ) -> Vec<Emitted> {
     let mut told = Vec::new();
-    if how == EndState::Failed && state.part.is_none() {
-        told.extend(trouble(context, state, FAILED, (State::Failed, fault)));
+    if how == EndState::Failed && state.child_of.is_none() {
+        told.extend(problem_event(
+            context,
+            state,
+            FAILED,
+            (RunState::Failed, fault),
+        ));
     }
     if let Some(caller) = state.caller {
         let run = state.run.to_string();
         let end = json!({ "run": run, "state": how, "result": result, "fault": fault });
         let effect = EffectId::derive(state.run, "", "end", context.number());
-        told.push(message(effect, END, &Ended { caller, end }));
+        told.push(message(effect, END, &CallEnd { caller, end }));
     }
     let step = state.step(&context.release.flow);
     if let Some((step, call)) = step.and_then(as_call)
@@ -285,25 +294,25 @@ pub(super) fn announce_ended(
 
 pub(super) fn announce_stopped(
     context: &AnnounceContext<'_>,
-    state: &RunState,
-    reason: Reason,
+    state: &FoldedRun,
+    reason: StopReason,
     fault: &Fault,
 ) -> Vec<Emitted> {
     if SeededBug::StopUnannounced.is_seeded() {
         return Vec::new();
     }
-    let told = trouble(context, state, STOPPED, (reason.into(), Some(fault)));
+    let told = problem_event(context, state, STOPPED, (reason.into(), Some(fault)));
     told.into_iter().collect()
 }
 
 /// Announces a run that failed or is stopped: an event that flows and subscriptions take like any
 /// other. A flow that takes these events announces no failure of its own, or one failure would
 /// never end.
-fn trouble(
+fn problem_event(
     context: &AnnounceContext<'_>,
-    state: &RunState,
+    state: &FoldedRun,
     event: &str,
-    (how, fault): (State, Option<&Fault>),
+    (how, fault): (RunState, Option<&Fault>),
 ) -> Option<Emitted> {
     let flow = &context.release.flow;
     let takes = flow.trigger.event.as_ref();
@@ -317,7 +326,7 @@ fn trouble(
         "state": how.as_str(),
         "code": fault.map(|fault| fault.code.clone()),
         "message": fault.map(|fault| fault.message.clone()),
-        "parent": state.part.as_ref().map(|part| part.parent.to_string()),
+        "parent": state.child_of.as_ref().map(|part| part.parent.to_string()),
     });
     let effect = EffectId::derive(state.run, "", event, context.number());
     Some(message(effect, event, &data))
@@ -346,11 +355,11 @@ pub(super) fn describe_undoing(fault: &Fault) -> String {
     format!("failed {}; undoing what was done", words::fault(fault))
 }
 
-pub(super) fn describe_stopped(reason: Reason, fault: &Fault) -> String {
+pub(super) fn describe_stopped(reason: StopReason, fault: &Fault) -> String {
     let why = match reason {
-        Reason::InDoubt => "in doubt",
-        Reason::NeedsReview => "needs review",
-        Reason::Quarantined => "quarantined",
+        StopReason::InDoubt => "in doubt",
+        StopReason::NeedsReview => "needs review",
+        StopReason::Quarantined => "quarantined",
     };
     format!("stopped, {why} {}", words::fault(fault))
 }

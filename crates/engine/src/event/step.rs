@@ -6,10 +6,10 @@ use semel_model::Fault;
 use serde_json::Value;
 
 use super::words;
-use crate::state::{Current, Reading, RunState, Unfit, fits};
+use crate::state::{Current, FoldedRun, Reading, Unfit, fits};
 
 pub(super) fn apply_switched(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     case: Option<u32>,
@@ -25,14 +25,14 @@ pub(super) fn apply_switched(
     Ok(())
 }
 
-pub(super) fn apply_skipped(state: &mut RunState, flow: &Flow, step: &str) -> Result<(), Unfit> {
+pub(super) fn apply_skipped(state: &mut FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
     state.must_be_new_at(flow, step)?;
     state.next_step(flow);
     Ok(())
 }
 
 pub(super) fn apply_computed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (result, status, usage): (&Value, Option<u16>, &Value),
@@ -46,7 +46,7 @@ pub(super) fn apply_computed(
 }
 
 pub(super) fn apply_read_failed(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (fault, retry_at, at): (&Fault, Option<Timestamp>, Timestamp),
@@ -64,7 +64,7 @@ pub(super) fn apply_read_failed(
 
 /// A step that cannot be carried out; without a step, the flow's own result.
 pub(super) fn apply_broken(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: Option<&str>,
     fault: &Fault,

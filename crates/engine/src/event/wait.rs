@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::changes::RowChanges;
 use super::words;
-use crate::state::{Current, RunState, Unfit, fits};
+use crate::state::{Current, FoldedRun, Unfit, fits};
 
 pub(super) fn apply_opened(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     (wait, until): (WaitId, Option<Timestamp>),
@@ -25,7 +25,7 @@ pub(super) fn apply_opened(
 }
 
 pub(super) fn apply_ended(
-    state: &mut RunState,
+    state: &mut FoldedRun,
     flow: &Flow,
     step: &str,
     how: &WaitEnd,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{
     ClaimId, Fingerprint, FlowName, Key, KeySpace, NamespaceName, RunId, TriggerKind,
 };
-use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
+use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::runs;
 
 use super::delivery::{read_payload, tell};
@@ -139,7 +139,7 @@ impl Runtime {
         };
         self.metrics.duplicates.add_one();
         let claim = ClaimId::derive(&start.namespace, &start.flow, &view.key);
-        self.writers.duplicates.add(Stopped {
+        self.writers.duplicates.add(StoppedRepeat {
             subject: Subject::Claim(claim),
             namespace_id,
             run,
@@ -160,11 +160,11 @@ impl Runtime {
         };
         let release = self.live_flow(namespace_id, &start.flow).await?;
         let declared = release.flow.trigger.start(start.trigger);
-        if view.state == State::Failed && declared.is_some_and(|declared| declared.resumes) {
+        if view.state == RunState::Failed && declared.is_some_and(|declared| declared.resumes) {
             let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);
             let resumed = self.resume_for_repeat(run, fault, keep).await;
             if resumed? {
-                accepted.state = State::Active;
+                accepted.state = RunState::Active;
                 (accepted.result, accepted.fault) = (None, None);
             }
         }

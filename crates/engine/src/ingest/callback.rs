@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use semel_model::wait::State;
+use semel_model::wait::WaitState;
 use semel_model::{Fingerprint, RunId, WaitId, json};
-use semel_store::duplicates::{DuplicateVerdict, Stopped, Subject};
-use semel_store::waits::{Callback, Reply};
+use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
+use semel_store::waits::{Callback, CallbackResult};
 use serde_json::Value;
 
 use crate::address::{Domain, read_token};
@@ -86,7 +86,7 @@ impl Runtime {
         let known = callback.begins_in.unwrap_or(run);
         let reply = self.writers.waits.write(callback).await;
         match reply? {
-            Reply::First => {
+            CallbackResult::First => {
                 self.metrics.callbacks.add_one();
                 self.signals.wake.notify_one();
                 Ok(Called {
@@ -95,8 +95,8 @@ impl Runtime {
                     replayed: false,
                 })
             }
-            Reply::Recorded {
-                state: State::Answered,
+            CallbackResult::Recorded {
+                state: WaitState::Answered,
                 ..
             } => {
                 self.metrics.callback_repeats.add_one();
@@ -104,7 +104,7 @@ impl Runtime {
                     Some(namespace_id) => namespace_id,
                     None => self.namespace_of(known).await,
                 };
-                self.writers.duplicates.add(Stopped {
+                self.writers.duplicates.add(StoppedRepeat {
                     subject: Subject::Wait(wait),
                     namespace_id,
                     run,
@@ -119,11 +119,11 @@ impl Runtime {
                     replayed: true,
                 })
             }
-            Reply::Recorded {
-                state: State::Open | State::Elapsed | State::Cancelled,
+            CallbackResult::Recorded {
+                state: WaitState::Open | WaitState::Elapsed | WaitState::Cancelled,
                 ..
             }
-            | Reply::Unknown => Err(CallbackError::Unknown),
+            | CallbackResult::Unknown => Err(CallbackError::Unknown),
         }
     }
 

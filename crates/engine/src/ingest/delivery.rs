@@ -12,8 +12,8 @@ use url::form_urlencoded;
 
 use super::{Inbound, IntakeError, PAYLOAD_BYTES_MAX};
 use crate::event::{self, Acceptance};
-use crate::state::RunState;
-use crate::turn::Begun;
+use crate::state::FoldedRun;
+use crate::turn::TurnStart;
 
 pub(super) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
     if body.len() > PAYLOAD_BYTES_MAX {
@@ -148,7 +148,7 @@ pub(super) struct Arrived<'a> {
 }
 
 /// What folding the journal's first row would give. The payload moves into it.
-pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> RunState {
+pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> FoldedRun {
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
     let accepted = Acceptance {
         trigger: inbound.trigger,
@@ -166,13 +166,13 @@ pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> RunSta
 pub(super) fn begin_unforeseen(
     inbound: &mut Inbound,
     met: &AcceptResult,
-) -> Result<Begun, IntakeError> {
+) -> Result<TurnStart, IntakeError> {
     if inbound.input.is_null() {
         (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
     }
     let input = std::mem::take(&mut inbound.input);
     let state = first_state(met.run, inbound, input);
-    Ok(Begun::At(Box::new(state)))
+    Ok(TurnStart::At(Box::new(state)))
 }
 
 #[cfg(test)]

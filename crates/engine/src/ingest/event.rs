@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use semel_model::{Key, KeySpace, SeededBug, TriggerKind};
-use semel_store::outbox::Event;
+use semel_store::outbox::OutboxEvent;
 
 use super::delivery::{read_payload, tell};
 use super::inbound::{Request, describe};
@@ -19,7 +19,7 @@ impl Runtime {
     pub(crate) async fn receive_event(
         self: &Arc<Self>,
         release: Arc<Release>,
-        event: &Event,
+        event: &OutboxEvent,
     ) -> Result<Intake, IntakeError> {
         let Some(declared) = &release.flow.trigger.event else {
             return Ok(Intake::Ignored);
@@ -59,7 +59,7 @@ impl Runtime {
 }
 
 /// The key that the event carries.
-fn own_key(event: &Event) -> Result<Option<Key>, String> {
+fn own_key(event: &OutboxEvent) -> Result<Option<Key>, String> {
     let id = match SeededBug::EventUnderNewId.is_seeded() {
         true => uuid::Uuid::from_u128(crate::runtime::jitter().to_bits().into()).to_string(),
         false => event.id.to_string(),

@@ -12,7 +12,7 @@
 use semel_flow::Scope;
 use semel_model::{ClaimId, GateId, Key, RunId, Version};
 use semel_store::claims;
-use semel_store::object_versions::{self, Age, Item, Newest, Versioned};
+use semel_store::object_versions::{self, Age, NewestVersion, VersionRequest, Versioned};
 use serde_json::json;
 
 use super::{Inbound, IntakeError, refuse};
@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 
 /// A delivery that came too late.
 #[derive(Clone, Debug)]
-pub struct Stale {
+pub struct StaleDelivery {
     /// The flow.
     pub flow: String,
     /// Its key.
@@ -41,7 +41,7 @@ pub(super) async fn judge(
     runtime: &Runtime,
     inbound: &Inbound,
     claim: ClaimId,
-) -> Result<Option<Stale>, IntakeError> {
+) -> Result<Option<StaleDelivery>, IntakeError> {
     let ordered = match tell(inbound, claim) {
         Ok(Some(ordered)) => ordered,
         Ok(None) => return Ok(None),
@@ -54,7 +54,7 @@ pub(super) async fn judge(
         version,
         keep: inbound.release.flow.keep,
     };
-    match write(runtime, Item::Note(delivery.clone())).await? {
+    match write(runtime, VersionRequest::Note(delivery.clone())).await? {
         Age::Newest => Ok(None),
         Age::Mixed(newest) => {
             let (own, known) = (delivery.version.shown(), newest.shown);
@@ -73,8 +73,8 @@ async fn stale(
     inbound: &Inbound,
     delivery: Versioned,
     object: String,
-    newest: Newest,
-) -> Result<Option<Stale>, IntakeError> {
+    newest: NewestVersion,
+) -> Result<Option<StaleDelivery>, IntakeError> {
     if claims::find(runtime.cell.of(delivery.claim), delivery.claim)
         .await?
         .is_some()
@@ -82,7 +82,7 @@ async fn stale(
         return Ok(None);
     }
     let held = claims::find(runtime.cell.of(newest.claim), newest.claim).await?;
-    let told = Stale {
+    let told = StaleDelivery {
         flow: inbound.release.flow.name.to_string(),
         key: inbound.key.clone(),
         object: object.clone(),
@@ -90,7 +90,7 @@ async fn stale(
         newest: newest.shown.clone(),
         run: held.map_or_else(|| RunId::derive(newest.claim, 0), |held| held.run),
     };
-    let record = object_versions::Stale {
+    let record = object_versions::StaleRow {
         delivery,
         namespace_id: inbound.release.namespace_id,
         flow: told.flow.clone(),
@@ -100,12 +100,12 @@ async fn stale(
         fingerprint: inbound.fingerprint,
         payload: inbound.text.clone(),
     };
-    write(runtime, Item::Record(Box::new(record))).await?;
+    write(runtime, VersionRequest::Record(Box::new(record))).await?;
     runtime.metrics.stale.add_one();
     Ok(Some(told))
 }
 
-async fn write(runtime: &Runtime, item: Item) -> Result<Age, IntakeError> {
+async fn write(runtime: &Runtime, item: VersionRequest) -> Result<Age, IntakeError> {
     Ok(runtime.writers.versions.write(item).await?)
 }
 

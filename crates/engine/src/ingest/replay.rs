@@ -12,7 +12,7 @@
 //! A crash between the two commits leaves a body that is remembered and has no run. When it comes
 //! again, which it does under the same key, it still is the first of its body and is accepted.
 
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{ClaimId, Key, RunId, SeededBug};
 use semel_store::duplicates::{DuplicateVerdict, Subject};
 use semel_store::seen_bodies::{self, Body};
@@ -85,7 +85,7 @@ async fn find_first(
         key: inbound.key.clone(),
         flow: inbound.release.flow.name.to_string(),
         replayed: true,
-        state: standing.map_or(State::Active, |standing| standing.state),
+        state: standing.map_or(RunState::Active, |standing| standing.state),
         result: None,
         fault: None,
         accepted_at: runtime.clock.now(),

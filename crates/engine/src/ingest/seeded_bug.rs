@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, RunId, SeededBug, Verdict};
+use semel_model::run::RunState;
+use semel_model::{ClaimId, ClaimVerdict, DeliveryId, RunId, SeededBug};
 use semel_store::claims::{AcceptResult, Delivery};
 
 use crate::runtime::Runtime;
@@ -18,14 +18,14 @@ pub(super) fn claim(claim: ClaimId) -> ClaimId {
 
 /// Answers for a delivery before it is written. Only ever reached by a seeded bug.
 pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> AcceptResult {
-    (delivery.holder, delivery.first_move) = (None, None);
+    (delivery.holder, delivery.first_effect) = (None, None);
     let run = RunId::derive(delivery.claim, 0);
     let writing = runtime.clone();
     tokio::spawn(async move { writing.writers.accept.write(delivery).await });
     AcceptResult {
-        verdict: Verdict::New,
+        verdict: ClaimVerdict::New,
         run,
-        state: State::Active,
+        state: RunState::Active,
         result: None,
         fault: None,
         accepted_at: runtime.clock.now(),

@@ -27,7 +27,7 @@ const STAND_IN: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// A request to a hook, as far as a signature can cover it.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct SignedRequest<'a> {
     /// The headers, with lower-case names.
     pub(super) headers: &'a [(String, String)],
     /// The public address of the hook, query included.
@@ -63,7 +63,7 @@ impl VerifyError {
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> SignedRequest<'a> {
     /// The value of a header; nothing where it is absent or occurs twice.
     pub(super) fn header(&self, name: &str) -> Option<&'a str> {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
 pub(super) fn judge(
     auth: &WebhookAuth,
     secrets: &[SecretText],
-    call: &Call<'_>,
+    call: &SignedRequest<'_>,
     now: Timestamp,
 ) -> Result<(), VerifyError> {
     match auth {
@@ -100,7 +100,11 @@ pub(super) fn judge(
     }
 }
 
-fn judge_token(header: &str, secrets: &[SecretText], call: &Call<'_>) -> Result<(), VerifyError> {
+fn judge_token(
+    header: &str,
+    secrets: &[SecretText],
+    call: &SignedRequest<'_>,
+) -> Result<(), VerifyError> {
     let sent = call.header(header);
     let given = match header {
         "authorization" => sent.and_then(bearer),
@@ -132,7 +136,7 @@ fn bearer(value: &str) -> Option<&str> {
 fn judge_signature(
     signature: &Signature,
     secrets: &[SecretText],
-    call: &Call<'_>,
+    call: &SignedRequest<'_>,
     now: Timestamp,
 ) -> Result<(), VerifyError> {
     let header = call.header(&signature.header);
@@ -179,7 +183,7 @@ fn entries<'a>(signature: &Signature, header: &'a str) -> (Vec<&'a str>, bool) {
 
 /// The time of sending as it is spelled; nothing where it is absent or occurs twice. One in the
 /// payload is looked for once the payload is known to be genuine.
-fn stated_time<'a>(sent: &Sent, entries: &[&'a str], call: &Call<'a>) -> Option<&'a str> {
+fn stated_time<'a>(sent: &Sent, entries: &[&'a str], call: &SignedRequest<'a>) -> Option<&'a str> {
     match &sent.at {
         SentAt::Header(name) => call.header(name),
         SentAt::Beside(prefix) => {
@@ -194,7 +198,7 @@ fn stated_time<'a>(sent: &Sent, entries: &[&'a str], call: &Call<'a>) -> Option<
 }
 
 /// Whether a delivery whose signature fits was sent about now.
-fn is_timely(sent: &Sent, time: Option<&str>, call: &Call<'_>, now: Timestamp) -> bool {
+fn is_timely(sent: &Sent, time: Option<&str>, call: &SignedRequest<'_>, now: Timestamp) -> bool {
     let within = match &sent.at {
         SentAt::Header(_) | SentAt::Beside(_) => time.and_then(|text| read_time(sent, text)),
         SentAt::Body(field) => json::parse_strict(call.body)

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
 use super::inbound::{Request, describe};
-use super::signature::{self, Call, VerifyError};
+use super::signature::{self, SignedRequest, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
@@ -25,7 +25,7 @@ const UNSEEN_HEADERS: [&str; 4] = [
 
 /// A request to a hook.
 #[derive(Clone, Debug)]
-pub struct Arrival {
+pub struct WebhookRequest {
     /// The namespace in its address.
     pub namespace: String,
     /// The last part of its address.
@@ -44,7 +44,7 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct Authentic {
     release: Arc<Release>,
-    arrival: Arrival,
+    arrival: WebhookRequest,
     is_form: bool,
 }
 
@@ -70,7 +70,7 @@ impl Runtime {
     /// wrong; the reason is counted, and logged and recorded now and then.
     pub async fn authenticate(
         self: &Arc<Self>,
-        arrival: Arrival,
+        arrival: WebhookRequest,
     ) -> Result<Authentic, IntakeError> {
         let release = self.live_hook(&arrival.namespace, &arrival.path).await?;
         let webhook = webhook_of(&release)?;
@@ -81,7 +81,7 @@ impl Runtime {
                 signing_secrets(self, release.namespace_id, secret).await,
             ),
         };
-        let call = Call {
+        let call = SignedRequest {
             headers: &arrival.headers,
             url: &url,
             query: &arrival.query,
@@ -176,7 +176,7 @@ fn webhook_of(release: &Release) -> Result<&Webhook, IntakeError> {
 }
 
 /// The address that the source was given, as far as the installation knows.
-fn public_address(runtime: &Runtime, arrival: &Arrival) -> String {
+fn public_address(runtime: &Runtime, arrival: &WebhookRequest) -> String {
     let base = runtime.options.public_url.trim_end_matches('/');
     format!("{base}{}", arrival.target)
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_model::RunId;
-use semel_store::runs::Standing;
+use semel_store::runs::RunSnapshot;
 use tokio::sync::watch;
 
 /// Carried runs and their waiters, by run.
@@ -18,7 +18,7 @@ pub(crate) struct Completions {
 
 struct Entry {
     carriers: usize,
-    told: watch::Sender<Option<Standing>>,
+    told: watch::Sender<Option<RunSnapshot>>,
 }
 
 impl Entry {
@@ -56,7 +56,7 @@ impl Completions {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn let_go(&self, run: RunId, standing: Option<Standing>) {
+    fn let_go(&self, run: RunId, standing: Option<RunSnapshot>) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(&run) {
             entry.carriers = entry.carriers.saturating_sub(1);
@@ -87,7 +87,7 @@ pub(crate) struct Carried {
 
 impl Carried {
     /// Notifies the waiters of the run's state now that it is no longer carried.
-    pub(crate) fn tell(&mut self, standing: Standing) {
+    pub(crate) fn tell(&mut self, standing: RunSnapshot) {
         if std::mem::take(&mut self.lets_go) {
             self.ends.let_go(self.run, Some(standing));
         }
@@ -106,7 +106,7 @@ impl Drop for Carried {
 pub(crate) struct Watch {
     run: RunId,
     ends: Arc<Completions>,
-    told: watch::Receiver<Option<Standing>>,
+    told: watch::Receiver<Option<RunSnapshot>>,
 }
 
 impl Watch {
@@ -119,7 +119,7 @@ impl Watch {
     }
 
     /// Waits for a notification; nothing when the run was released without an end.
-    pub(crate) async fn told(&mut self) -> Option<Standing> {
+    pub(crate) async fn told(&mut self) -> Option<RunSnapshot> {
         match self.told.changed().await {
             Ok(()) => self.told.borrow_and_update().clone(),
             Err(_) => None,
@@ -143,7 +143,7 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use semel_model::ClaimId;
-    use semel_model::run::State;
+    use semel_model::run::RunState;
     use uuid::Uuid;
 
     use super::*;
@@ -152,8 +152,8 @@ mod tests {
         RunId::derive(ClaimId::from_uuid(Uuid::from_u128(1)), 0)
     }
 
-    fn standing(state: State) -> Standing {
-        Standing {
+    fn standing(state: RunState) -> RunSnapshot {
+        RunSnapshot {
             run: run(),
             state,
             result: None,
@@ -168,10 +168,13 @@ mod tests {
         let mut watch = ends.watch(run());
         assert!(watch.is_carried());
 
-        carried.tell(standing(State::Succeeded));
+        carried.tell(standing(RunState::Succeeded));
 
         let told = watch.told().await;
-        assert_eq!(told.map(|standing| standing.state), Some(State::Succeeded));
+        assert_eq!(
+            told.map(|standing| standing.state),
+            Some(RunState::Succeeded)
+        );
         drop((watch, carried));
         assert!(ends.lock().is_empty());
     }
@@ -194,7 +197,7 @@ mod tests {
     fn an_end_that_was_notified_before_is_not_awaited() {
         let ends = Arc::new(Completions::default());
         let mut carried = ends.carry(run());
-        carried.tell(standing(State::Failed));
+        carried.tell(standing(RunState::Failed));
 
         assert!(!ends.watch(run()).is_carried());
         drop(carried);

@@ -25,7 +25,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_model::{ClaimId, RunId, SessionId};
-use semel_store::queue::Held;
+use semel_store::queue::HeldRun;
 use tokio::sync::Notify;
 
 /// What this process carries or may be about to carry, by session.
@@ -93,7 +93,7 @@ impl Holdings {
             .collect()
     }
 
-    pub(crate) fn has(&self, session: SessionId, held: &Held) -> bool {
+    pub(crate) fn has(&self, session: SessionId, held: &HeldRun) -> bool {
         let entries = self.lock();
         entries.contains_key(&(session, Subject::Run(held.run)))
             || entries.contains_key(&(session, Subject::Claim(held.claim)))
@@ -123,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    fn held(number: u128) -> Held {
+    fn held(number: u128) -> HeldRun {
         let claim = ClaimId::from_uuid(Uuid::from_u128(number));
-        Held {
+        HeldRun {
             run: RunId::derive(claim, 3),
             epoch: 1,
             claim,

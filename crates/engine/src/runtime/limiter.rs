@@ -3,15 +3,15 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use semel_store::Cell;
-use semel_store::gate_exits::Departure;
-use semel_store::gates::{self, Visiting};
+use semel_store::gate_exits::GateExit;
+use semel_store::gates::{self, AdmissionBatch};
 use semel_store::writer::Writer;
 
 /// A process's access to the gates.
 pub(crate) struct ConcurrencyLimiter {
-    pub(crate) visiting: Writer<Visiting>,
+    pub(crate) visiting: Writer<AdmissionBatch>,
     /// Exits that their gates have recorded, and whose rows can be removed.
-    recorded_exits: Mutex<Vec<Departure>>,
+    recorded_exits: Mutex<Vec<GateExit>>,
 }
 
 impl ConcurrencyLimiter {
@@ -23,16 +23,16 @@ impl ConcurrencyLimiter {
     }
 
     /// Notes exits that their gates have recorded.
-    pub(crate) fn note_recorded_exits(&self, exits: impl IntoIterator<Item = Departure>) {
+    pub(crate) fn note_recorded_exits(&self, exits: impl IntoIterator<Item = GateExit>) {
         self.recorded_exits().extend(exits);
     }
 
     /// The exits noted since the last call.
-    pub(crate) fn take_recorded_exits(&self) -> Vec<Departure> {
+    pub(crate) fn take_recorded_exits(&self) -> Vec<GateExit> {
         std::mem::take(&mut *self.recorded_exits())
     }
 
-    fn recorded_exits(&self) -> MutexGuard<'_, Vec<Departure>> {
+    fn recorded_exits(&self) -> MutexGuard<'_, Vec<GateExit>> {
         self.recorded_exits
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -13,8 +13,8 @@ use semel_flow::release::WaitStep;
 use semel_flow::{Action, Scope};
 use semel_model::{RunId, Span, WaitId};
 use semel_store::broadcasts::{self, Broadcast, Cursor};
-use semel_store::event_waits::{self, Listener, Topic};
-use semel_store::outbox::Event;
+use semel_store::event_waits::{self, EventWait, Topic};
+use semel_store::outbox::OutboxEvent;
 use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
@@ -81,7 +81,10 @@ impl Service for EventBroadcasts {
 impl Runtime {
     /// Completes the waits that are for this event, or records a broadcast that will. An error
     /// means that the caller tries again.
-    pub(crate) async fn answer_listeners(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
+    pub(crate) async fn answer_listeners(
+        self: &Arc<Self>,
+        event: &OutboxEvent,
+    ) -> Result<(), PassError> {
         let cell = &self.cell;
         let mut found = Vec::new();
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
@@ -129,8 +132,9 @@ impl Runtime {
             let Some(last) = page.last().copied() else {
                 continue;
             };
-            let is_older = |one: &Listener| one.opened_at.is_none_or(|at| at <= broadcast.begun_at);
-            let older: Vec<Listener> = page.into_iter().filter(is_older).collect();
+            let is_older =
+                |one: &EventWait| one.opened_at.is_none_or(|at| at <= broadcast.begun_at);
+            let older: Vec<EventWait> = page.into_iter().filter(is_older).collect();
             self.answer_page(event, &data, &older).await?;
             let cursor = Cursor {
                 path: topic.path,
@@ -146,7 +150,7 @@ impl Runtime {
     /// The topics that waits for this event may have, sorted by their path in the event.
     async fn topics(
         self: &Arc<Self>,
-        event: &Event,
+        event: &OutboxEvent,
         data: &Value,
     ) -> Result<Vec<Topic>, PassError> {
         let cell = &self.cell;
@@ -166,9 +170,9 @@ impl Runtime {
     /// Answers those of some waits that mean this event.
     async fn answer_page(
         self: &Arc<Self>,
-        event: &Event,
+        event: &OutboxEvent,
         data: &Value,
-        page: &[Listener],
+        page: &[EventWait],
     ) -> Result<(), PassError> {
         let mut ended = Vec::new();
         for few in page.chunks(TOGETHER) {
@@ -186,9 +190,9 @@ impl Runtime {
     /// Answers a wait where it means this event; gives it where it has ended.
     async fn answer_one(
         self: &Arc<Self>,
-        event: &Event,
+        event: &OutboxEvent,
         data: &Value,
-        one: &Listener,
+        one: &EventWait,
     ) -> Result<Option<WaitId>, PassError> {
         if !self.is_meant(event.namespace_id, one.run, data).await? {
             return Ok(None);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
-use semel_steps::Parcel;
+use semel_steps::WebhookPayload;
 use semel_store::ReadError;
-use semel_store::webhook_deliveries::{self, Due, Room, Settled};
+use semel_store::webhook_deliveries::{self, DeliveryCapacity, DeliveryResult, DueDelivery};
 use tokio::task::JoinSet;
 
 use super::service::{Pace, PassError, Service};
@@ -41,12 +41,12 @@ type Line = (i32, String);
 /// How many attempts run for each subscription, and when each was served.
 #[derive(Default)]
 struct Lines {
-    by_name: BTreeMap<Line, Standing>,
+    by_name: BTreeMap<Line, QueueLoad>,
     takes: i64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Standing {
+struct QueueLoad {
     busy: i64,
     served: i64,
 }
@@ -77,11 +77,11 @@ impl Lines {
         }
     }
 
-    fn list(&self) -> Vec<webhook_deliveries::Line> {
+    fn list(&self) -> Vec<webhook_deliveries::SubscriptionLoad> {
         let lines = self.by_name.iter();
         lines
             .map(
-                |((namespace_id, subscription), standing)| webhook_deliveries::Line {
+                |((namespace_id, subscription), standing)| webhook_deliveries::SubscriptionLoad {
                     namespace_id: *namespace_id,
                     subscription: subscription.clone(),
                     busy: standing.busy,
@@ -125,7 +125,7 @@ impl OutboundWebhooks {
         if left == 0 {
             return Ok(());
         }
-        let room = Room {
+        let room = DeliveryCapacity {
             total: i64::try_from(left).unwrap_or(i64::MAX),
             each: self.attempts_each_max,
             lines: self.lines.list(),
@@ -177,16 +177,16 @@ impl Service for OutboundWebhooks {
     }
 }
 
-async fn deliver(runtime: &Runtime, delivery: &Due) {
+async fn deliver(runtime: &Runtime, delivery: &DueDelivery) {
     let settled = attempt(runtime, delivery).await;
     match &settled {
-        Settled::Delivered => runtime.metrics.deliveries_made.add_one(),
-        Settled::Failed(note) => {
+        DeliveryResult::Delivered => runtime.metrics.deliveries_made.add_one(),
+        DeliveryResult::Failed(note) => {
             runtime.metrics.deliveries_failed.add_one();
             let subscription = &delivery.subscription;
             tracing::warn!(event.id = %delivery.event, subscription, note, "stopped retrying a webhook delivery");
         }
-        Settled::Again { .. } => {}
+        DeliveryResult::Again { .. } => {}
     }
     if let Err(error) =
         webhook_deliveries::settle(runtime.cell.of(delivery.event), delivery, &settled).await
@@ -197,7 +197,7 @@ async fn deliver(runtime: &Runtime, delivery: &Due) {
 }
 
 /// Makes one attempt at a delivery, under the event's own id.
-async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
+async fn attempt(runtime: &Runtime, delivery: &DueDelivery) -> DeliveryResult {
     let connection = &delivery.connection;
     let found = runtime
         .find_destination(delivery.namespace_id, connection)
@@ -206,7 +206,7 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
         let note = format!("there is no connection `{}`", delivery.connection);
         return again(delivery, runtime.clock.now(), note, None);
     };
-    let parcel = Parcel {
+    let parcel = WebhookPayload {
         body: &delivery.body,
         content_type: "application/cloudevents+json",
         timeout: DELIVERY_TIMEOUT,
@@ -214,10 +214,10 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
     let session = runtime.session();
     let outcome = Box::pin(session.executors.deliver(parcel, to, delivery.event)).await;
     match outcome {
-        Outcome::Done(_) => Settled::Delivered,
+        Outcome::Done(_) => DeliveryResult::Delivered,
         // Final: the receiver says that it is gone, or there is no webhook.
         Outcome::Failed(fault) if matches!(fault.kind, FaultKind::Http(410) | FaultKind::Unfit) => {
-            Settled::Failed(fault.message)
+            DeliveryResult::Failed(fault.message)
         }
         Outcome::Failed(fault) => {
             let asked = fault.retry_after;
@@ -228,15 +228,20 @@ async fn attempt(runtime: &Runtime, delivery: &Due) -> Settled {
     }
 }
 
-fn again(delivery: &Due, now: Timestamp, note: String, asked: Option<Span>) -> Settled {
+fn again(
+    delivery: &DueDelivery,
+    now: Timestamp,
+    note: String,
+    asked: Option<Span>,
+) -> DeliveryResult {
     let attempt = u32::try_from(delivery.attempt).unwrap_or(u32::MAX);
     let passed = span_between(delivery.since, now);
     match DELIVERY_RETRY.delay(attempt, passed, jitter(), asked) {
-        Some(delay) => Settled::Again {
+        Some(delay) => DeliveryResult::Again {
             at: now + delay.to_duration(),
             note,
         },
-        None => Settled::Failed(note),
+        None => DeliveryResult::Failed(note),
     }
 }
 
@@ -247,8 +252,8 @@ mod tests {
 
     use super::*;
 
-    fn due(attempt: i32, since: Timestamp) -> Due {
-        Due {
+    fn due(attempt: i32, since: Timestamp) -> DueDelivery {
+        DueDelivery {
             event: EffectId::from_uuid(Uuid::nil()),
             namespace_id: 1,
             subscription: "erp".to_owned(),
@@ -267,8 +272,8 @@ mod tests {
         let soon = again(&due(1, since), since, "500".to_owned(), None);
         let after = again(&due(20, since), late, "500".to_owned(), None);
 
-        assert!(matches!(soon, Settled::Again { .. }), "{soon:?}");
-        assert!(matches!(after, Settled::Failed(_)), "{after:?}");
+        assert!(matches!(soon, DeliveryResult::Again { .. }), "{soon:?}");
+        assert!(matches!(after, DeliveryResult::Failed(_)), "{after:?}");
     }
 
     #[test]
@@ -278,7 +283,7 @@ mod tests {
 
         let settled = again(&due(1, now), now, "429".to_owned(), Some(asked));
 
-        let Settled::Again { at, .. } = settled else {
+        let DeliveryResult::Again { at, .. } = settled else {
             panic!("{settled:?}")
         };
         assert!(at >= now + asked.to_duration());

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use semel_model::EffectId;
-use semel_store::outbox::{self, Event};
+use semel_store::outbox::{self, OutboxEvent};
 use semel_store::{ReadError, webhook_deliveries};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl OutboxDispatch {
     async fn dispatch_outbox(&self) -> Result<(), ReadError> {
         let runtime = &self.runtime;
         let mut dispatching = outbox::start_dispatching(&runtime.cell).await?;
-        let mut last = None::<Event>;
+        let mut last = None::<OutboxEvent>;
         loop {
             let batch = dispatching.take(last.as_ref(), self.batch_max).await?;
             let Some(newest) = batch.events.last().cloned() else {
@@ -101,7 +101,7 @@ impl Service for OutboxDispatch {
 
 impl Runtime {
     /// Passes an event to every receiver; nothing if one of them could not take it now.
-    async fn dispatch(self: &Arc<Self>, event: &Event) -> Option<EffectId> {
+    async fn dispatch(self: &Arc<Self>, event: &OutboxEvent) -> Option<EffectId> {
         match self.relay(event).await {
             Relay::Arrived => return Some(event.id),
             Relay::Later => return None,
@@ -134,7 +134,7 @@ impl Runtime {
 }
 
 /// The event as the world sees it.
-fn cloud_event(event: &Event) -> Value {
+fn cloud_event(event: &OutboxEvent) -> Value {
     let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
     json!({
         "specversion": "1.0",

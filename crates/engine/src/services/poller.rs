@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::queue::{Catch, Taken, Taker};
+use semel_store::queue::{Taken, TakenRuns, Taker};
 use tokio::time::Instant;
 
 use super::service::{Pace, PassError, Service};
@@ -64,7 +64,7 @@ impl Poller {
         &mut self,
         session: &WorkerSession,
         room: usize,
-    ) -> Result<(Catch, Vec<Holding>), String> {
+    ) -> Result<(TakenRuns, Vec<Holding>), String> {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
         let counts = runtime.work.stalled.alone().is_some();
         let _no_comparison = runtime.work.holdings.taking().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_model::RunId;
 use semel_store::ReadError;
-use semel_store::queue::{self, Cause};
+use semel_store::queue::{self, ReturnCause};
 
 use super::service::{Pace, PassError, Service};
 use crate::metrics::Metrics;
@@ -70,5 +70,5 @@ pub(crate) async fn reconcile(runtime: &Runtime) -> Result<u64, ReadError> {
         return Ok(0);
     }
     let leases: Vec<(RunId, i64)> = found.iter().map(|held| (held.run, held.epoch)).collect();
-    queue::return_runs(&runtime.cell, session, &leases, Cause::Trouble).await
+    queue::return_runs(&runtime.cell, session, &leases, ReturnCause::Trouble).await
 }

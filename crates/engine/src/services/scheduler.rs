@@ -24,7 +24,7 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use semel_flow::schedule::zone_edition;
 use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
-use semel_store::schedules::{self, Decision, Grounds, Tick, Verdict};
+use semel_store::schedules::{self, DecisionBasis, ScheduleDecision, Tick, TickVerdict};
 use semel_store::{ReadError, runs};
 
 use super::service::{Pace, PassError, Service};
@@ -33,7 +33,7 @@ use crate::ingest::{Intake, IntakeError};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use live::Live;
-use plan::{Call, Plan, Room, Stretch};
+use plan::{Plan, Room, Stretch, TickAction};
 
 /// How long a server rests where other servers hold what is due, or it cannot be accepted.
 pub(crate) const REST: Duration = Duration::from_millis(100);
@@ -146,7 +146,7 @@ impl Runtime {
     pub(crate) async fn with_runs(self: &Arc<Self>, plan: Plan) -> Result<Plan, ReadError> {
         let mut calls = Vec::with_capacity(plan.calls.len());
         for (release, call) in plan.calls {
-            let Call::Skip(stretch) = call else {
+            let TickAction::Skip(stretch) = call else {
                 calls.push((release, call));
                 continue;
             };
@@ -156,7 +156,7 @@ impl Runtime {
                 let flow = &release.flow.name;
                 let expected = |nominal| expected_run(&release.namespace, flow, nominal);
                 let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
-                let known = runs::list_standings(self.cell.every(), &runs).await?;
+                let known = runs::list_snapshots(self.cell.every(), &runs).await?;
                 let known: HashSet<RunId> = known.iter().map(|standing| standing.run).collect();
                 let pairs = instants.iter().zip(&runs);
                 fired.extend(
@@ -166,7 +166,7 @@ impl Runtime {
                 );
             }
             let split = match fired.is_empty() {
-                true => vec![Call::Skip(stretch)],
+                true => vec![TickAction::Skip(stretch)],
                 false => stretch.split(&all, &fired),
             };
             calls.extend(split.into_iter().map(|call| (release.clone(), call)));
@@ -179,16 +179,16 @@ impl Runtime {
     pub(crate) async fn carry_out(
         self: &Arc<Self>,
         planned: Vec<(&schedules::Schedule, Plan)>,
-    ) -> Result<Vec<Decision>, ReadError> {
+    ) -> Result<Vec<ScheduleDecision>, ReadError> {
         let mut fires = vec![];
         for (at, (_, plan)) in planned.iter().enumerate() {
             for (release, call) in &plan.calls {
-                if let Call::Fire(nominal) = call {
+                if let TickAction::Fire(nominal) = call {
                     fires.push((at, release.clone(), *nominal));
                 }
             }
         }
-        let mut outcomes: Vec<Vec<Option<Verdict>>> = planned.iter().map(|_| vec![]).collect();
+        let mut outcomes: Vec<Vec<Option<TickVerdict>>> = planned.iter().map(|_| vec![]).collect();
         for together in fires.chunks(ACCEPT_TOGETHER) {
             let wanted: Vec<_> = together
                 .iter()
@@ -218,7 +218,7 @@ impl Runtime {
     async fn fire_together(
         self: &Arc<Self>,
         wanted: &[(Arc<Release>, Timestamp)],
-    ) -> Result<Vec<Option<Verdict>>, ReadError> {
+    ) -> Result<Vec<Option<TickVerdict>>, ReadError> {
         let mut expected = Vec::with_capacity(wanted.len());
         for (release, nominal) in wanted {
             expected.push(expected_run(
@@ -227,13 +227,13 @@ impl Runtime {
                 *nominal,
             ));
         }
-        let known = runs::list_standings(self.cell.every(), &expected).await?;
+        let known = runs::list_snapshots(self.cell.every(), &expected).await?;
         let mut together = Vec::with_capacity(wanted.len());
         for ((release, nominal), run) in wanted.iter().zip(expected) {
             let known = known.iter().any(|standing| standing.run == run);
             together.push(async move {
                 match known {
-                    true => Some(Verdict::Fired { run, by: None }),
+                    true => Some(TickVerdict::Fired { run, by: None }),
                     false => self.fire_one(release.clone(), *nominal).await,
                 }
             });
@@ -245,7 +245,7 @@ impl Runtime {
         self: &Arc<Self>,
         release: Arc<Release>,
         nominal: Timestamp,
-    ) -> Option<Verdict> {
+    ) -> Option<TickVerdict> {
         let instant = match semel_model::SeededBug::TickKeyedByNow.is_seeded() {
             true => self.clock.now(),
             false => nominal,
@@ -255,7 +255,7 @@ impl Runtime {
         match taken {
             Ok(Intake::Accepted(accepted) | Intake::Held(accepted)) => {
                 semel_steps::failpoint::failpoint("tick.accepted", &accepted.key.text()).await;
-                Some(Verdict::Fired {
+                Some(TickVerdict::Fired {
                     run: accepted.run,
                     by: None,
                 })
@@ -273,12 +273,14 @@ impl Runtime {
         }
     }
 
-    fn count_ticks(&self, decided: &[Decision]) {
+    fn count_ticks(&self, decided: &[ScheduleDecision]) {
         let metrics = &self.metrics;
         for tick in decided.iter().flat_map(|one| &one.ticks) {
             match tick.verdict {
-                Verdict::Fired { .. } => metrics.ticks_fired.add_one(),
-                Verdict::Skipped { .. } => metrics.ticks_skipped.add(tick.instants.unsigned_abs()),
+                TickVerdict::Fired { .. } => metrics.ticks_fired.add_one(),
+                TickVerdict::Skipped { .. } => {
+                    metrics.ticks_skipped.add(tick.instants.unsigned_abs())
+                }
             }
         }
     }
@@ -295,15 +297,15 @@ fn instants_of(release: &Release, stretch: &Stretch) -> Vec<Timestamp> {
         .collect()
 }
 
-pub(crate) fn grounds(live: &Live) -> Grounds {
-    Grounds {
+pub(crate) fn grounds(live: &Live) -> DecisionBasis {
+    DecisionBasis {
         version: live.version,
         zones: zone_edition(),
     }
 }
 
-fn refused() -> Verdict {
-    Verdict::Skipped {
+fn refused() -> TickVerdict {
+    TickVerdict::Skipped {
         reason: "refused".to_owned(),
     }
 }
@@ -312,21 +314,21 @@ fn refused() -> Verdict {
 fn decision(
     schedule: &schedules::Schedule,
     plan: &Plan,
-    outcomes: Vec<Verdict>,
-) -> Option<Decision> {
+    outcomes: Vec<TickVerdict>,
+) -> Option<ScheduleDecision> {
     let mut outcomes = outcomes.into_iter();
     let ticks = plan.calls.iter().map(|(_, call)| match call {
-        Call::Fire(nominal) => Some(Tick {
+        TickAction::Fire(nominal) => Some(Tick {
             nominal: *nominal,
             last: *nominal,
             instants: 1,
             verdict: outcomes.next()?,
         }),
-        Call::Skip(stretch) => Some(Tick {
+        TickAction::Skip(stretch) => Some(Tick {
             nominal: stretch.first,
             last: stretch.last,
             instants: stretch.instants,
-            verdict: Verdict::Skipped {
+            verdict: TickVerdict::Skipped {
                 reason: stretch.reason.to_owned(),
             },
         }),
@@ -338,7 +340,7 @@ fn decision(
         let declared = release.flow.trigger.schedule.as_ref()?;
         declared.recurrence.next_after(decided_to)
     };
-    Some(Decision {
+    Some(ScheduleDecision {
         id: schedule.id,
         before: schedule.decided_to,
         decided_to,

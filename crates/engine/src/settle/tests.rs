@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use semel_flow::Step;
 use semel_model::connection::KEY_REFUSALS;
 use semel_model::effect::{Effect, Licence, Pending};
-use semel_model::event::{Event, Plan};
+use semel_model::event::{DoubtPlan, Event};
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, RunId, SettledBy};
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ fn is_left_to_a_person(event: Option<&Event>) -> bool {
     matches!(
         event,
         Some(Event::Doubted {
-            plan: Plan::Review,
+            plan: DoubtPlan::Review,
             ..
         })
     )
@@ -154,7 +154,7 @@ fn a_probe_asks_soon_and_is_believed_late_unless_the_author_says_why_not() {
     let signed = step(&PROBE.replace("MORE", ", after: 40s, because: it acts at once or never "));
     let lost = Outcome::InDoubt(Doubt::new("no-answer", "nothing came back"));
     let at = |secs| Timestamp::UNIX_EPOCH + Duration::from_secs(secs);
-    let plan = |at, absent_from| Plan::Probe {
+    let plan = |at, absent_from| DoubtPlan::Probe {
         at,
         absent_from: Some(absent_from),
     };
@@ -208,7 +208,7 @@ fn a_commit_without_an_answer_is_made_again_and_meets_its_marker() {
     };
     let marked = matches!(
         plan,
-        Plan::Repeat {
+        DoubtPlan::Repeat {
             licence: Licence::Marker,
             ..
         }
@@ -280,7 +280,7 @@ fn a_doubt_that_an_operator_failed_is_settled_by_its_guard_again() {
         again(context(&keyed, 0), Guard::Repeat, SettledBy::Operator),
     ];
 
-    let repeats = Plan::Repeat {
+    let repeats = DoubtPlan::Repeat {
         at: Timestamp::UNIX_EPOCH,
         licence: Licence::Key,
     };

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::WaitId;
-use semel_model::approval::Asked;
+use semel_model::approval::ApprovalRequest;
 
 /// An approval that is not decided yet.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct Approving {
     /// The approval.
     pub wait: WaitId,
     /// What people are asked.
-    pub asked: Asked,
+    pub asked: ApprovalRequest,
     /// When it ends by itself.
     pub until: Option<Timestamp>,
     /// How many reminders were sent.
@@ -23,7 +23,7 @@ pub struct Approving {
 
 impl Approving {
     /// An approval that people were just asked for.
-    pub fn of(wait: WaitId, until: Option<Timestamp>, asked: &Asked) -> Self {
+    pub fn of(wait: WaitId, until: Option<Timestamp>, asked: &ApprovalRequest) -> Self {
         Self {
             wait,
             until,

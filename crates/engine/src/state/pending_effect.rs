@@ -1,8 +1,8 @@
 //! The effect that a run stands at.
 
 use jiff::Timestamp;
-use semel_model::effect::{Effect, Entry, Licence, Pending};
-use semel_model::event::Plan;
+use semel_model::effect::{Effect, LedgerEntry, Licence, Pending};
+use semel_model::event::DoubtPlan;
 use semel_model::request::StepRequest;
 use semel_model::{EffectId, Guard, SettledBy, Span};
 
@@ -10,7 +10,7 @@ use semel_model::{EffectId, Guard, SettledBy, Span};
 #[derive(Clone, Debug)]
 pub struct PendingEffect {
     /// Its entry of the ledger.
-    pub entry: Entry,
+    pub entry: LedgerEntry,
     /// What goes out, the same on every attempt.
     pub request: StepRequest,
     /// How long the destination remembers the key, where its connection said so at the intent.
@@ -22,7 +22,7 @@ pub struct PendingEffect {
     /// When the next attempt may be made, where it rests; never, when absent.
     pub retry_at: Option<Timestamp>,
     /// How its doubt is settled, where it is in doubt.
-    pub plan: Option<Plan>,
+    pub plan: Option<DoubtPlan>,
     /// How many probes failed since the doubt began.
     pub probes: u32,
     /// How many probes found nothing since the doubt began, too early to be believed.
@@ -40,7 +40,7 @@ impl PendingEffect {
     /// An effect whose first intent is written at `at`.
     pub fn intend(effect: EffectId, guard: Guard, request: StepRequest, at: Timestamp) -> Self {
         Self {
-            entry: Entry::Pending(Effect::<Pending>::intend(effect, guard)),
+            entry: LedgerEntry::Pending(Effect::<Pending>::intend(effect, guard)),
             request,
             window: None,
             since: at,
@@ -58,8 +58,8 @@ impl PendingEffect {
     /// From when on a probe that finds nothing is believed, where that was planned.
     pub fn absent_from(&self) -> Option<Timestamp> {
         match &self.plan {
-            Some(Plan::Probe { absent_from, .. }) => *absent_from,
-            Some(Plan::Repeat { .. } | Plan::Review) | None => None,
+            Some(DoubtPlan::Probe { absent_from, .. }) => *absent_from,
+            Some(DoubtPlan::Repeat { .. } | DoubtPlan::Review) | None => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! as the run's next event.
 
 use semel_model::event::Event;
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::journal::Lease;
 
 use super::{Stop, Turn};
@@ -21,7 +21,11 @@ pub(crate) enum CommandError {
 
 impl Turn {
     /// Commits an operator's event together with the record of the act, and lets the run continue.
-    pub(crate) async fn carry_out(mut self, event: Event, act: Act) -> Result<(), CommandError> {
+    pub(crate) async fn carry_out(
+        mut self,
+        event: Event,
+        act: AuditEntry,
+    ) -> Result<(), CommandError> {
         let Err(stop) = self.commit_act(event, act).await else {
             let turns = self.runtime.work.turns.clone();
             turns.spawn(self.drive());
@@ -37,7 +41,7 @@ impl Turn {
         }
     }
 
-    async fn commit_act(&mut self, event: Event, act: Act) -> Result<(), Stop> {
+    async fn commit_act(&mut self, event: Event, act: AuditEntry) -> Result<(), Stop> {
         self.record(event)?;
         self.pending.act(act);
         self.commit(Lease::Keep).await

@@ -16,7 +16,9 @@ use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_steps::failpoint::failpoint;
-use semel_store::child_runs::{self, Beginning, Look, NewPart, Of, Reopened};
+use semel_store::child_runs::{
+    self, ChildProgress, ChildStart, ChildrenOf, NewChildRun, ReopenedChildren,
+};
 use semel_store::journal::Lease;
 use serde_json::Value;
 
@@ -36,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const REOPEN_MAX: i64 = 1000;
 
 /// What comes after looking at the child runs.
-pub(super) enum Fanned {
+pub(super) enum FanOutResult {
     /// An event that was observed.
     GoOn,
     /// Nothing moves: the run sleeps until a child run ends.
@@ -45,37 +47,37 @@ pub(super) enum Fanned {
 
 impl Turn {
     /// Starts and awaits the child runs of the run's current step.
-    pub(super) async fn fan(&mut self) -> Result<Fanned, Stop> {
+    pub(super) async fn fan(&mut self) -> Result<FanOutResult, Stop> {
         // Child runs read the journal up to here.
         if !self.pending.is_empty() {
             self.commit(Lease::Keep).await?;
         }
         let Current::Fan(fan) = self.state.current.clone() else {
-            return Ok(Fanned::GoOn);
+            return Ok(FanOutResult::GoOn);
         };
         if fan.count.is_none() {
-            let event = self.load_parts().await?;
+            let event = self.load_children().await?;
             let loaded = matches!(event, Event::FanLoaded { .. });
             self.record(event)?;
             if !loaded {
-                return Ok(Fanned::GoOn);
+                return Ok(FanOutResult::GoOn);
             }
             self.commit(Lease::Keep).await?;
         }
         let told = self.runtime.local.children.watch(self.run);
-        let mut seen = None::<Look>;
+        let mut seen = None::<ChildProgress>;
         let mut idle = Duration::ZERO;
         loop {
             let look = self.look().await?;
             if let Some(event) = self.judge(&look).await? {
                 self.record(event)?;
-                return Ok(Fanned::GoOn);
+                return Ok(FanOutResult::GoOn);
             }
             if look.cancel && !self.cancel {
                 self.cancel = true;
-                return Ok(Fanned::GoOn);
+                return Ok(FanOutResult::GoOn);
             }
-            let moved = self.move_parts(&look).await?;
+            let moved = self.move_children(&look).await?;
             idle = match !moved && seen == Some(look) {
                 true => idle + LOOK_EVERY,
                 false => Duration::ZERO,
@@ -86,7 +88,7 @@ impl Turn {
                 return Err(Stop::Unsure("the process is stopping".to_owned()));
             }
             if idle >= LINGER {
-                return Ok(Fanned::Sleep);
+                return Ok(FanOutResult::Sleep);
             }
             tokio::select! {
                 () = told.notified() => {}
@@ -96,14 +98,14 @@ impl Turn {
         }
     }
 
-    async fn look(&self) -> Result<Look, Stop> {
+    async fn look(&self) -> Result<ChildProgress, Stop> {
         child_runs::look(self.cell(), self.of())
             .await
             .map_err(unsure)
     }
 
-    fn of(&self) -> Of<'_> {
-        Of {
+    fn of(&self) -> ChildrenOf<'_> {
+        ChildrenOf {
             parent: self.run,
             step: self.step().id.as_str(),
         }
@@ -111,7 +113,7 @@ impl Turn {
 
     /// Begins child runs for which there is room, or asks those that have begun to end; returns
     /// whether any began.
-    async fn move_parts(&self, look: &Look) -> Result<bool, Stop> {
+    async fn move_children(&self, look: &ChildProgress) -> Result<bool, Stop> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(false);
         };
@@ -127,7 +129,7 @@ impl Turn {
         if !look.pending || self.state.undoing.is_some() {
             return Ok(false);
         }
-        let with = Beginning {
+        let with = ChildStart {
             namespace_id: self.release.namespace_id,
             release_id: self.release.id,
             key: &self.key,
@@ -147,7 +149,7 @@ impl Turn {
     }
 
     /// What the states of the child runs mean for the step; nothing where it continues as it is.
-    async fn judge(&self, look: &Look) -> Result<Option<Event>, Stop> {
+    async fn judge(&self, look: &ChildProgress) -> Result<Option<Event>, Stop> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(None);
         };
@@ -187,11 +189,11 @@ impl Turn {
     }
 
     /// Records all child runs; those that were recorded before stay as they are.
-    async fn load_parts(&self) -> Result<Event, Stop> {
+    async fn load_children(&self) -> Result<Event, Stop> {
         let step = self.step().id.to_string();
         if let Some(fault) = self.state.undoing.clone() {
             let undoing = Event::Undoing { fault };
-            let count = self.reopen(Reopened::Successful, &undoing).await?;
+            let count = self.reopen(ReopenedChildren::Successful, &undoing).await?;
             let repeats = 0;
             return Ok(Event::FanLoaded {
                 step,
@@ -217,7 +219,8 @@ impl Turn {
             by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         };
-        self.reopen(Reopened::Unsuccessful, &resumed).await?;
+        self.reopen(ReopenedChildren::Unsuccessful, &resumed)
+            .await?;
         let counts = child_runs::count(self.cell(), self.of())
             .await
             .map_err(unsure)?;
@@ -230,7 +233,7 @@ impl Turn {
     }
 
     /// Resumes child runs that have ended.
-    async fn reopen(&self, which: Reopened, event: &Event) -> Result<u32, Stop> {
+    async fn reopen(&self, which: ReopenedChildren, event: &Event) -> Result<u32, Stop> {
         let mut count = 0;
         loop {
             let lease = (self.epoch, self.session.id);
@@ -246,13 +249,13 @@ impl Turn {
 
     async fn load_branches(&self, parallel: &Parallel) -> Result<u32, Stop> {
         let of = self.of();
-        let branches = (0..).zip(&parallel.branches).map(|(index, _)| NewPart {
+        let branches = (0..).zip(&parallel.branches).map(|(index, _)| NewChildRun {
             index,
             run: branch_run(self.run, of.step, index),
             key: index.to_string(),
             item: "null".to_owned(),
         });
-        let branches: Vec<NewPart> = branches.collect();
+        let branches: Vec<NewChildRun> = branches.collect();
         let loaded = child_runs::load(self.cell(), of, &branches).await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
@@ -261,7 +264,7 @@ impl Turn {
 
 /// The run that does the steps of a branch.
 pub(super) fn branch_run(parent: RunId, step: &str, index: i32) -> RunId {
-    parent.part(step, &index.to_string())
+    parent.child(step, &index.to_string())
 }
 
 /// How many child runs may be active at the same time.

@@ -7,21 +7,21 @@
 use semel_model::Key;
 use semel_model::event::Event;
 use semel_model::request::{ExternalRequest, LocalChange};
-use semel_store::claims::FirstMove;
+use semel_store::claims::FirstEffect;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 
-use super::Begun;
+use super::TurnStart;
 use super::views::{Views, views};
 use crate::catalogue::Release;
-use crate::decide::{Act, DecideContext, Decision, decide};
+use crate::decide::{DecideContext, Decision, NextAction, decide};
 use crate::external_result::ExternalResult;
 use crate::runtime::{Runtime, jitter};
-use crate::state::RunState;
+use crate::state::FoldedRun;
 
 /// A run whose first intent is to be accepted with it.
-pub(crate) struct Opening {
-    pub(super) state: RunState,
+pub(crate) struct FirstEffectPlan {
+    pub(super) state: FoldedRun,
     pub(super) act: FirstAct,
     pub(super) views: Views,
 }
@@ -36,31 +36,31 @@ pub(crate) enum FirstAct {
 
 impl FirstAct {
     /// Nothing where the act follows no intent.
-    fn of(act: Act) -> Option<Self> {
+    fn of(act: NextAction) -> Option<Self> {
         match act {
-            Act::Perform(request) => Some(Self::Perform(request)),
-            Act::Change(change) => Some(Self::Change(change)),
-            Act::Read(_)
-            | Act::ReadEntry(_)
-            | Act::Probe(_)
-            | Act::Sleep { .. }
-            | Act::Fan
-            | Act::Park(..)
-            | Act::End(_) => None,
+            NextAction::Perform(request) => Some(Self::Perform(request)),
+            NextAction::Change(change) => Some(Self::Change(change)),
+            NextAction::Read(_)
+            | NextAction::ReadEntry(_)
+            | NextAction::Probe(_)
+            | NextAction::Sleep { .. }
+            | NextAction::Fan
+            | NextAction::Park(..)
+            | NextAction::End(_) => None,
         }
     }
 }
 
-impl Opening {
+impl FirstEffectPlan {
     /// Works out what a run does first, and where its turn begins. `state` is what its first
     /// event gives, `first` that event. Nothing where the run begins with anything but an effect.
-    pub(crate) fn foresee(
+    pub(crate) fn plan(
         runtime: &Runtime,
         release: &Release,
         key: &Key,
-        mut state: RunState,
+        mut state: FoldedRun,
         first: &impl Serialize,
-    ) -> Option<(Begun, FirstMove)> {
+    ) -> Option<(TurnStart, FirstEffect)> {
         let views = views(runtime, release, &state, key);
         let destinations = runtime.destinations(release);
         let context = DecideContext {
@@ -89,8 +89,8 @@ impl Opening {
         let effect = changes.effects.pop();
         let events = first_row(first, &events).ok()?;
         let opening = Self { state, act, views };
-        let begun = Begun::With(Box::new(opening));
-        Some((begun, FirstMove { events, effect }))
+        let begun = TurnStart::With(Box::new(opening));
+        Some((begun, FirstEffect { events, effect }))
     }
 }
 

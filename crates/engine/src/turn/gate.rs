@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use semel_flow::Scope;
 use semel_model::event::Event;
-use semel_model::gate::{Kind, Policy, Verdict, Visit};
-use semel_model::run::{EndState, State};
+use semel_model::gate::{GateKind, GateOperation, GatePolicy, GateVerdict};
+use semel_model::run::{EndState, RunState};
 use semel_model::{Fault, RunId, gate};
 use semel_steps::failpoint::failpoint;
-use semel_store::gate_exits::Departure;
-use semel_store::gates::{self as tickets, Call};
+use semel_store::gate_exits::GateExit;
+use semel_store::gates::{self as tickets, GateRequest};
 use semel_store::journal::Lease;
 use semel_store::object_versions::{self, Age};
 use semel_store::queue;
@@ -53,17 +53,17 @@ impl Turn {
 
     /// Asks for admission. False where the run sleeps or has ended.
     async fn enter(&mut self, gate: &Gate) -> Result<bool, Stop> {
-        let visit = Visit::Enter {
+        let visit = GateOperation::Enter {
             accepted_at: self.accepted_at,
             since: self.seq,
             rules: gate.rules,
         };
         let (id, run) = (gate.id, self.run);
         failpoint("enter.before", &self.key.text()).await;
-        let call = Call {
+        let call = GateRequest {
             gate: id,
             run,
-            visit,
+            operation: visit,
         };
         let answer = self.runtime.limiter.visiting.write(call).await;
         let answer = answer.map_err(unwritten)?;
@@ -82,8 +82,8 @@ impl Turn {
             self.runtime.signals.wake.notify_one();
         }
         match answer.verdict {
-            Some(Verdict::In) => self.admitted(gate).await,
-            Some(Verdict::Wait { behind, until }) => {
+            Some(GateVerdict::In) => self.admitted(gate).await,
+            Some(GateVerdict::Wait { behind, until }) => {
                 let held = Event::Held {
                     gate: gate.kind,
                     id,
@@ -92,16 +92,16 @@ impl Turn {
                 };
                 self.sleep_at(gate, held, until).await
             }
-            Some(Verdict::Join { run, ended: false }) => {
+            Some(GateVerdict::Join { run, ended: false }) => {
                 self.sleep_at(gate, Event::Joined { run }, None).await
             }
-            Some(Verdict::Join { run, ended: true }) => self.end_as(run).await,
-            Some(Verdict::Skip { by }) => {
+            Some(GateVerdict::Join { run, ended: true }) => self.end_as(run).await,
+            Some(GateVerdict::Skip { by }) => {
                 let message = format!("{by} of the same object was running");
                 let fault = Fault::permanent("overlap-skipped", message);
                 self.give_way(fault).await
             }
-            Some(Verdict::Dropped { by }) => self.give_way(gave_way(gate, by)).await,
+            Some(GateVerdict::Dropped { by }) => self.give_way(gave_way(gate, by)).await,
             None => Err(Stop::Unsure("the gate gave no decision".to_owned())),
         }
     }
@@ -155,12 +155,15 @@ impl Turn {
                 .await;
         };
         let state = match standing.state {
-            State::Succeeded => EndState::Succeeded,
-            State::Failed => EndState::Failed,
-            State::Cancelled => EndState::Cancelled,
-            State::Superseded => EndState::Superseded,
+            RunState::Succeeded => EndState::Succeeded,
+            RunState::Failed => EndState::Failed,
+            RunState::Cancelled => EndState::Cancelled,
+            RunState::Superseded => EndState::Superseded,
             // It was resumed meanwhile.
-            State::Active | State::InDoubt | State::NeedsReview | State::Quarantined => {
+            RunState::Active
+            | RunState::InDoubt
+            | RunState::NeedsReview
+            | RunState::Quarantined => {
                 let due_at = Some(self.runtime.clock.now() + LOOK_AGAIN);
                 let stage = Stage::Waiting;
                 self.commit(Lease::Return { due_at, stage }).await?;
@@ -203,7 +206,7 @@ impl Turn {
 
     /// Whether the run passes gates. A child run is admitted with its parent.
     fn has_gates(&self) -> bool {
-        self.release.has_gates && self.state.part.is_none()
+        self.release.has_gates && self.state.child_of.is_none()
     }
 
     /// Notes that the run leaves its gates at its end. Where a newer run took its place, the end
@@ -216,7 +219,7 @@ impl Turn {
             .list_gates()
             .map_or_else(|_| Vec::new(), <[Gate]>::to_vec);
         self.pending.depart(gates.iter().map(|gate| gate.id));
-        let replaces = |gate: &&Gate| gate.rules.policy == Policy::Replace;
+        let replaces = |gate: &&Gate| gate.rules.policy == GatePolicy::Replace;
         let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
             return Ok(());
         };
@@ -241,7 +244,7 @@ impl Turn {
         let standing = runs::find_snapshot(self.cell(), self.run).await;
         let over = standing.is_ok_and(|known| known.is_none_or(|it| it.state.is_ended()));
         for gate in self.gates.iter().flatten().filter(|_| over) {
-            let departure = Departure {
+            let departure = GateExit {
                 run: self.run,
                 gate: gate.id,
                 seq: self.seq + 1,
@@ -255,7 +258,7 @@ impl Turn {
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {
             let (runtime, subject) = (self.runtime.clone(), self.key.text());
-            let departure = Departure {
+            let departure = GateExit {
                 run: self.run,
                 gate: gate.id,
                 seq: self.seq,
@@ -283,7 +286,7 @@ impl Turn {
                     // An operator or a sender resumed it: it waits for its turn.
                     gates
                         .iter_mut()
-                        .for_each(|gate| gate.rules.policy = Policy::Queue);
+                        .for_each(|gate| gate.rules.policy = GatePolicy::Queue);
                 }
                 gates
             }
@@ -295,11 +298,11 @@ impl Turn {
 /// A newer run of the object has its place.
 fn gave_way(gate: &Gate, by: RunId) -> Fault {
     match gate.kind {
-        Kind::Limit => {
+        GateKind::Limit => {
             let message = format!("{by} of the same object came before it was quiet");
             Fault::permanent("debounced", message)
         }
-        Kind::Overlap | Kind::Order => {
+        GateKind::Overlap | GateKind::Order => {
             let message = format!("{by} of the same object took its place");
             Fault::permanent("overlap-replaced", message)
         }

@@ -1,22 +1,26 @@
 //! Leaving a gate: the run has ended, and the next one may start.
 
-use semel_model::gate::Visit;
+use semel_model::gate::GateOperation;
 use semel_steps::failpoint::failpoint;
-use semel_store::gate_exits::Departure;
-use semel_store::gates::Call;
+use semel_store::gate_exits::GateExit;
+use semel_store::gates::GateRequest;
 use semel_store::queue;
 
 use crate::runtime::Runtime;
 
 /// Leaves a gate after a run has ended, and wakes the next run.
-pub(crate) async fn leave(runtime: &Runtime, departure: Departure, subject: &str) {
-    let Departure { run, gate, seq } = departure;
+pub(crate) async fn leave(runtime: &Runtime, departure: GateExit, subject: &str) {
+    let GateExit { run, gate, seq } = departure;
     failpoint("leave.before", subject).await;
-    let visit = Visit::Leave { seq };
+    let visit = GateOperation::Leave { seq };
     match runtime
         .limiter
         .visiting
-        .write(Call { gate, run, visit })
+        .write(GateRequest {
+            gate,
+            run,
+            operation: visit,
+        })
         .await
     {
         Ok(answer) => {

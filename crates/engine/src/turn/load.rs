@@ -6,14 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId};
-use semel_store::journal::Line;
+use semel_store::journal::JournalRow;
 use semel_store::queue::Taken;
 use semel_store::wake_source::WakeSource;
 use semel_store::{ReadError, approvals, tasks};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Turn;
-use super::first_effect::Opening;
+use super::first_effect::FirstEffectPlan;
 use super::parent_state::{self, Unread};
 use super::pending_write::PendingWrite;
 use super::views::views;
@@ -22,7 +22,7 @@ use crate::external_result::{ExternalResult, wake_source};
 use crate::memory::{self, Portion};
 use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
-use crate::state::RunState;
+use crate::state::FoldedRun;
 
 impl Turn {
     /// A run that this process has just accepted.
@@ -31,9 +31,9 @@ impl Turn {
         release: Arc<Release>,
         session: Arc<WorkerSession>,
         permit: OwnedSemaphorePermit,
-        fresh: Fresh,
+        fresh: LoadedRun,
     ) -> Self {
-        let Fresh {
+        let LoadedRun {
             run,
             key,
             partition_date,
@@ -42,11 +42,11 @@ impl Turn {
             portion,
         } = fresh;
         let (state, opening, views) = match begun {
-            Begun::With(opening) => {
-                let Opening { state, act, views } = *opening;
+            TurnStart::With(opening) => {
+                let FirstEffectPlan { state, act, views } = *opening;
                 (state, Some(act), views)
             }
-            Begun::At(state) => {
+            TurnStart::At(state) => {
                 let views = views(&runtime, &release, &state, &key);
                 (*state, None, views)
             }
@@ -107,13 +107,13 @@ impl Turn {
         let budget = &runtime.options.memory;
         let portion = budget.take_within(weight, PORTION_PATIENCE).await;
         let state = parent_state::fold(&runtime, &release.flow, taken.run, &taken.journal).await?;
-        let fresh = Fresh {
+        let fresh = LoadedRun {
             run: taken.run,
             key: taken.key,
             partition_date: taken.partition_date,
             accepted_at: accepted_at
                 .ok_or_else(|| Unread::Damaged("it has no journal".to_owned()))?,
-            begun: Begun::At(Box::new(state)),
+            begun: TurnStart::At(Box::new(state)),
             portion,
         };
         let mut turn = Self::begin(runtime, release, session, permit, fresh);
@@ -143,7 +143,7 @@ impl Turn {
 const PORTION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much memory a run takes whose journal this is.
-fn weigh(journal: &[Line]) -> usize {
+fn weigh(journal: &[JournalRow]) -> usize {
     let lines = journal.iter();
     lines
         .map(|line| memory::parsed_bytes(line.events.as_bytes()))
@@ -151,29 +151,29 @@ fn weigh(journal: &[Line]) -> usize {
 }
 
 /// A run that has just begun, or was folded from its journal.
-pub(crate) struct Fresh {
+pub(crate) struct LoadedRun {
     pub(crate) run: RunId,
     pub(crate) key: Key,
     pub(crate) partition_date: Date,
     pub(crate) accepted_at: Timestamp,
-    pub(crate) begun: Begun,
+    pub(crate) begun: TurnStart,
     /// The memory that it takes.
     pub(crate) portion: Option<Portion>,
 }
 
 /// Where a turn begins.
-pub(crate) enum Begun {
+pub(crate) enum TurnStart {
     /// With an intent that was accepted together with the run.
-    With(Box<Opening>),
+    With(Box<FirstEffectPlan>),
     /// Where the journal says.
-    At(Box<RunState>),
+    At(Box<FoldedRun>),
 }
 
 impl Runtime {
     /// Reads what came from outside for a run that was just taken.
     pub(crate) async fn look_for_external_result(
         &self,
-        state: &RunState,
+        state: &FoldedRun,
     ) -> Result<ExternalResult, ReadError> {
         Ok(match wake_source(state) {
             // Late responses are loaded with the run.

@@ -7,7 +7,7 @@ use semel_model::request::RunStart;
 use semel_model::{ClaimId, EffectId, RunId, WaitId};
 
 use super::{Stop, Turn};
-use crate::call::{Asked, CallAgain, START, called};
+use crate::call::{CallAgain, CallRequest, START, called};
 use crate::event::message;
 
 impl Turn {
@@ -25,7 +25,7 @@ impl Turn {
         });
         // What answered the call before this one was loaded with the run.
         self.answers.retain(|(answered, _)| Some(*answered) != wait);
-        let asked = Asked {
+        let asked = CallRequest {
             flow: start.flow,
             key: key.text(),
             input: start.input,

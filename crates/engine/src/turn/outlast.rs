@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use semel_model::event::Event;
 use semel_store::journal::{Transition, Written};
-use semel_store::late_responses::{self, Late};
+use semel_store::late_responses::{self, LateResponse};
 use semel_store::writer::WriteError;
 
 use super::Turn;
@@ -52,7 +52,8 @@ impl Turn {
         let mut giving_up = pin!(self.runtime.shutdown.giving_up.cancelled());
         let mut pause = PAUSE.0;
         loop {
-            let handing = late_responses::hand_in(self.cell(), self.run, self.epoch, &late);
+            let handing =
+                late_responses::record_late_response(self.cell(), self.run, self.epoch, &late);
             let handed = tokio::select! {
                 handed = handing => handed,
                 () = &mut giving_up => return self.leave_on_disk(&late),
@@ -76,7 +77,7 @@ impl Turn {
     }
 
     /// The process stops, and the database is unavailable.
-    fn leave_on_disk(&self, late: &Late) {
+    fn leave_on_disk(&self, late: &LateResponse) {
         let options = &self.runtime.options;
         let Some(folder) = &options.state_dir else {
             tracing::error!(run.id = %self.run, effect.id = %late.effect,

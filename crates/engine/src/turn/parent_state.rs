@@ -11,12 +11,12 @@ use semel_flow::Flow;
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_store::ReadError;
-use semel_store::journal::{self, Line};
+use semel_store::journal::{self, JournalRow};
 use serde_json::error::Category;
 
 use crate::event;
 use crate::runtime::Runtime;
-use crate::state::{FoldError, RunState};
+use crate::state::{FoldError, FoldedRun};
 
 /// Why the state of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ impl From<ReadError> for Unread {
 }
 
 /// Reads the events of a row. JSON that is no known event was written by another version.
-fn read(line: &Line) -> Result<Vec<Event>, Unread> {
+fn read(line: &JournalRow) -> Result<Vec<Event>, Unread> {
     line.read().map_err(|error| {
         let what = format!("row {} of its journal: {error}", line.seq);
         match error.classify() {
@@ -60,10 +60,10 @@ pub(crate) fn fold<'a>(
     runtime: &'a Runtime,
     flow: &'a Flow,
     run: RunId,
-    lines: &'a [Line],
-) -> BoxFuture<'a, Result<RunState, Unread>> {
+    lines: &'a [JournalRow],
+) -> BoxFuture<'a, Result<FoldedRun, Unread>> {
     Box::pin(async move {
-        let mut state = RunState::new(run);
+        let mut state = FoldedRun::new(run);
         for line in lines {
             for event in read(line)? {
                 let fitted = match begins_in(&state, &event) {
@@ -82,7 +82,7 @@ pub(crate) fn fold<'a>(
 
 /// The run that a child run begins in, its partition and the row up to which it knows it, where
 /// this event is such a beginning.
-fn begins_in(state: &RunState, event: &Event) -> Option<(RunId, Date, i32)> {
+fn begins_in(state: &FoldedRun, event: &Event) -> Option<(RunId, Date, i32)> {
     if let Event::Begun {
         parent,
         partition_date,
@@ -103,7 +103,7 @@ async fn knew(
     run: RunId,
     partition_date: Date,
     seq: i32,
-) -> Result<Arc<RunState>, Unread> {
+) -> Result<Arc<FoldedRun>, Unread> {
     if let Some(state) = runtime.local.parents.find(run, seq) {
         return Ok(state);
     }

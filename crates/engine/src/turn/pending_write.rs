@@ -5,7 +5,7 @@ use semel_model::event::Event;
 use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::{EffectId, GateId};
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 
@@ -25,7 +25,7 @@ pub(super) struct PendingWrite {
     kv: Option<Write>,
     emitted: Vec<Emitted>,
     departs: Vec<GateId>,
-    acts: Vec<Act>,
+    acts: Vec<AuditEntry>,
     /// Whether the write itself will make an event.
     expects_event: bool,
 }
@@ -50,7 +50,7 @@ impl PendingWrite {
     }
 
     /// Adds the audit record of an operator's action, to commit with the next write.
-    pub(super) fn act(&mut self, act: Act) {
+    pub(super) fn act(&mut self, act: AuditEntry) {
         self.acts.push(act);
     }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_flow::release::Ask;
-use semel_model::event::{Event, Seen};
+use semel_model::event::{Event, ProbeFinding};
 use semel_model::kv::Operation;
 use semel_model::request::ExternalRequest;
 use semel_model::{Fault, FaultKind, Looked, Outcome};
@@ -109,21 +109,21 @@ impl Turn {
     }
 
     /// What it means that there is nothing: only a probe that asked late enough is believed.
-    fn seen_absent(&self, asked_at: Timestamp) -> Seen {
+    fn seen_absent(&self, asked_at: Timestamp) -> ProbeFinding {
         match &self.state.current {
             Current::Effect(pending) => match pending.absent_from() {
-                Some(absent_from) if asked_at < absent_from => Seen::AbsentSoFar {
+                Some(absent_from) if asked_at < absent_from => ProbeFinding::AbsentSoFar {
                     absent_from,
                     next_at: settle::next_probe(asked_at, pending.absences, absent_from),
                 },
-                Some(_) | None => Seen::Absent,
+                Some(_) | None => ProbeFinding::Absent,
             },
             Current::Fresh
             | Current::Reading(_)
             | Current::Waiting { .. }
             | Current::Fan(_)
             | Current::Approving(_)
-            | Current::Broken(_) => Seen::Absent,
+            | Current::Broken(_) => ProbeFinding::Absent,
         }
     }
 
@@ -190,6 +190,6 @@ impl Turn {
 fn unclear(step: String, fault: Fault, retry_at: Option<Timestamp>) -> Event {
     Event::Probed {
         step,
-        seen: Seen::Unclear { fault, retry_at },
+        seen: ProbeFinding::Unclear { fault, retry_at },
     }
 }

@@ -5,8 +5,8 @@
 //! in doubt, and its destination's response is recorded as a late response: resuming the run uses
 //! that response and sends nothing.
 
-use semel_model::event::{Event, Plan};
-use semel_model::run::Reason;
+use semel_model::event::{DoubtPlan, Event};
+use semel_model::run::StopReason;
 use semel_model::{Doubt, Fault};
 use semel_store::queue;
 
@@ -90,7 +90,7 @@ impl Turn {
         self.state.ended = false;
         self.state.stopped = false;
         self.doubt_what_was_sent(&fault);
-        match self.park(Reason::Quarantined, fault.clone()).await {
+        match self.park(StopReason::Quarantined, fault.clone()).await {
             Ok(()) => {}
             Err(Stop::Fenced) => self.settled = true,
             Err(Stop::Unsure(reason)) => {
@@ -111,7 +111,7 @@ impl Turn {
         let event = Event::Doubted {
             step: sent.step,
             doubt: Doubt::new(fault.code.clone(), seen),
-            plan: Plan::Review,
+            plan: DoubtPlan::Review,
         };
         let before = Before {
             effect: Some(sent.effect),

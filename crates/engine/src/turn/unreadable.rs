@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use semel_model::{Fault, RunId, SessionId};
-use semel_store::queue::{self, Cause, Taken};
+use semel_store::queue::{self, ReturnCause, Taken};
 use semel_store::runs::Stage;
 use semel_store::{ReadError, wake_source};
 use tokio::sync::OwnedSemaphorePermit;
@@ -87,7 +87,7 @@ impl Runtime {
         let given_back = match &why {
             Unread::Unavailable(reason) => {
                 tracing::info!(run.id = %run, reason, "failed to load a run; retrying");
-                return self.return_to_queue((run, epoch), session, Cause::Trouble);
+                return self.return_to_queue((run, epoch), session, ReturnCause::Trouble);
             }
             _ if quarantined => {
                 let stopped = (None, Stage::Stopped);
@@ -121,7 +121,7 @@ impl Runtime {
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(run.id = %run, %error, "failed to postpone a run");
-                self.return_to_queue((run, epoch), session, Cause::Trouble);
+                self.return_to_queue((run, epoch), session, ReturnCause::Trouble);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::fan::branch_run;
 use crate::address::{self, Comer};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
-use crate::state::RunState;
+use crate::state::FoldedRun;
 
 /// What expressions see as `run` and `waits`.
 pub(super) struct Views {
@@ -17,7 +17,7 @@ pub(super) struct Views {
 }
 
 /// What a run's expressions see.
-pub(super) fn views(runtime: &Runtime, release: &Release, state: &RunState, key: &Key) -> Views {
+pub(super) fn views(runtime: &Runtime, release: &Release, state: &FoldedRun, key: &Key) -> Views {
     let mut links = serde_json::Map::new();
     for step in release.flow.callbacks() {
         if let Some(comer) = comer(&release.flow, state, step) {
@@ -48,7 +48,7 @@ pub(super) fn views(runtime: &Runtime, release: &Release, state: &RunState, key:
 
 /// The run that reaches a step: this run, a parent of it, or a branch of it. Which item of a list
 /// will is not known from outside.
-fn comer(flow: &Flow, state: &RunState, step: &Step) -> Option<Comer> {
+fn comer(flow: &Flow, state: &FoldedRun, step: &Step) -> Option<Comer> {
     let mut ways = Vec::new();
     let mut inside = step.inside;
     while let Some((place, list)) = inside {
@@ -56,7 +56,7 @@ fn comer(flow: &Flow, state: &RunState, step: &Step) -> Option<Comer> {
         ways.push((holder, list));
         inside = holder.inside;
     }
-    let around = state.part.as_ref().map_or(&[][..], |part| &part.around);
+    let around = state.child_of.as_ref().map_or(&[][..], |part| &part.around);
     let mut run = around.first().map_or(state.run, |around| around.run);
     let mut begins_in = None;
     let mut is_mine = true;

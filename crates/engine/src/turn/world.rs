@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use semel_model::effect::{ConfirmedBy, Effect, Entry, Pending};
+use semel_model::effect::{ConfirmedBy, Effect, LedgerEntry, Pending};
 use semel_model::event::Event;
 use semel_model::kv::{Operation, Verb};
 use semel_model::request::{Emission, ExternalRequest, LocalChange};
@@ -11,7 +11,7 @@ use semel_model::seeded_bug::SeededBug;
 use semel_model::{EffectId, Fault, Outcome, json};
 use semel_steps::{Attempt, Destination, Route};
 use semel_store::journal::Lease;
-use semel_store::late_responses::Late;
+use semel_store::late_responses::LateResponse;
 use serde_json::{Value, json};
 
 use super::{Sent, Stop, Turn};
@@ -68,8 +68,11 @@ impl Turn {
         // counted from here, as a worker that reads the journal counts it.
         pending.intended_at = now;
         match &pending.entry {
-            Entry::Pending(effect) => Ok(Some(effect.clone())),
-            Entry::Retrying(_) | Entry::InDoubt(_) | Entry::Failed(_) | Entry::Done(_) => Ok(None),
+            LedgerEntry::Pending(effect) => Ok(Some(effect.clone())),
+            LedgerEntry::Retrying(_)
+            | LedgerEntry::InDoubt(_)
+            | LedgerEntry::Failed(_)
+            | LedgerEntry::Done(_) => Ok(None),
         }
     }
 
@@ -110,7 +113,7 @@ impl Turn {
         let event = match (settled, &outcome) {
             (Some(event), _) => event,
             (None, Outcome::Done(receipt)) => {
-                self.unrecorded = Some(Late {
+                self.unrecorded = Some(LateResponse {
                     effect: effect.id(),
                     attempt: i32::try_from(effect.attempt()).unwrap_or(i32::MAX),
                     response: json::readable(receipt.response.clone()),

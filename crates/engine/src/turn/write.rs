@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use semel_model::event::Event;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_steps::failpoint::failpoint;
 use semel_store::journal::{Lease, RecordChange, Written};
 use semel_store::queue;
-use semel_store::runs::Standing;
+use semel_store::runs::RunSnapshot;
 use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
@@ -100,19 +100,19 @@ impl Turn {
             Lease::End => {
                 let metrics = &self.runtime.metrics;
                 match end.as_ref().map(|record| record.state) {
-                    Some(State::Succeeded) => metrics.runs_succeeded.add_one(),
-                    Some(State::Cancelled) => metrics.runs_cancelled.add_one(),
-                    Some(State::Superseded) => metrics.runs_superseded.add_one(),
+                    Some(RunState::Succeeded) => metrics.runs_succeeded.add_one(),
+                    Some(RunState::Cancelled) => metrics.runs_cancelled.add_one(),
+                    Some(RunState::Superseded) => metrics.runs_superseded.add_one(),
                     _ => metrics.runs_failed.add_one(),
                 }
             }
         }
         self.settled = true;
-        if let (Lease::End, Some(part)) = (lease, &self.state.part) {
+        if let (Lease::End, Some(part)) = (lease, &self.state.child_of) {
             self.runtime.local.children.tell(part.parent);
         }
         if let Some(record) = end {
-            self.carried.tell(Standing {
+            self.carried.tell(RunSnapshot {
                 run: self.run,
                 state: record.state,
                 result: record.result,
@@ -173,7 +173,7 @@ impl Turn {
             epoch: self.epoch,
             seq: self.seq,
             saw_cancel: self.cancel,
-            part_of: self.state.part.as_ref().map(|part| part.parent),
+            part_of: self.state.child_of.as_ref().map(|part| part.parent),
             tried: self.sent.is_some(),
         }
     }

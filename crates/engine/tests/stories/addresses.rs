@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use semel_engine::CallbackError;
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::waits;
 
 use crate::world::{World, soon};
@@ -129,6 +129,6 @@ async fn the_code_of_one_wait_opens_no_other_wait_and_no_other_run() -> Result<(
     assert_eq!(end.context("a run")?.result.as_deref(), Some("[1,2]"));
     let waiting =
         semel_store::runs::find(world.engine.cell().of(other), world.namespace_id, other).await?;
-    assert_eq!(waiting.context("a run")?.state, State::Active);
+    assert_eq!(waiting.context("a run")?.state, RunState::Active);
     Ok(())
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_engine::commands::decide_approval::{Approver, DecideError, Decided, Verdict};
+use semel_engine::commands::decide_approval::{Approver, DecideError, Decided, SubmittedDecision};
 use semel_model::approval::{self, Digest};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
 use semel_store::clock;
-use semel_store::runs::{self, Standing};
+use semel_store::runs::{self, RunSnapshot};
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -67,7 +67,7 @@ async fn decide(
     by: &Approver,
     approved: bool,
 ) -> Result<Decided, DecideError> {
-    let verdict = Verdict {
+    let verdict = SubmittedDecision {
         digest: view.digest.clone(),
         approved,
         comment: Some("looked at it".to_owned()),
@@ -75,7 +75,7 @@ async fn decide(
     world.engine.decide(view, by, verdict).await
 }
 
-async fn end(world: &World, run: RunId) -> Result<Standing> {
+async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     end.context("there is such a run")
 }
@@ -85,7 +85,7 @@ async fn ahead(world: &World, secs: u64) -> Result<()> {
     Ok(())
 }
 
-fn result_of(end: &Standing) -> Result<Value> {
+fn result_of(end: &RunSnapshot) -> Result<Value> {
     Ok(serde_json::from_str(
         end.result.as_deref().unwrap_or("null"),
     )?)
@@ -107,7 +107,7 @@ async fn the_first_decision_stands_and_every_request_gets_it() -> Result<()> {
         Err(DecideError::Contrary { decision }) => assert_eq!(decision, first.decision),
         other => anyhow::bail!("a contrary decision was taken: {other:?}"),
     }
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     let result = result_of(&end)?;
     assert_eq!(
         (&result["approved"], &result["by"], &result["comment"]),
@@ -125,7 +125,7 @@ async fn a_rejection_fails_the_run_before_later_steps() -> Result<()> {
     let end = end(&world, run).await?;
     let after = world.kv("after").await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     let fault = end.fault.unwrap_or_default();
     assert!(
         fault.contains("approval-rejected") && fault.contains("rejected by ada"),
@@ -139,7 +139,7 @@ async fn a_rejection_fails_the_run_before_later_steps() -> Result<()> {
 async fn a_decision_about_something_else_is_refused() -> Result<()> {
     let world = world_with("within: 1h").await?;
     let (_, view) = asked(&world, "1").await?;
-    let verdict = Verdict {
+    let verdict = SubmittedDecision {
         digest: Digest::of(&json!({"id": "2"})),
         approved: true,
         comment: None,
@@ -153,7 +153,7 @@ async fn a_decision_about_something_else_is_refused() -> Result<()> {
 
     assert_eq!(view.digest, Digest::of(&json!({"id": "1"})));
     assert!(matches!(refused, Err(DecideError::Differs)), "{refused:?}");
-    assert_eq!(stands.state, approval::State::Open);
+    assert_eq!(stands.state, approval::ApprovalState::Open);
     Ok(())
 }
 
@@ -204,9 +204,9 @@ async fn the_link_opens_one_approval_and_nothing_once_it_is_over() -> Result<()>
 #[tokio::test]
 async fn an_approval_timeout_rejects_fails_or_continues_as_the_step_says() -> Result<()> {
     let cases = [
-        ("", State::Failed, "approval-rejected"),
-        (", on_timeout: fail", State::Failed, "approval-timed-out"),
-        (", on_timeout: continue", State::Succeeded, ""),
+        ("", RunState::Failed, "approval-rejected"),
+        (", on_timeout: fail", RunState::Failed, "approval-timed-out"),
+        (", on_timeout: continue", RunState::Succeeded, ""),
     ];
     for (policy, state, code) in cases {
         let world = world_with(&format!("within: 1h{policy}")).await?;
@@ -221,8 +221,8 @@ async fn an_approval_timeout_rejects_fails_or_continues_as_the_step_says() -> Re
             end.fault.as_deref().unwrap_or_default().contains(code),
             "{policy}"
         );
-        assert_eq!(stands.state, approval::State::Elapsed);
-        if state == State::Succeeded {
+        assert_eq!(stands.state, approval::ApprovalState::Elapsed);
+        if state == RunState::Succeeded {
             assert_eq!(result_of(&end)?["approved"], Value::Null);
         }
     }
@@ -261,7 +261,7 @@ async fn people_are_reminded_once_for_each_time_and_the_run_hears_a_decision_mea
     assert_eq!(decided[0]["approved"], true);
     assert_eq!(decided[0]["by"], "Grace (by link, unverified)");
     assert!(decided[0]["link"].is_null(), "what is over opens nothing");
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     Ok(())
 }
 
@@ -275,7 +275,7 @@ async fn the_end_of_a_run_withdraws_what_it_asked() -> Result<()> {
     let end = end(&world, run).await?;
     let late = decide(&world, &fresh(&world, view.wait).await?, &by_link(), true).await;
 
-    assert_eq!(end.state, State::Cancelled);
+    assert_eq!(end.state, RunState::Cancelled);
     assert!(matches!(late, Err(DecideError::Unknown)), "{late:?}");
     Ok(())
 }
@@ -307,9 +307,9 @@ async fn listen(world: &World) -> Result<()> {
 
 /// The event, as the flow that takes it got it.
 async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
-    let filter = runs::Filter {
+    let filter = runs::RunFilter {
         flow: Some(name.to_owned()),
-        ..runs::Filter::default()
+        ..runs::RunFilter::default()
     };
     let heard = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 99).await?;
     let results = heard.iter().filter_map(|run| run.result.as_deref());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{Key, RunId};
-use semel_store::runs::{self, Filter, RunView, Standing};
+use semel_store::runs::{self, RunFilter, RunSnapshot, RunView};
 use semel_store::{effects, queue};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn publish_called(world: &World, source: &str) -> Result<()> {
     world.publish_source(&source).await
 }
 
-async fn resume(world: &World, run: RunId) -> Result<Standing> {
+async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
     let reason = "the cause is fixed";
     let resumed = world
         .engine
@@ -55,19 +55,19 @@ async fn resume(world: &World, run: RunId) -> Result<Standing> {
     end_of(world, run).await
 }
 
-async fn end_of(world: &World, run: RunId) -> Result<Standing> {
+async fn end_of(world: &World, run: RunId) -> Result<RunSnapshot> {
     let end = world.engine.await_end(run, PATIENCE).await?;
     end.context("a run")
 }
 
 /// The runs of the flow `called`, newest first.
 async fn called_runs(world: &World) -> Result<Vec<RunView>> {
-    let filter = Filter {
+    let filter = RunFilter {
         flow: Some("called".to_owned()),
-        ..Filter::default()
+        ..RunFilter::default()
     };
     let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-    Ok(runs::list(cell, namespace_id, &filter, 10).await?)
+    Ok(runs::list(cell.every(), namespace_id, &filter, 10).await?)
 }
 
 /// Runs one statement that changes rows.
@@ -84,7 +84,7 @@ async fn json_of(world: &World, query: &str) -> Result<Value> {
 }
 
 /// Puts a message into the outbox, and waits until it is carried.
-async fn tell(world: &World, event: &str, data: &Value, at: &str) -> Result<()> {
+async fn put_message(world: &World, event: &str, data: &Value, at: &str) -> Result<()> {
     let insert = format!(
         "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
          SELECT data.message::uuid, r.namespace_id, r.id, '{event}', '{}', {at}
@@ -114,10 +114,10 @@ async fn a_called_run_that_failed_continues_when_its_caller_is_resumed() -> Resu
     let third = resume(&world, accepted.run).await?;
 
     for end in [&first, &second] {
-        assert_eq!(end.state, State::Failed, "{end:?}");
+        assert_eq!(end.state, RunState::Failed, "{end:?}");
         assert_eq!(fault(end)?.code, "call-failed");
     }
-    assert_eq!(third.state, State::Succeeded, "{third:?}");
+    assert_eq!(third.state, RunState::Succeeded, "{third:?}");
     assert_eq!(third.result.as_deref(), Some("8"));
     assert_eq!(
         called_runs(&world).await?.len(),
@@ -142,16 +142,17 @@ async fn each_call_of_a_resumed_caller_is_an_entry_of_the_ledger() -> Result<()>
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let end = resume(&world, accepted.run).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-    let run = runs::find(cell, namespace_id, accepted.run).await?;
+    let run = runs::find(cell.of(accepted.run), namespace_id, accepted.run).await?;
     let partition = run.context("a run")?.partition_date;
-    let entries = effects::list_of_run(cell, namespace_id, partition, accepted.run).await?;
+    let entries =
+        effects::list_of_run(cell.of(accepted.run), namespace_id, partition, accepted.run).await?;
     let called = called_runs(&world).await?[0].id.to_string();
     assert_eq!(entries.len(), 2);
     assert_ne!(entries[0].id, entries[1].id);
     for entry in entries {
-        assert_eq!(entry.state, semel_model::effect::State::Done);
+        assert_eq!(entry.state, semel_model::effect::EffectState::Done);
         assert_eq!(entry.external_id.as_deref(), Some(called.as_str()));
     }
     Ok(())
@@ -167,8 +168,11 @@ async fn a_call_that_could_not_start_starts_when_its_caller_is_resumed() -> Resu
     publish_called(&world, CALLED).await?;
     let started = resume(&world, accepted.run).await?;
 
-    assert_eq!((unknown.state, again.state), (State::Failed, State::Failed));
-    assert_eq!(started.state, State::Succeeded, "{started:?}");
+    assert_eq!(
+        (unknown.state, again.state),
+        (RunState::Failed, RunState::Failed)
+    );
+    assert_eq!(started.state, RunState::Succeeded, "{started:?}");
     assert_eq!(world.peer.count("/plain/first").await?.effects, 1);
     Ok(())
 }
@@ -186,9 +190,9 @@ async fn a_called_run_that_succeeded_meanwhile_answers_at_once() -> Result<()> {
     let alone = resume(&world, called).await?;
     let end = resume(&world, accepted.run).await?;
 
-    assert_eq!(failed.state, State::Failed);
-    assert_eq!(alone.state, State::Succeeded, "{alone:?}");
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(failed.state, RunState::Failed);
+    assert_eq!(alone.state, RunState::Succeeded, "{alone:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(end.result.as_deref(), Some("8"));
     assert_eq!(world.peer.count("/plain/second").await?.effects, 1);
     Ok(())
@@ -201,7 +205,12 @@ async fn a_cancelled_called_run_is_replaced_once_its_key_is_dropped() -> Result<
     world.publish(CALL).await?;
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
     let called = soon(async || Ok(called_runs(&world).await?.pop())).await?;
-    queue::ask_cancel(world.engine.cell(), world.namespace_id, called.id).await?;
+    queue::ask_cancel(
+        world.engine.cell().of(called.id),
+        world.namespace_id,
+        called.id,
+    )
+    .await?;
     let cancelled = end_of(&world, caller).await?;
 
     let again = resume(&world, caller).await?;
@@ -216,11 +225,11 @@ async fn a_cancelled_called_run_is_replaced_once_its_key_is_dropped() -> Result<
     let anew = resume(&world, caller).await?;
 
     for end in [&cancelled, &again] {
-        assert_eq!(end.state, State::Failed, "{end:?}");
+        assert_eq!(end.state, RunState::Failed, "{end:?}");
         assert!(fault(end)?.message.contains("cancelled"), "{end:?}");
     }
     assert_eq!(dropped, called.id);
-    assert_eq!(anew.state, State::Succeeded, "{anew:?}");
+    assert_eq!(anew.state, RunState::Succeeded, "{anew:?}");
     assert_eq!(called_runs(&world).await?.len(), 2);
     Ok(())
 }
@@ -245,8 +254,8 @@ result: steps.each.result.results
     let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
     let end = resume(&world, accepted.run).await?;
 
-    assert_eq!(failed.state, State::Failed, "{failed:?}");
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(failed.state, RunState::Failed, "{failed:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(end.result.as_deref(), Some("[2,4]"));
     assert_eq!(world.peer.count("/plain/first").await?.effects, 2);
     assert_eq!(world.peer.count("/plain/second").await?.effects, 2);
@@ -262,7 +271,7 @@ async fn wait_again(world: &World) -> Result<(RunId, Value)> {
     until_waiting(world).await?;
     let cell = world.engine.cell();
     semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
-    assert_eq!(end_of(world, caller).await?.state, State::Failed);
+    assert_eq!(end_of(world, caller).await?.state, RunState::Failed);
     let answer = format!(
         "SELECT payload::text FROM waits WHERE run_id = '{}'",
         caller.as_uuid()
@@ -298,7 +307,7 @@ async fn complete(world: &World) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_end_that_is_told_twice_does_not_answer_the_next_call() -> Result<()> {
+async fn a_repeated_end_message_does_not_answer_the_next_call() -> Result<()> {
     let world = World::start().await?;
     let (caller, mut end) = wait_again(&world).await?;
     let message = end["message"].take();
@@ -306,29 +315,29 @@ async fn an_end_that_is_told_twice_does_not_answer_the_next_call() -> Result<()>
     let wait = semel_model::WaitId::derive(caller, "other");
     let data = json!({ "caller": { "run": caller, "wait": wait }, "end": end });
     let id = message.as_str().and_then(|id| id.strip_prefix("eff_"));
-    let told = json!({ "id": id, "data": data });
+    let message = json!({ "id": id, "data": data });
 
-    tell(&world, "semel.call.end", &told, "moment()").await?;
+    put_message(&world, "semel.call.end", &message, "moment()").await?;
 
     let cell = world.engine.cell();
-    let waits = semel_store::waits::find(cell, world.namespace_id, wait).await?;
+    let waits = semel_store::waits::find(cell.of(wait), world.namespace_id, wait).await?;
     let open = waits.context("a wait")?;
-    assert_eq!(open.state, semel_model::wait::State::Open);
+    assert_eq!(open.state, semel_model::wait::WaitState::Open);
     assert_eq!(open.payload, None, "what answered it before is not shown");
     complete(&world).await?;
     let end = end_of(&world, caller).await?;
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(end.result.as_deref(), Some("8"));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_call_that_is_told_twice_resumes_its_run_once() -> Result<()> {
+async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
     let world = World::start().await?;
     let (caller, _) = wait_again(&world).await?;
     let cell = world.engine.cell();
     semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
-    assert_eq!(end_of(&world, caller).await?.state, State::Failed);
+    assert_eq!(end_of(&world, caller).await?.state, RunState::Failed);
     let called = called_runs(&world).await?.pop().context("a called run")?;
     let wait = semel_model::WaitId::derive(caller, "other");
     let data = json!({
@@ -336,14 +345,14 @@ async fn a_call_that_is_told_twice_resumes_its_run_once() -> Result<()> {
         "caller": { "run": caller, "wait": wait },
         "again": { "claim": called.claim, "by": "test", "asks_again": false },
     });
-    let told = json!({ "id": uuid::Uuid::from_u128(7).to_string(), "data": data });
+    let message = json!({ "id": uuid::Uuid::from_u128(7).to_string(), "data": data });
 
-    // It was told first when both were resumed, more than an hour ago.
+    // It was first carried when both were resumed, more than an hour ago.
     let at = "moment() - interval '30 minutes'";
-    tell(&world, "semel.call.start", &told, at).await?;
+    put_message(&world, "semel.call.start", &message, at).await?;
 
     let called = called_runs(&world).await?;
     assert_eq!(called.len(), 1);
-    assert_eq!(called[0].state, State::Failed, "nobody resumed it again");
+    assert_eq!(called[0].state, RunState::Failed, "it is not resumed again");
     Ok(())
 }

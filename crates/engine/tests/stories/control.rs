@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::Fault;
-use semel_model::run::State;
-use semel_store::runs::Standing;
+use semel_model::run::RunState;
+use semel_store::runs::RunSnapshot;
 use semel_store::{clock, queue};
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
 
 /// The fault of a run that ended without success.
-pub(crate) fn fault(standing: &Standing) -> Result<Fault> {
+pub(crate) fn fault(standing: &RunSnapshot) -> Result<Fault> {
     let text = standing.fault.as_deref().context("a fault")?;
     Ok(serde_json::from_str(text)?)
 }
@@ -66,7 +66,7 @@ async fn an_author_ends_a_run_with_a_result_or_a_fault() -> Result<()> {
     assert_eq!(world.result(r#"{"id":"2","n":0}"#).await?, json!("rest"));
     let (_, end) = world.play(r#"{"id":"3","n":-1}"#).await?;
     let fault = fault(&end)?;
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert_eq!(
         (fault.code.as_str(), fault.message.as_str()),
         ("negative", "no -1")
@@ -104,7 +104,7 @@ async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result
         .await?;
     let end = end.context("a run")?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(end.result.as_deref(), Some("[null,\"1\"]"));
     Ok(())
 }
@@ -147,7 +147,7 @@ async fn a_call_that_fails_or_cannot_begin_fails_the_step() -> Result<()> {
     let (_, failed) = world.play(r#"{"id":"2","n":4}"#).await?;
 
     for end in [&unknown, &failed] {
-        assert_eq!(end.state, State::Failed, "{end:?}");
+        assert_eq!(end.state, RunState::Failed, "{end:?}");
         assert_eq!(fault(end)?.code, "call-failed");
     }
     assert!(fault(&failed)?.message.contains("not today"), "{failed:?}");
@@ -165,14 +165,14 @@ async fn cancelling_a_caller_reaches_the_run_that_it_called() -> Result<()> {
     queue::ask_cancel(world.engine.cell().of(caller), world.namespace_id, caller).await?;
     for run in [caller, called] {
         let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
-        assert_eq!(end.context("a run")?.state, State::Cancelled);
+        assert_eq!(end.context("a run")?.state, RunState::Cancelled);
     }
     Ok(())
 }
 
 /// The run of the flow `called` that waits.
 async fn called_run(world: &World) -> Result<Option<semel_model::RunId>> {
-    let filter = semel_store::runs::Filter {
+    let filter = semel_store::runs::RunFilter {
         flow: Some("called".to_owned()),
         ..Default::default()
     };
@@ -215,7 +215,7 @@ async fn effects_are_undone_in_reverse_order() -> Result<()> {
 
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     let cell = world.engine.cell();
     let last = world.kv("undone-last").await?;
     assert_eq!(last, json!("a"));
@@ -245,7 +245,7 @@ async fn a_run_that_fails_undoes_its_effects() -> Result<()> {
     assert_eq!(stock().await?, json!(1));
     let (_, end) = world.play(r#"{"id":"2","fails":true}"#).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert_eq!(fault(&end)?.code, "sold-out");
     assert_eq!(stock().await?, json!(1), "the second order was taken back");
     assert_eq!(world.peer.count("/plain/undo/f-1").await?.effects, 1);
@@ -260,7 +260,7 @@ async fn an_undo_that_fails_stops_the_run_until_an_operator_resumes_it() -> Resu
     world.publish(&steps).await?;
 
     let (accepted, end) = world.play(r#"{"id":"1","fails":true}"#).await?;
-    assert_eq!(end.state, State::NeedsReview, "{end:?}");
+    assert_eq!(end.state, RunState::NeedsReview, "{end:?}");
     world
         .engine
         .resume(world.namespace_id, accepted.run, "try again", "test")
@@ -277,13 +277,13 @@ async fn an_undo_that_fails_stops_the_run_until_an_operator_resumes_it() -> Resu
                 .await?;
         let text: String = lines.iter().map(|line| line.events.as_str()).collect();
         let again = text.matches("\"stopped\"").count() == 2;
-        Ok((again && run.state != State::Active).then_some(run.state))
+        Ok((again && run.state != RunState::Active).then_some(run.state))
     })
     .await?;
 
     assert_eq!(
         state,
-        State::NeedsReview,
+        RunState::NeedsReview,
         "it was tried again and refused again"
     );
     assert_eq!(world.peer.count("/status/403/undo/f-1").await?.calls, 2);
@@ -304,7 +304,7 @@ async fn a_failed_run_resumes_from_its_ledger() -> Result<()> {
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
     assert_eq!(
         (end.state, fault(&end)?.code.as_str()),
-        (State::Failed, "closed")
+        (RunState::Failed, "closed")
     );
 
     let source = "flow: opener\ntrigger:\n  api: {}\nsteps:\n  - { id: open, kv: { set: open, value: yes } }\n";
@@ -320,7 +320,7 @@ async fn a_failed_run_resumes_from_its_ledger() -> Result<()> {
         .await?;
 
     // The value that was read before the failure holds: a run never sees two results of one read.
-    assert_eq!(end.context("a run")?.state, State::Failed);
+    assert_eq!(end.context("a run")?.state, RunState::Failed);
     assert_eq!(world.peer.count("/plain/once").await?.effects, 1);
     Ok(())
 }
@@ -344,7 +344,7 @@ pub(crate) async fn start(world: &World, flow: &str, key: &str) -> Result<Value>
         .await_end(accepted.run, Duration::from_secs(15))
         .await?;
     let end = end.context("a run")?;
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     Ok(serde_json::from_str(
         &end.result.unwrap_or_else(|| "null".to_owned()),
     )?)

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use semel_engine::Accepted;
 use semel_model::event::Event;
 use semel_model::guard::Guard;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{Resource, Span};
-use semel_store::audit::Act;
+use semel_store::audit::AuditEntry;
 use semel_store::{connections, journal, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn the_guard_of_a_connection_is_recorded_in_the_journal() -> Result<()> {
 
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/keyed/").await?.effects, 1);
     assert_eq!(world.peer.count("/keyed/").await?.calls, 2);
     let mut told = events(&world, &accepted).await?.into_iter();
@@ -66,7 +66,7 @@ async fn a_connection_that_honours_no_keys_is_not_asked_twice() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::InDoubt, "{end:?}");
+    assert_eq!(end.state, RunState::InDoubt, "{end:?}");
     assert_eq!(world.peer.count("/keyed/").await?.calls, 1);
     Ok(())
 }
@@ -78,13 +78,13 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
     world.connect("bank", json!({"to": to})).await?;
     world.publish(CALL).await?;
     // Directly in the database: the engine removes no connection that a live flow uses.
-    let act = Act::new(world.namespace_id, "test", "connection.delete", "bank");
+    let act = AuditEntry::new(world.namespace_id, "test", "connection.delete", "bank");
     connections::delete(world.engine.cell().home(), world.namespace_id, "bank", &act).await?;
     tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     let fault = end.fault.context("a fault")?;
     assert!(fault.contains("connection-missing"), "{fault}");
     assert_eq!(world.peer.totals().await?.calls, 0);
@@ -104,7 +104,7 @@ async fn a_missing_secret_is_named_and_nothing_is_sent() -> Result<()> {
     world.set_secret("bank_token", "tok_1234567890").await?;
     let after = world.result(r#"{"id":"2"}"#).await?;
 
-    assert_eq!(end.state, State::NeedsReview, "{end:?}");
+    assert_eq!(end.state, RunState::NeedsReview, "{end:?}");
     let fault = end.fault.context("a fault")?;
     assert!(fault.contains("semel secret set bank_token"), "{fault}");
     assert_eq!((before, after), (0, json!(201)));

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::{clock, effects, runs};
 use semel_testkit::peer::Behaviour;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn a_lost_answer_without_a_guard_is_in_doubt_and_not_sent_again() -> Resul
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::InDoubt);
+    assert_eq!(end.state, RunState::InDoubt);
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -59,7 +59,7 @@ async fn an_operator_confirms_that_an_effect_happened() -> Result<()> {
         .await?
         .context("there is such a run")?;
 
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     assert_eq!(
         world.peer.count("/plain/").await?.effects,
         1,
@@ -75,7 +75,7 @@ async fn a_decision_that_does_not_fit_its_run_quarantines_it() -> Result<()> {
     world.peer.next("/plain/", lost).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let cell = world.engine.cell();
-    let doubts = effects::list_doubts(cell, world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
     // The decision is about the step that the ledger names.
     let moved = "UPDATE effects SET step = 'other' WHERE run_id = $1";
     let client = cell.reader().await?;
@@ -90,14 +90,14 @@ async fn a_decision_that_does_not_fit_its_run_quarantines_it() -> Result<()> {
         .engine
         .settle(world.namespace_id, doubts[0].id, happened, "test")
         .await;
-    let view = runs::find(cell, world.namespace_id, accepted.run).await?;
+    let view = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let view = view.context("a run")?;
 
     let Err(error @ SettleError::Inconsistent(_)) = settled else {
         panic!("{settled:?}");
     };
     assert_eq!(error.code(), "journal-inconsistent");
-    assert_eq!(view.state, State::Quarantined, "{:?}", view.fault);
+    assert_eq!(view.state, RunState::Quarantined, "{:?}", view.fault);
     let fault = view.fault.unwrap_or_default();
     assert!(fault.contains("journal-inconsistent"), "{fault}");
     assert_eq!(world.engine.metrics().journals_inconsistent.get(), 1);
@@ -144,7 +144,7 @@ async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
 
     assert!(matches!(soon, Err(SettleError::TooSoon { .. })), "{soon:?}");
     later?;
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -185,7 +185,7 @@ async fn a_honoured_key_lets_the_same_bytes_be_sent_again() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let count = world.peer.count("/keyed/").await?;
     assert_eq!((count.effects, count.calls), (1, 2));
     Ok(())
@@ -202,7 +202,7 @@ async fn a_probe_finds_what_happened() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -233,7 +233,7 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
         matches!(refused, Err(SettleError::TooSoon { .. })),
         "{refused:?}"
     );
-    assert_eq!(end.map(|end| end.state), Some(State::Succeeded));
+    assert_eq!(end.map(|end| end.state), Some(RunState::Succeeded));
     Ok(())
 }
 
@@ -248,7 +248,7 @@ async fn a_probe_that_finds_nothing_lets_the_effect_be_performed() -> Result<()>
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -285,8 +285,8 @@ async fn nothing_is_undone_before_the_doubt_is_settled() -> Result<()> {
         .await?
         .context("there is such a run")?;
 
-    assert_eq!((doubted.state, before), (State::InDoubt, 0));
-    assert_eq!(end.state, State::Failed);
+    assert_eq!((doubted.state, before), (RunState::InDoubt, 0));
+    assert_eq!(end.state, RunState::Failed);
     for path in [
         "/plain/book",
         "/plain/pay",

@@ -1,7 +1,7 @@
 //! Effects: performed once, recorded in order.
 
 use anyhow::Result;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ async fn an_order_delivered_twice_is_charged_once() -> Result<()> {
     let (first, end) = world.play(r#"{"id":"order-42"}"#).await?;
     let (again, _) = world.play(r#"{"id":"order-42"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(first.run, again.run, "both deliveries name the same run");
     assert!(!first.replayed && again.replayed);
     assert_eq!(
@@ -60,7 +60,7 @@ async fn a_refused_attempt_is_made_again() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/").await?.effects, 1);
     Ok(())
 }
@@ -78,7 +78,7 @@ async fn a_refusal_that_stays_fails_the_run() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert!(end.fault.unwrap_or_default().contains("http-404"));
     Ok(())
 }
@@ -96,7 +96,7 @@ async fn exhausted_retries_need_review() -> Result<()> {
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::NeedsReview);
+    assert_eq!(end.state, RunState::NeedsReview);
     assert_eq!(world.peer.count("/plain/").await?.effects, 0);
     Ok(())
 }

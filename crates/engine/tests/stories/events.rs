@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::effects;
-use semel_store::runs::{self, Filter, RunView};
+use semel_store::runs::{self, RunFilter, RunView};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -23,9 +23,9 @@ async fn listen(world: &World, more: &str) -> Result<()> {
 }
 
 async fn heard(world: &World) -> Result<Vec<RunView>> {
-    let filter = Filter {
+    let filter = RunFilter {
         flow: Some("listener".to_owned()),
-        ..Filter::default()
+        ..RunFilter::default()
     };
     Ok(runs::list(
         world.engine.cell().every(),
@@ -39,7 +39,7 @@ async fn heard(world: &World) -> Result<Vec<RunView>> {
 async fn until_heard(world: &World, count: usize) -> Result<Vec<RunView>> {
     soon(async || {
         let heard = heard(world).await?;
-        let over = heard.iter().all(|run| run.state == State::Succeeded);
+        let over = heard.iter().all(|run| run.state == RunState::Succeeded);
         Ok((heard.len() >= count && over).then_some(heard))
     })
     .await
@@ -108,7 +108,7 @@ async fn a_run_that_fails_before_its_emit_dispatches_nothing() -> Result<()> {
     world.result(r#"{"id":"2"}"#).await?;
     let heard = until_heard(&world, 1).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert_eq!(results(&heard), ["\"2\""]);
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use semel_engine::Settlement;
 use semel_model::effect;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{EffectId, Key, RunId};
-use semel_store::runs::Standing;
+use semel_store::runs::RunSnapshot;
 use semel_store::{effects, journal, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -29,10 +29,13 @@ pub(crate) async fn rows(world: &World, run: RunId) -> Result<usize> {
 }
 
 /// Plays a delivery, and checks that it came to rest without growing.
-async fn settles(world: &World, payload: &Value) -> Result<(RunId, Standing)> {
+async fn settles(world: &World, payload: &Value) -> Result<(RunId, RunSnapshot)> {
     let (accepted, end) = world.play(&payload.to_string()).await?;
     let before = rows(world, accepted.run).await?;
-    ensure!(end.state != State::Active, "{payload} still moves: {end:?}");
+    ensure!(
+        end.state != RunState::Active,
+        "{payload} still moves: {end:?}"
+    );
     ensure!(before < ROWS_MAX, "{payload} took {before} rows");
     tokio::time::sleep(Duration::from_millis(300)).await;
     let after = rows(world, accepted.run).await?;
@@ -43,7 +46,7 @@ async fn settles(world: &World, payload: &Value) -> Result<(RunId, Standing)> {
     Ok((accepted.run, end))
 }
 
-fn fault(end: &Standing) -> Value {
+fn fault(end: &RunSnapshot) -> Value {
     let text = end.fault.as_deref().unwrap_or("null");
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -93,7 +96,7 @@ async fn a_simple_flow_fails_cleanly_on_a_zero_byte() -> Result<()> {
         "{:?}",
         begun.elapsed()
     );
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     assert_eq!(fault(&end)["code"], json!("value-unstorable"));
     Ok(())
 }
@@ -119,10 +122,10 @@ async fn an_unstorable_name_fails_its_step_before_the_intent() -> Result<()> {
             let payload = json!({ "id": format!("{number}/{index}"), "name": name });
             let (run, end) = settles(&world, &payload).await?;
             if name.len() > 512 || name.contains('\0') {
-                assert_eq!(end.state, State::Failed, "{step}: {end:?}");
+                assert_eq!(end.state, RunState::Failed, "{step}: {end:?}");
                 assert_eq!(fault(&end)["code"], json!("value-unstorable"), "{step}");
             } else {
-                assert_eq!(end.state, State::Succeeded, "{step}: {end:?}");
+                assert_eq!(end.state, RunState::Succeeded, "{step}: {end:?}");
             }
             let _ = run;
         }
@@ -168,7 +171,7 @@ async fn a_long_external_id_is_recorded_and_the_effect_is_made_once() -> Result<
 
     let (run, end) = settles(&world, &json!({ "id": "1" })).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let whole: String = serde_json::from_str(&end.result.unwrap_or_default())?;
     assert_eq!(whole.len(), 3_000, "the flow sees all of it");
     assert_eq!(world.peer.count("/keyed/").await?.calls, 1);
@@ -194,7 +197,7 @@ async fn an_answer_that_nests_too_deep_is_done_and_can_be_read_back() -> Result<
         );
         world.publish(&source).await?;
         let (_, end) = settles(&world, &json!({ "id": levels.to_string() })).await?;
-        assert_eq!(end.state, State::Succeeded, "{levels}: {end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{levels}: {end:?}");
         let path = format!("/plain/{levels}");
         assert_eq!(world.peer.count(&path).await?.effects, 1, "{levels}");
         let result: Value = serde_json::from_str(&end.result.unwrap_or_default())?;
@@ -216,7 +219,7 @@ async fn a_step_can_ask_whether_its_answer_nests_too_deep() -> Result<()> {
 
         let (_, end) = settles(&world, &json!({ "id": levels.to_string() })).await?;
 
-        assert_eq!(end.state, State::Succeeded, "{levels}: {end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{levels}: {end:?}");
         let result: Value = serde_json::from_str(&end.result.unwrap_or_default())?;
         assert_eq!(result, json!(too_deep), "{levels}");
     }
@@ -235,7 +238,7 @@ async fn a_read_that_nests_too_deep_fails_the_step() -> Result<()> {
 
     let (_, end) = settles(&world, &json!({ "id": "1" })).await?;
 
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     assert_eq!(fault(&end)["code"], json!("answer-too-deep"));
     Ok(())
 }
@@ -248,7 +251,7 @@ async fn a_template_cannot_build_what_nests_too_deep() -> Result<()> {
         "[".repeat(15),
         "]".repeat(15)
     );
-    for (levels, state) in [(80, State::Succeeded), (95, State::Failed)] {
+    for (levels, state) in [(80, RunState::Succeeded), (95, RunState::Failed)] {
         let source = format!(
             "steps:\n  - id: look\n    http: {{ get: 'PEER/plain/x?nested={levels}' }}\n\
              \x20 - id: a\n    kv: {{ set: deep, value: {value} }}\n\
@@ -257,7 +260,7 @@ async fn a_template_cannot_build_what_nests_too_deep() -> Result<()> {
         world.publish(&source).await?;
         let (_, end) = settles(&world, &json!({ "id": levels.to_string() })).await?;
         assert_eq!(end.state, state, "{levels}: {end:?}");
-        if state == State::Failed {
+        if state == RunState::Failed {
             assert_eq!(fault(&end)["code"], json!("value-limit"));
         }
     }
@@ -280,7 +283,7 @@ async fn a_wait_for_an_event_takes_any_value_to_match() -> Result<()> {
         crate::world::soon(async || {
             let cell = world.engine.cell();
             let view = runs::find(cell.of(waiting.run), world.namespace_id, waiting.run).await?;
-            Ok(view.filter(|view| view.standing() == "waiting").map(drop))
+            Ok(view.filter(|view| view.state_word() == "waiting").map(drop))
         })
         .await?;
         let source = "flow: teller\ntrigger:\n  webhook: { auth: none, key: input.id }\n\
@@ -295,7 +298,7 @@ async fn a_wait_for_an_event_takes_any_value_to_match() -> Result<()> {
             .await?;
         let end = end.context("a run")?;
 
-        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         assert_eq!(end.result, Some(index.to_string()));
     }
     Ok(())
@@ -334,7 +337,7 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
         let (accepted, stands) = world
             .play(&json!({ "id": index.to_string() }).to_string())
             .await?;
-        assert_eq!(stands.state, State::InDoubt, "{stands:?}");
+        assert_eq!(stands.state, RunState::InDoubt, "{stands:?}");
         let effect = EffectId::derive(accepted.run, "charge", "", 0);
         let settlement = Settlement::Happened {
             external_id: Some(text.clone()),
@@ -348,9 +351,9 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
             .await_end(accepted.run, Duration::from_secs(15))
             .await?;
         let end = end.context("a run")?;
-        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         let view = effects::find(world.engine.cell().of(effect), id, effect).await?;
-        assert_eq!(view.map(|view| view.state), Some(effect::State::Done));
+        assert_eq!(view.map(|view| view.state), Some(effect::EffectState::Done));
     }
     Ok(())
 }
@@ -367,7 +370,7 @@ async fn any_key_that_a_delivery_brings_is_taken() -> Result<()> {
             continue;
         }
         let (_, end) = settles(&world, &payload).await?;
-        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     }
     let too_deep = world
         .try_deliver(&json!({ "id": "d", "deep": nested(64) }).to_string())

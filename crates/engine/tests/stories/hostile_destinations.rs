@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use semel_model::effect;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::{clock, effects, runs};
 use semel_testkit::Proxy;
 use semel_testkit::peer::Behaviour;
@@ -41,7 +41,7 @@ async fn a_repeat_refused_before_the_key_is_looked_up_leaves_the_doubt() -> Resu
 
         let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-        assert_eq!(end.state, State::InDoubt, "{status}: {end:?}");
+        assert_eq!(end.state, RunState::InDoubt, "{status}: {end:?}");
         assert_eq!(world.peer.count("/keyed/").await?.effects, 1);
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn a_refusal_that_the_destination_stores_under_the_key_settles_the_doubt()
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     Ok(())
 }
 
@@ -99,7 +99,7 @@ async fn an_unanswered_commit_stays_in_doubt_when_later_logins_are_refused() -> 
     let sold = admin.query_one("SELECT count(*) FROM sales", &[]).await?;
 
     assert_eq!(sold.get::<_, i64>(0), 1, "it was committed");
-    assert_eq!(end.state, State::InDoubt, "{end:?}");
+    assert_eq!(end.state, RunState::InDoubt, "{end:?}");
     Ok(())
 }
 
@@ -116,7 +116,7 @@ async fn act_late(millis: u64, probe: &str) -> Result<()> {
     let end = world.engine.await_end(run, patience).await?;
     let end = end.context("the run")?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/late/").await?.effects, 1, "it acts once");
     Ok(())
 }
@@ -161,7 +161,7 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
 
     ensure!(note.contains("absent is believed from"), "{note}");
     assert_eq!(early, 0, "absent was not believed at once");
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -187,7 +187,7 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
 
     assert_eq!(
         end.state,
-        State::Succeeded,
+        RunState::Succeeded,
         "lease + timeout + 1 s is enough: {end:?}"
     );
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
@@ -202,7 +202,7 @@ async fn a_response_with_a_huge_external_id_is_retried_no_more_than_any() -> Res
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    ensure!(end.state != State::Active, "{end:?}");
+    ensure!(end.state != RunState::Active, "{end:?}");
     let counted = world.peer.count("/long-id/").await?;
     ensure!(counted.calls <= 3 && counted.effects == 1, "{counted:?}");
     Ok(())
@@ -227,8 +227,8 @@ async fn a_response_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
     )
     .await?;
 
-    assert_eq!(end.state, State::InDoubt, "{end:?}");
-    assert_eq!(ledger[0].state, effect::State::InDoubt);
+    assert_eq!(end.state, RunState::InDoubt, "{end:?}");
+    assert_eq!(ledger[0].state, effect::EffectState::InDoubt);
     assert_eq!(world.peer.count("/drip/").await?.effects, 1);
     Ok(())
 }

@@ -2,8 +2,8 @@
 //! live.
 
 use anyhow::{Context, Result, bail};
-use semel_engine::{Arrival, Intake, IntakeError, Start};
-use semel_model::run::State;
+use semel_engine::{Intake, IntakeError, Start, WebhookRequest};
+use semel_model::run::RunState;
 use semel_model::{Key, TriggerKind};
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ async fn events_and_calls_meet_the_schema_too() -> Result<()> {
         .await?;
     let end = end.context("a run")?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     let told = fault(&end)?;
     assert!(
         told.message.contains("`input.sum` is a string"),
@@ -175,7 +175,7 @@ async fn another_server_answers_a_hook_the_moment_it_is_live() -> Result<()> {
             "flow: flow-{n}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - {{ id: one, function: '1' }}\n"
         );
         world.publish_source(&source).await?;
-        let arrival = Arrival {
+        let arrival = WebhookRequest {
             namespace: "default".to_owned(),
             path: format!("flow-{n}"),
             target: format!("/hooks/default/flow-{n}"),
@@ -191,7 +191,7 @@ async fn another_server_answers_a_hook_the_moment_it_is_live() -> Result<()> {
             Intake::Accepted(_)
         ));
     }
-    let nowhere = Arrival {
+    let nowhere = WebhookRequest {
         namespace: "default".to_owned(),
         path: "nowhere".to_owned(),
         target: String::new(),
@@ -217,7 +217,7 @@ async fn another_server_finds_a_connection_the_moment_it_is_stored() -> Result<(
     world
         .publish("steps:\n  - { id: post, http: { connection: books, put: /put/1, text: hi } }\n")
         .await?;
-    let arrival = Arrival {
+    let arrival = WebhookRequest {
         namespace: "default".to_owned(),
         path: "story".to_owned(),
         target: "/hooks/default/story".to_owned(),
@@ -234,7 +234,7 @@ async fn another_server_finds_a_connection_the_moment_it_is_stored() -> Result<(
         .await_end(accepted.run, std::time::Duration::from_secs(15))
         .await?;
 
-    assert_eq!(end.context("a run")?.state, State::Succeeded);
+    assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     assert_eq!(world.peer.count("/put/1").await?.calls, 1);
     let missing = "SELECT count(*) FROM journal WHERE events::text LIKE '%connection-missing%'";
     assert_eq!(count(&world, missing).await?, 0);

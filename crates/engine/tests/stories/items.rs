@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_engine::ResumeError;
 use semel_model::RunId;
-use semel_model::run::State;
-use semel_store::child_runs::{self, PartFilter, PartView};
-use semel_store::runs::Standing;
+use semel_model::run::RunState;
+use semel_store::child_runs::{self, ChildRunFilter, ChildRunView};
+use semel_store::runs::RunSnapshot;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const NIGHTLY: &str = "steps:
 result: '[steps.each.result.succeeded, steps.each.result.failed]'
 ";
 
-async fn played(on_error: &str) -> Result<(World, RunId, Standing)> {
+async fn played(on_error: &str) -> Result<(World, RunId, RunSnapshot)> {
     let world = World::start().await?;
     world
         .publish(&NIGHTLY.replace("ON_ERROR", on_error))
@@ -41,18 +41,24 @@ async fn played(on_error: &str) -> Result<(World, RunId, Standing)> {
     Ok((world, accepted.run, end))
 }
 
-async fn resume(world: &World, run: RunId) -> Result<Standing> {
+async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
     let id = world.namespace_id;
     world.engine.resume(id, run, "fixed", "test").await?;
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     end.context("a run")
 }
 
-async fn items(world: &World, run: RunId) -> Result<Vec<PartView>> {
-    Ok(child_runs::list(world.engine.cell().of(run), run, PartFilter::default(), 100).await?)
+async fn items(world: &World, run: RunId) -> Result<Vec<ChildRunView>> {
+    Ok(child_runs::list(
+        world.engine.cell().of(run),
+        run,
+        ChildRunFilter::default(),
+        100,
+    )
+    .await?)
 }
 
-fn states(items: &[PartView]) -> Vec<&str> {
+fn states(items: &[ChildRunView]) -> Vec<&str> {
     items.iter().map(|item| item.state.as_str()).collect()
 }
 
@@ -63,7 +69,7 @@ async fn all_items_are_tried_and_resuming_tries_only_the_failed_ones() -> Result
     let told = fault(&end)?;
     assert_eq!(
         (end.state, told.code.as_str()),
-        (State::Failed, "item-failed")
+        (RunState::Failed, "item-failed")
     );
     for said in ["item b", "item d", "2 done, 2 failed"] {
         assert!(told.message.contains(said), "{}", told.message);
@@ -77,7 +83,7 @@ async fn all_items_are_tried_and_resuming_tries_only_the_failed_ones() -> Result
 
     let end = resume(&world, run).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(end.result.as_deref(), Some("[4,0]"));
     for (item, calls) in [("a", 1), ("b", 2), ("c", 1), ("d", 2)] {
         let count = world.peer.count(&format!("/plain/bill/{item}")).await?;
@@ -90,12 +96,12 @@ async fn all_items_are_tried_and_resuming_tries_only_the_failed_ones() -> Result
 #[tokio::test]
 async fn an_item_is_resumed_alone_where_its_run_continued_without_it() -> Result<()> {
     let (world, run, end) = played("continue").await?;
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let failed = items(&world, run).await?[1].run;
 
     let again = resume(&world, failed).await?;
 
-    assert_eq!(again.state, State::Succeeded, "{again:?}");
+    assert_eq!(again.state, RunState::Succeeded, "{again:?}");
     let stand = items(&world, run).await?;
     assert_eq!(
         states(&stand),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::effects;
 use semel_testkit::peer::Behaviour;
 
@@ -44,7 +44,7 @@ async fn a_lost_response_to_a_take_strands_no_run() -> Result<()> {
         ends.push(end.context("a run")?.state);
     }
 
-    assert_eq!(ends, [State::Succeeded; 5]);
+    assert_eq!(ends, [RunState::Succeeded; 5]);
     let took = healed.elapsed();
     assert!(took < LIVENESS, "it took {took:?}");
     assert!(proxy.lost_answers("take") >= 1);
@@ -62,7 +62,7 @@ async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
     let behaviour = Behaviour::CloseWithoutAnswer;
     world.peer.next("/plain/", behaviour).await?;
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
-    assert_eq!(end.state, State::InDoubt);
+    assert_eq!(end.state, RunState::InDoubt);
     let proxy = world.go_behind_a_proxy().await?;
     let cell = world.engine.cell();
     let namespace = world.namespace_id;
@@ -100,7 +100,7 @@ async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
         "{first:?}"
     );
     assert!(took < LIVENESS, "it took {took:?}");
-    assert_eq!(end.context("a run")?.state, State::Succeeded);
+    assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     Ok(())
 }
 
@@ -121,6 +121,6 @@ async fn a_sender_that_hangs_up_strands_no_run() -> Result<()> {
     let again = world.deliver(r#"{"id":"1"}"#).await?;
     let end = world.engine.await_end(again.run, LIVENESS).await?;
     assert!(again.replayed, "the first delivery made the run");
-    assert_eq!(end.context("a run")?.state, State::Succeeded);
+    assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     Ok(())
 }

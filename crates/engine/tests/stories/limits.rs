@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use semel_engine::Accepted;
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::clock;
-use semel_store::runs::{self, Standing};
+use semel_store::runs::{self, RunSnapshot};
 use serde_json::{Value, json};
 
 use crate::overlap::{until, until_gates_are_empty};
@@ -21,7 +21,7 @@ async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
     world.deliver(&payload.to_string()).await
 }
 
-async fn end(world: &World, run: RunId) -> Result<Standing> {
+async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let standing = world.engine.await_end(run, PATIENCE).await?;
     standing.context("a run")
 }
@@ -58,7 +58,7 @@ async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for run in runs {
-        assert_eq!(end(&world, run).await?.state, State::Succeeded);
+        assert_eq!(end(&world, run).await?.state, RunState::Succeeded);
     }
 
     assert_eq!(most, 3, "two of one key and one of the other");
@@ -79,8 +79,8 @@ async fn runs_start_no_faster_than_the_rate_by_the_database_s_clock() -> Result<
     let mut seen = Vec::new();
     for _ in 0..3 {
         soon(async || {
-            let over = runs::list_standings(world.engine.cell().every(), &runs).await?;
-            let over = over.iter().filter(|run| run.state == State::Succeeded);
+            let over = runs::list_snapshots(world.engine.cell().every(), &runs).await?;
+            let over = over.iter().filter(|run| run.state == RunState::Succeeded);
             Ok((over.count() == seen.len() + 2).then_some(()))
         })
         .await?;
@@ -93,7 +93,7 @@ async fn runs_start_no_faster_than_the_rate_by_the_database_s_clock() -> Result<
         assert!(apart >= 3_600, "three starts within {apart} s");
     }
     for run in &runs[..2] {
-        assert_eq!(end(&world, *run).await?.state, State::Succeeded);
+        assert_eq!(end(&world, *run).await?.state, RunState::Succeeded);
     }
     Ok(())
 }
@@ -116,13 +116,13 @@ async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()
     let other = end(&world, other.run).await?;
 
     let fault: Value = serde_json::from_str(dropped.fault.as_deref().context("a fault")?)?;
-    assert_eq!(dropped.state, State::Superseded);
+    assert_eq!(dropped.state, RunState::Superseded);
     assert_eq!(fault["code"], "debounced");
     let message = fault["message"].as_str().context("a message")?;
     assert!(message.contains(&second.run.to_string()), "{message}");
     assert_eq!(
         (newest.state, other.state),
-        (State::Succeeded, State::Succeeded)
+        (RunState::Succeeded, RunState::Succeeded)
     );
     let seen = world.kv("seen/a").await?;
     assert_eq!(seen, json!("2"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -21,7 +21,7 @@ const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }
 async fn end(world: &World, run: RunId) -> Result<Value> {
     let standing = world.engine.await_end(run, PATIENCE).await?;
     let standing = standing.context("a run")?;
-    assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+    assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
     Ok(serde_json::from_str(&standing.result.unwrap_or_default())?)
 }
 
@@ -84,7 +84,7 @@ async fn a_run_cannot_free_another_run_s_lock() -> Result<()> {
         .deliver(
             world
                 .engine
-                .authenticate(semel_engine::Arrival {
+                .authenticate(semel_engine::WebhookRequest {
                     namespace: "default".to_owned(),
                     path: "story2".to_owned(),
                     target: "/hooks/default/story2".to_owned(),

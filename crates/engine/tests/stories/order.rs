@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use semel_engine::{Intake, IntakeError, Stale};
+use semel_engine::{Intake, IntakeError, StaleDelivery};
 use semel_model::RunId;
-use semel_model::run::State;
-use semel_store::runs::Standing;
+use semel_model::run::RunState;
+use semel_store::runs::RunSnapshot;
 use semel_store::{clock, object_versions, retention};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn payload(object: &str, version: impl Into<Value>) -> String {
     json!({ "id": format!("{object}/{version}"), "object": object, "version": version }).to_string()
 }
 
-async fn stale(world: &World, payload: &str) -> Result<Stale> {
+async fn stale(world: &World, payload: &str) -> Result<StaleDelivery> {
     match world.try_deliver(payload).await? {
         Intake::Stale(stale) => Ok(*stale),
         other @ (Intake::Accepted(_) | Intake::Ignored | Intake::Held(_)) => {
@@ -40,7 +40,7 @@ async fn stale(world: &World, payload: &str) -> Result<Stale> {
     }
 }
 
-async fn end(world: &World, run: RunId) -> Result<Standing> {
+async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let standing = world.engine.await_end(run, PATIENCE).await?;
     standing.context("a run")
 }
@@ -102,7 +102,7 @@ async fn a_repeat_of_an_older_version_that_was_accepted_gets_its_run() -> Result
     let again = world.deliver(&payload("a", 1)).await?;
 
     assert_eq!((again.run, again.replayed), (first.run, true));
-    assert_eq!(again.state, State::Succeeded);
+    assert_eq!(again.state, RunState::Succeeded);
     assert_eq!(applied(&world).await?, [json!(1), json!(2)]);
     Ok(())
 }
@@ -124,9 +124,9 @@ async fn a_run_admitted_after_a_newer_version_was_accepted_does_nothing() -> Res
     let newest = end(&world, third.run).await?;
 
     let fault: Value = serde_json::from_str(superseded.fault.as_deref().context("a fault")?)?;
-    assert_eq!(superseded.state, State::Superseded);
+    assert_eq!(superseded.state, RunState::Superseded);
     assert_eq!(fault["code"], "superseded");
-    assert_eq!(newest.state, State::Succeeded);
+    assert_eq!(newest.state, RunState::Succeeded);
     assert_eq!(applied(&world).await?, [json!(1), json!(3)]);
     until_gates_are_empty(&world).await
 }
@@ -167,7 +167,7 @@ async fn a_version_expires_with_its_key() -> Result<()> {
     let later = world.deliver(&payload("a", 1)).await?;
     let_one_go(&world).await?;
 
-    assert_eq!(end(&world, later.run).await?.state, State::Succeeded);
+    assert_eq!(end(&world, later.run).await?.state, RunState::Succeeded);
     let cell = world.engine.cell();
     let kept =
         object_versions::list_stale(cell.every(), world.namespace_id, None, None, 10).await?;

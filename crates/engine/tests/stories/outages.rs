@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use semel_model::Span;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_testkit::proxy::Cut;
 
 use crate::world::{World, soon};
@@ -30,10 +30,10 @@ async fn answer_during_an_outage(lease: Span) -> Result<()> {
     let end = soon(async || {
         let stands = world.engine.await_end(run, Duration::from_secs(1)).await;
         let stands = stands.ok().flatten();
-        Ok(stands.filter(|stands| stands.state == State::Succeeded))
+        Ok(stands.filter(|stands| stands.state == RunState::Succeeded))
     });
     let end = end.await.context("the run succeeds")?;
-    ensure!(end.state == State::Succeeded, "{end:?}");
+    ensure!(end.state == RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/hang/plain/pay").await?.effects, 1);
     Ok(())
 }
@@ -70,7 +70,7 @@ async fn a_process_that_stops_during_an_outage_leaves_responses_on_disk() -> Res
     let end = next.await_end(run, PATIENCE).await?.context("the run")?;
 
     assert_eq!(left, 1, "one answer, one file");
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/hang/plain/pay").await?.effects, 1);
     assert_eq!(std::fs::read_dir(&folder)?.count(), 0, "it is done with");
     Ok(())

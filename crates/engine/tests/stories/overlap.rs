@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_engine::Accepted;
 use semel_model::RunId;
-use semel_model::run::State;
-use semel_store::runs::Standing;
+use semel_model::run::RunState;
+use semel_store::runs::RunSnapshot;
 use semel_store::{gates, journal, runs};
 use serde_json::{Value, json};
 
@@ -39,12 +39,12 @@ async fn let_one_go(world: &World) -> Result<()> {
     Ok(())
 }
 
-async fn end(world: &World, run: RunId) -> Result<Standing> {
+async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let standing = world.engine.await_end(run, PATIENCE).await?;
     standing.context("a run")
 }
 
-fn fault(standing: &Standing) -> Result<(String, String)> {
+fn fault(standing: &RunSnapshot) -> Result<(String, String)> {
     let fault: Value = serde_json::from_str(standing.fault.as_deref().context("a fault")?)?;
     let text = |name: &str| fault[name].as_str().unwrap_or_default().to_owned();
     Ok((text("code"), text("message")))
@@ -55,7 +55,7 @@ pub(crate) async fn events(world: &World, run: RunId) -> Result<Vec<Value>> {
     let cell = world.engine.cell();
     let view = runs::find(cell.of(run), world.namespace_id, run).await?;
     let lines = journal::read(cell.of(run), view.context("a run")?.partition_date, run).await?;
-    Ok(lines.iter().flat_map(journal::Line::values).collect())
+    Ok(lines.iter().flat_map(journal::JournalRow::values).collect())
 }
 
 /// Waits until a run's journal says that something happened.
@@ -102,7 +102,7 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
     let other = deliver(&world, "4", "b").await?;
     let both = world.peer.until_held(2, PATIENCE).await?;
     let id = held["id"].as_str().context("a gate")?.parse()?;
-    let standing = gates::find_standing(world.engine.cell().of(id), id, third.run).await?;
+    let standing = gates::find_position(world.engine.cell().of(id), id, third.run).await?;
     for held in both.iter().rev() {
         world.peer.let_one_go(held).await?;
     }
@@ -117,7 +117,7 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
     let standing = standing.context("the third is in line")?;
     assert_eq!((standing.behind, standing.ahead), (Some(first.run), 1));
     for standing in ends.iter().chain([&second, &third]) {
-        assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+        assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
     }
     let order = acted(&world).await?;
     let of_a: Vec<&String> = order.iter().filter(|id| *id != "4").collect();
@@ -142,17 +142,17 @@ async fn a_skipped_run_ends_and_names_the_running_one() -> Result<()> {
     let third = end(&world, third.run).await?;
 
     let (code, message) = fault(&skipped)?;
-    assert_eq!(skipped.state, State::Superseded);
+    assert_eq!(skipped.state, RunState::Superseded);
     assert_eq!(code, "overlap-skipped");
     assert!(message.contains(&first.run.to_string()), "{message}");
     assert_eq!((again.run, again.replayed), (second.run, true));
     assert_eq!(
         again.state,
-        State::Superseded,
+        RunState::Superseded,
         "a repeat gets the same answer"
     );
-    assert_eq!(first_end.state, State::Succeeded);
-    assert_eq!(third.state, State::Succeeded);
+    assert_eq!(first_end.state, RunState::Succeeded);
+    assert_eq!(third.state, RunState::Succeeded);
     assert_eq!(acted(&world).await?, ["1", "3"]);
     Ok(())
 }
@@ -176,7 +176,7 @@ async fn a_run_that_joins_does_nothing_and_ends_as_the_other() -> Result<()> {
 
     assert_eq!(joined["run"], json!(first.run));
     for standing in &ends {
-        assert_eq!(standing.state, State::Succeeded, "{standing:?}");
+        assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
         assert_eq!(standing.result.as_deref(), Some("\"1\""));
     }
     assert_eq!(acted(&world).await?, ["1"]);
@@ -203,11 +203,11 @@ async fn the_newest_run_takes_the_place_once_the_pending_effect_is_settled() -> 
     assert_eq!(still_there, 1, "the pending effect is not cut off");
     for (standing, by) in [(&dropped, third.run), (&replaced, third.run)] {
         let (code, message) = fault(standing)?;
-        assert_eq!(standing.state, State::Superseded);
+        assert_eq!(standing.state, RunState::Superseded);
         assert_eq!(code, "overlap-replaced");
         assert!(message.contains(&by.to_string()), "{message}");
     }
-    assert_eq!(newest.state, State::Succeeded);
+    assert_eq!(newest.state, RunState::Succeeded);
     assert_eq!(acted(&world).await?, ["1", "3"]);
     let first = events(&world, first.run).await?;
     assert!(first.iter().any(|event| event["event"] == "done"));
@@ -235,9 +235,9 @@ async fn a_run_that_is_cancelled_in_line_lets_the_next_pass() -> Result<()> {
     let_one_go(&world).await?;
     let third = end(&world, third.run).await?;
 
-    assert_eq!(second.state, State::Cancelled);
+    assert_eq!(second.state, RunState::Cancelled);
     assert_eq!(fault(&second)?.0, "cancelled");
-    assert_eq!(third.state, State::Succeeded);
+    assert_eq!(third.state, RunState::Succeeded);
     assert_eq!(acted(&world).await?, ["1", "3"]);
     until_gates_are_empty(&world).await
 }
@@ -254,7 +254,7 @@ async fn a_run_that_is_stopped_keeps_its_object_to_itself() -> Result<()> {
     let second = deliver(&world, "2", "a").await?;
     let held = until(&world, second.run, "held").await?;
 
-    assert_eq!(stopped.state, State::InDoubt);
+    assert_eq!(stopped.state, RunState::InDoubt);
     assert_eq!(held["behind"], json!(first.run));
     assert_eq!(acted(&world).await?, ["1"]);
     Ok(())
@@ -304,7 +304,7 @@ async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
     world.peer.let_go().await?;
 
     for run in [first.run, second.run] {
-        assert_eq!(end(&world, run).await?.state, State::Succeeded);
+        assert_eq!(end(&world, run).await?.state, RunState::Succeeded);
     }
     soon(async || {
         let client = world.engine.cell().reader().await?;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_engine::commands::decide_approval::{Approver, Verdict};
+use semel_engine::commands::decide_approval::{Approver, SubmittedDecision};
 use semel_engine::{ResumeError, Wish};
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::approvals::{self, ApprovalView};
-use semel_store::runs::Standing;
+use semel_store::runs::RunSnapshot;
 use semel_store::{clock, runs};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ async fn open(world: &World, run: RunId) -> Result<ApprovalView> {
 }
 
 async fn decide(world: &World, view: &ApprovalView, approved: bool) -> Result<()> {
-    let verdict = Verdict {
+    let verdict = SubmittedDecision {
         digest: view.digest.clone(),
         approved,
         comment: None,
@@ -48,7 +48,7 @@ async fn decide(world: &World, view: &ApprovalView, approved: bool) -> Result<()
     Ok(())
 }
 
-async fn end(world: &World, run: RunId) -> Result<Standing> {
+async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     end.context("there is such a run")
 }
@@ -57,7 +57,7 @@ async fn rejected(world: &World) -> Result<(RunId, ApprovalView)> {
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
     let view = open(world, run).await?;
     decide(world, &view, false).await?;
-    anyhow::ensure!(end(world, run).await?.state == State::Failed);
+    anyhow::ensure!(end(world, run).await?.state == RunState::Failed);
     Ok((run, view))
 }
 
@@ -76,7 +76,7 @@ async fn a_rejection_stands_when_the_run_is_resumed() -> Result<()> {
         Err(ResumeError::Unfit { hint, .. }) => assert!(hint.contains("--ask-again"), "{hint}"),
         other => anyhow::bail!("it was resumed: {other:?}"),
     }
-    assert_eq!(after.context("the run")?.state, State::Failed);
+    assert_eq!(after.context("the run")?.state, RunState::Failed);
     Ok(())
 }
 
@@ -92,7 +92,7 @@ async fn a_repeated_delivery_does_not_ask_again() -> Result<()> {
 
     let repeat = world.deliver(r#"{"id":"1"}"#).await?;
 
-    assert_eq!((repeat.run, repeat.state), (run, State::Failed));
+    assert_eq!((repeat.run, repeat.state), (run, RunState::Failed));
     Ok(())
 }
 
@@ -120,7 +120,7 @@ async fn people_are_asked_again_where_the_operator_says_so() -> Result<()> {
         second.decision.is_none(),
         "the rejection does not count again"
     );
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let after = world.kv("after").await?;
     assert_eq!(after, json!(1));
     Ok(())
@@ -137,11 +137,11 @@ async fn a_rejection_in_a_called_run_stands_unless_people_are_asked_again() -> R
     world.publish(call).await?;
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
     let called = soon(async || {
-        let filter = runs::Filter {
+        let filter = runs::RunFilter {
             flow: Some("asked".to_owned()),
-            ..runs::Filter::default()
+            ..runs::RunFilter::default()
         };
-        let runs = runs::list(world.engine.cell(), world.namespace_id, &filter, 9).await?;
+        let runs = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 9).await?;
         Ok(runs.first().map(|run| run.id))
     })
     .await?;
@@ -161,9 +161,12 @@ async fn a_rejection_in_a_called_run_stands_unless_people_are_asked_again() -> R
     decide(&world, &asked_again, true).await?;
     let third = end(&world, caller).await?;
 
-    assert_eq!((first.state, second.state), (State::Failed, State::Failed));
+    assert_eq!(
+        (first.state, second.state),
+        (RunState::Failed, RunState::Failed)
+    );
     assert_eq!(asked_again.round, 1, "people were asked again once");
-    assert_eq!(third.state, State::Succeeded, "{third:?}");
+    assert_eq!(third.state, RunState::Succeeded, "{third:?}");
     assert_eq!(third.result.as_deref(), Some("true"));
     Ok(())
 }
@@ -182,7 +185,7 @@ async fn a_flow_can_continue_after_a_rejection() -> Result<()> {
     let after = world.kv("after").await?;
 
     for end in [&end_of_no, &end_of_silence] {
-        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         assert_eq!(end.result.as_deref(), Some("false"));
     }
     assert_eq!(after, Value::Null, "nothing was done without a yes");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::RunId;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::waits;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ async fn a_run_stays_on_its_release_over_promotion_and_rollback() -> Result<()> 
     for (run, release) in expected {
         let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
         let end = end.context("a run")?;
-        assert_eq!(end.state, State::Succeeded, "{end:?}");
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         let result: serde_json::Value = serde_json::from_str(&end.result.unwrap_or_default())?;
         assert_eq!(result, json!([release, release]));
     }

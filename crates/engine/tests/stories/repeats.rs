@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use semel_engine::{Accepted, Intake, Settlement, Start};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{RunId, TriggerKind};
 use semel_store::effects;
-use semel_store::runs::{self, Filter, RunView};
+use semel_store::runs::{self, RunFilter, RunView};
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ async fn world_with(trigger: &str) -> Result<World> {
     Ok(world)
 }
 
-async fn end(world: &World, run: RunId, wanted: State) -> Result<()> {
+async fn end(world: &World, run: RunId, wanted: RunState) -> Result<()> {
     soon(async || {
         let standing = world.engine.await_end(run, Duration::from_secs(15)).await?;
         let standing = standing.context("a run")?;
@@ -46,11 +46,11 @@ async fn resumed(world: &World, first: &Accepted, again: &Accepted) -> Result<()
     assert!(!first.replayed && again.replayed);
     assert_eq!(
         again.state,
-        State::Active,
+        RunState::Active,
         "the answer says that it is active"
     );
     assert_eq!(again.fault, None);
-    end(world, first.run, State::Succeeded).await?;
+    end(world, first.run, RunState::Succeeded).await?;
     assert_eq!(world.peer.count("/plain/first").await?.effects, 1);
     assert_eq!(world.peer.count("/plain/call").await?.effects, 1);
     Ok(())
@@ -63,7 +63,7 @@ async fn a_repeated_delivery_resumes_a_failed_run_where_the_trigger_says_so() ->
     let (first, failed) = world.play(r#"{"id":"1"}"#).await?;
     let again = world.deliver(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(failed.state, State::Failed);
+    assert_eq!(failed.state, RunState::Failed);
     resumed(&world, &first, &again).await
 }
 
@@ -74,8 +74,8 @@ async fn a_repeated_delivery_gets_the_stored_failure_where_it_does_not() -> Resu
     let (first, failed) = world.play(r#"{"id":"1"}"#).await?;
     let again = world.deliver(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(failed.state, State::Failed);
-    assert_eq!((again.run, again.state), (first.run, State::Failed));
+    assert_eq!(failed.state, RunState::Failed);
+    assert_eq!((again.run, again.state), (first.run, RunState::Failed));
     let fault = again.fault.context("the fault of the first")?;
     assert!(fault.contains("http-403"), "{fault}");
     assert_eq!(world.peer.count("/plain/call").await?.calls, 1);
@@ -111,7 +111,7 @@ async fn a_repeated_start_resumes_a_failed_run_where_the_trigger_says_so() -> Re
         let world = world_with(&declared).await?;
 
         let first = start(&world, kind).await?;
-        end(&world, first.run, State::Failed).await?;
+        end(&world, first.run, RunState::Failed).await?;
         let again = start(&world, kind).await?;
 
         resumed(&world, &first, &again)
@@ -122,10 +122,10 @@ async fn a_repeated_start_resumes_a_failed_run_where_the_trigger_says_so() -> Re
 }
 
 /// The only run of the story, once there is one in a state.
-async fn only(world: &World, state: State) -> Result<RunView> {
-    let filter = Filter {
+async fn only(world: &World, state: RunState) -> Result<RunView> {
+    let filter = RunFilter {
         flow: Some("story".to_owned()),
-        ..Filter::default()
+        ..RunFilter::default()
     };
     soon(async || {
         let mut runs =
@@ -144,9 +144,9 @@ async fn a_repeated_event_resumes_a_failed_run_where_the_trigger_says_so() -> Re
     world.publish_source(source).await?;
 
     crate::control::start(&world, "shop", "one").await?;
-    let failed = only(&world, State::Failed).await?;
+    let failed = only(&world, RunState::Failed).await?;
     crate::control::start(&world, "shop", "two").await?;
-    let done = only(&world, State::Succeeded).await?;
+    let done = only(&world, RunState::Succeeded).await?;
 
     assert_eq!(failed.id, done.id);
     assert_eq!(
@@ -178,22 +178,22 @@ async fn a_repeat_gets_its_run_s_state_from_every_trigger() -> Result<()> {
     let lost = Behaviour::CloseWithoutAnswer;
     world.peer.next("/plain/", lost).await?;
     let ends = [
-        ("waits", State::Active),
-        ("succeeded", State::Succeeded),
-        ("failed", State::Failed),
-        ("in_doubt", State::InDoubt),
-        ("cancelled", State::Cancelled),
+        ("waits", RunState::Active),
+        ("succeeded", RunState::Succeeded),
+        ("failed", RunState::Failed),
+        ("in_doubt", RunState::InDoubt),
+        ("cancelled", RunState::Cancelled),
     ];
 
     for (name, state) in ends {
         let payload = format!(r#"{{"id":"{name}","end":"{name}"}}"#);
         let first = world.deliver(&payload).await?;
-        if state == State::Cancelled {
+        if state == RunState::Cancelled {
             let namespace_id = world.namespace_id;
             let cancelled = world.engine.cancel(namespace_id, first.run, "over", "test");
             cancelled.await?;
         }
-        if state != State::Active {
+        if state != RunState::Active {
             end(&world, first.run, state).await?;
         }
         let again = [
@@ -206,11 +206,11 @@ async fn a_repeat_gets_its_run_s_state_from_every_trigger() -> Result<()> {
             assert!(repeat.replayed, "{name}: {repeat:?}");
             assert_eq!((repeat.run, repeat.state), (first.run, state), "{name}");
             let told = (repeat.result.is_some(), repeat.fault.is_some());
-            let ended_well = state == State::Succeeded;
+            let ended_well = state == RunState::Succeeded;
             assert_eq!(told.0, ended_well, "{name}: {repeat:?}");
             assert_eq!(
                 told.1,
-                !ended_well && state != State::Active,
+                !ended_well && state != RunState::Active,
                 "{name}: {repeat:?}"
             );
         }
@@ -237,11 +237,11 @@ async fn a_doubt_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
         .engine
         .settle(id, doubts[0].id, settled, "test")
         .await?;
-    end(&world, accepted.run, State::Failed).await?;
+    end(&world, accepted.run, RunState::Failed).await?;
     let repeat = world.deliver(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(doubted.state, State::InDoubt);
-    assert_eq!(repeat.state, State::Failed, "the failure stands");
+    assert_eq!(doubted.state, RunState::InDoubt);
+    assert_eq!(repeat.state, RunState::Failed, "the failure stands");
     assert_eq!(world.peer.count("/plain/call").await?.effects, 1);
     Ok(())
 }
@@ -264,15 +264,15 @@ async fn an_item_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
     let reason = "unknown".to_owned();
     let settled = Settlement::Fail { reason };
     world.engine.settle(id, doubt.id, settled, "test").await?;
-    end(&world, accepted.run, State::Failed).await?;
+    end(&world, accepted.run, RunState::Failed).await?;
     world.deliver(r#"{"id":"1"}"#).await?;
-    end(&world, accepted.run, State::Failed).await?;
+    end(&world, accepted.run, RunState::Failed).await?;
     let repeated = world.peer.count("/plain/call").await?.calls;
     world
         .engine
         .resume(id, accepted.run, "do it", "test")
         .await?;
-    end(&world, accepted.run, State::Succeeded).await?;
+    end(&world, accepted.run, RunState::Succeeded).await?;
 
     assert_eq!(repeated, 1, "only an operator takes it up again");
     assert_eq!(world.peer.count("/plain/call").await?.calls, 2);

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use semel_model::Event;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::{journal, runs};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -91,7 +91,7 @@ async fn the_key_stands_in_the_field_that_the_destination_reads_on_every_try() -
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let requests = to.list();
     assert_eq!(requests.len(), 2, "{requests:?}");
     let (first, again) = (body(&requests[0])?, body(&requests[1])?);
@@ -113,7 +113,7 @@ async fn the_key_stands_in_the_query_that_the_destination_reads_on_every_try() -
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let requests = to.list();
     let lines: Vec<&str> = requests.iter().filter_map(|it| it.lines().next()).collect();
     assert_eq!(lines.len(), 2, "{requests:?}");
@@ -137,7 +137,7 @@ async fn a_failed_precondition_is_a_failure_and_not_retried() -> Result<()> {
     let (_, end) = world.play(r#"{"id":"1","etag":"\"v7\""}"#).await?;
 
     let requests = to.list();
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     assert!(end.fault.unwrap_or_default().contains("http-412"));
     assert_eq!(requests.len(), 1, "{requests:?}");
     assert_eq!(header(&requests[0], "if-match").as_deref(), Some("\"v7\""));
@@ -156,7 +156,7 @@ async fn a_failed_precondition_after_a_lost_response_is_a_doubt() -> Result<()> 
     let (_, end) = world.play(r#"{"id":"1","etag":"\"v7\""}"#).await?;
 
     let requests = to.list();
-    assert_eq!(end.state, State::InDoubt, "{end:?}");
+    assert_eq!(end.state, RunState::InDoubt, "{end:?}");
     assert_eq!(requests.len(), 2, "it is safe to repeat: {requests:?}");
     Ok(())
 }
@@ -169,7 +169,7 @@ async fn a_destination_s_retry_after_is_honoured() -> Result<()> {
 
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let cell = world.engine.cell();
     let run = runs::find(cell.of(accepted.run), world.namespace_id, accepted.run).await?;
     let run = run.context("a run")?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use futures_util::TryStreamExt as _;
 use futures_util::future::{join, try_join_all};
 use jiff::{SignedDuration, Timestamp};
-use semel_engine::{NoResources, Place, Resources, Shelf};
+use semel_engine::{NoResources, ResourceLocation, Resources, StoredFiles};
 use semel_model::request::PersistRequest;
 use semel_model::resource::INLINE_BYTES_MAX;
 use semel_model::{Outcome, Resource, ResourceRef, RunId, Span};
@@ -30,7 +30,7 @@ impl Ground {
     async fn start() -> Result<Self> {
         let world = World::start().await?;
         let folder = tempfile::tempdir()?;
-        let shelf = Shelf::open(&Place::Folder(folder.path().to_owned()))?;
+        let shelf = StoredFiles::open(&ResourceLocation::Folder(folder.path().to_owned()))?;
         let cell = world.engine.cell().clone();
         Ok(Self {
             resources: Resources::new(cell.clone(), Arc::new(shelf)),

@@ -6,8 +6,8 @@ use anyhow::Result;
 use jiff::Timestamp;
 use semel_engine::{FireError, Moment};
 use semel_model::{FlowName, NamespaceName, RunId, ScheduleId};
-use semel_store::runs::{self, Filter, RunView};
-use semel_store::schedules::{self, TickView, Verdict};
+use semel_store::runs::{self, RunFilter, RunView};
+use semel_store::schedules::{self, TickVerdict, TickView};
 
 use crate::world::{World, soon};
 
@@ -45,9 +45,9 @@ async fn ticks(world: &World) -> Result<Vec<TickView>> {
 }
 
 async fn list_runs(world: &World) -> Result<Vec<RunView>> {
-    let filter = Filter {
+    let filter = RunFilter {
         flow: Some("story".to_owned()),
-        ..Filter::default()
+        ..RunFilter::default()
     };
     Ok(runs::list(
         world.engine.cell().every(),
@@ -81,9 +81,9 @@ async fn told(world: &World) -> Result<Vec<String>> {
 fn tell(view: &TickView) -> String {
     let tick = &view.tick;
     match &tick.verdict {
-        Verdict::Fired { by: None, .. } => format!("+{}", tick.nominal),
-        Verdict::Fired { by: Some(by), .. } => format!("+{} by {by}", tick.nominal),
-        Verdict::Skipped { reason } => format!("-{} {} {reason}", tick.nominal, tick.instants),
+        TickVerdict::Fired { by: None, .. } => format!("+{}", tick.nominal),
+        TickVerdict::Fired { by: Some(by), .. } => format!("+{} by {by}", tick.nominal),
+        TickVerdict::Skipped { reason } => format!("-{} {} {reason}", tick.nominal, tick.instants),
     }
 }
 
@@ -91,7 +91,7 @@ fn tell(view: &TickView) -> String {
 async fn keys(world: &World) -> Result<Vec<String>> {
     let runs = list_runs(world).await?;
     for view in ticks(world).await? {
-        if let Verdict::Fired { run, .. } = view.tick.verdict {
+        if let TickVerdict::Fired { run, .. } = view.tick.verdict {
             let found = runs.iter().find(|one| one.id == run);
             let key = found.map(|one| one.key.text());
             assert_eq!(key, Some(format!("story@{}", view.tick.nominal)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_engine::ResumeError;
 use semel_model::effect;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{EffectId, RunId};
 use semel_store::{effects, runs};
 use serde_json::{Value, json};
@@ -31,12 +31,12 @@ async fn epoch(world: &World, run: RunId) -> Result<i64> {
 async fn until_asleep(world: &World, run: RunId) -> Result<()> {
     soon(async || {
         let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
-        Ok(view.filter(|view| view.standing() == "waiting").map(drop))
+        Ok(view.filter(|view| view.state_word() == "waiting").map(drop))
     })
     .await
 }
 
-async fn fault(world: &World, run: RunId) -> Result<(State, Value)> {
+async fn fault(world: &World, run: RunId) -> Result<(RunState, Value)> {
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     let end = end.context("a run")?;
     let text = end.fault.unwrap_or_else(|| "null".to_owned());
@@ -72,13 +72,13 @@ async fn a_refused_write_quarantines_its_run_at_once_and_no_other() -> Result<()
     for (id, run) in runs {
         let (state, fault) = fault(&world, run).await?;
         if id == "poison" {
-            assert_eq!(state, State::Quarantined, "{fault}");
+            assert_eq!(state, RunState::Quarantined, "{fault}");
             assert_eq!(fault["code"], json!("write-refused"));
             let words = fault["message"].as_str().unwrap_or_default();
             assert!(words.contains("this value is refused (22021)"), "{words}");
             assert!(rows(&world, run).await? < 6);
         } else {
-            assert_eq!(state, State::Succeeded, "{id}: {fault}");
+            assert_eq!(state, RunState::Succeeded, "{id}: {fault}");
         }
     }
     assert_eq!(world.engine.metrics().writes_refused.get(), 1);
@@ -128,12 +128,15 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
         .batch_execute("DROP TRIGGER refuse ON effects")
         .await?;
 
-    assert_eq!(state, State::Quarantined, "{why}");
-    assert_eq!(stands.map(|view| view.state), Some(effect::State::InDoubt));
+    assert_eq!(state, RunState::Quarantined, "{why}");
+    assert_eq!(
+        stands.map(|view| view.state),
+        Some(effect::EffectState::InDoubt)
+    );
     assert!(again.is_ok(), "{again:?}");
     assert_eq!(
         still,
-        State::Quarantined,
+        RunState::Quarantined,
         "the answer is known, and refused again"
     );
     world
@@ -142,7 +145,7 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
         .await?;
     let ended = soon(async || {
         let (state, _) = fault(&world, accepted.run).await?;
-        Ok((state == State::Succeeded).then_some(()))
+        Ok((state == RunState::Succeeded).then_some(()))
     });
     ended.await?;
     assert_eq!(
@@ -180,24 +183,24 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
     let (state, why) = fault(&world, accepted.run).await?;
     let takes = epoch(&world, accepted.run).await? - before;
 
-    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(state, RunState::Quarantined, "{why}");
     assert_eq!(why["code"], json!("run-unreadable"), "{why}");
     assert!((1..10).contains(&takes), "{takes} takes");
-    assert_eq!(fault(&world, neighbour.run).await?.0, State::Succeeded);
+    assert_eq!(fault(&world, neighbour.run).await?.0, RunState::Succeeded);
     let view = runs::find(
         world.engine.cell().of(accepted.run),
         world.namespace_id,
         accepted.run,
     )
     .await?;
-    assert_eq!(view.map(|view| view.standing()), Some("quarantined"));
+    assert_eq!(view.map(|view| view.state_word()), Some("quarantined"));
     // An operator's command that cannot be carried out leaves it where it is.
     let resumed = world
         .engine
         .resume(world.namespace_id, accepted.run, "try", "test")
         .await;
     assert!(resumed.is_err());
-    assert_eq!(fault(&world, accepted.run).await?.0, State::Quarantined);
+    assert_eq!(fault(&world, accepted.run).await?.0, RunState::Quarantined);
     // Once the row is repaired, everything can be read, also what the quarantine wrote.
     let repair = "UPDATE journal j SET events = k.events FROM kept k
                    WHERE j.run_id = $1 AND j.seq = 2 AND k.run_id = j.run_id";
@@ -210,7 +213,7 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
         let standing =
             runs::find_snapshot(world.engine.cell().of(accepted.run), accepted.run).await?;
         let state = standing.map(|standing| standing.state);
-        Ok((state == Some(State::Succeeded)).then_some(()))
+        Ok((state == Some(RunState::Succeeded)).then_some(()))
     });
     ended.await
 }
@@ -238,7 +241,7 @@ async fn what_a_newer_version_wrote_is_left_to_another_server() -> Result<()> {
     let view = view.context("a run")?;
 
     assert!(takes <= 2, "{takes} takes");
-    assert_eq!(view.state, State::Active);
+    assert_eq!(view.state, RunState::Active);
     assert!(view.due_at.is_some());
     assert!(world.engine.metrics().runs_unreadable.get() >= 1);
     Ok(())
@@ -260,7 +263,7 @@ async fn an_invalid_journal_does_not_crash_the_worker() -> Result<()> {
     let (state, why) = fault(&world, accepted.run).await?;
     let after = world.result(r#"{"id":"2"}"#).await?;
 
-    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(state, RunState::Quarantined, "{why}");
     assert_eq!(after, json!(1), "the worker keeps working");
     Ok(())
 }
@@ -289,7 +292,7 @@ async fn an_event_that_does_not_fit_quarantines_its_run_at_once_and_nothing_is_s
     let resumed = world.engine.resume(id, accepted.run, "try", "test").await;
     let (still, _) = fault(&world, accepted.run).await?;
 
-    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(state, RunState::Quarantined, "{why}");
     assert_eq!(why["code"], json!("journal-inconsistent"), "{why}");
     let words = why["message"].as_str().unwrap_or_default();
     assert_eq!(
@@ -302,7 +305,7 @@ async fn an_event_that_does_not_fit_quarantines_its_run_at_once_and_nothing_is_s
         matches!(resumed, Err(ResumeError::Inconsistent(_))),
         "it stays where it is: {resumed:?}"
     );
-    assert_eq!(still, State::Quarantined);
+    assert_eq!(still, RunState::Quarantined);
     assert_eq!(world.peer.count("/plain/").await?.calls, 0);
     Ok(())
 }
@@ -324,10 +327,10 @@ async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
         .await?;
     let cancelled = soon(async || {
         let (state, _) = fault(&world, accepted.run).await?;
-        Ok((state == State::Cancelled).then_some(()))
+        Ok((state == RunState::Cancelled).then_some(()))
     });
 
-    assert_eq!(state, State::Quarantined, "{why}");
+    assert_eq!(state, RunState::Quarantined, "{why}");
     assert_eq!(why["code"], json!("journal-too-long"));
     cancelled.await
 }
@@ -335,7 +338,7 @@ async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
 #[tokio::test]
 async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
     use semel_engine::commands::answer_task::TaskAnswer;
-    use semel_store::tasks::Claim;
+    use semel_store::tasks::TaskClaim;
 
     let world = World::start().await?;
     world
@@ -343,7 +346,7 @@ async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
         .await?;
     for code in ["timed-out", "cancelled", "destination-busy", "http-409"] {
         let accepted = world.deliver(&json!({ "id": code }).to_string()).await?;
-        let claim = Claim {
+        let claim = TaskClaim {
             namespace_id: world.namespace_id,
             queue: "q".to_owned(),
             most: 1,
@@ -369,7 +372,7 @@ async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
 
         let (state, why) = fault(&world, accepted.run).await?;
 
-        assert_eq!(state, State::Failed, "{code}: {why}");
+        assert_eq!(state, RunState::Failed, "{code}: {why}");
         assert_eq!(why["code"], json!(format!("task-{code}")));
         assert!(rows(&world, accepted.run).await? < 8);
     }

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use semel_engine::Settlement;
 use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::Span;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::task;
-use semel_store::tasks::Claim;
+use semel_store::tasks::TaskClaim;
 use semel_store::{clock, effects, tasks};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
     );
     assert_eq!(
         (ledger.kind.as_str(), ledger.state),
-        ("task", semel_model::effect::State::Pending)
+        ("task", semel_model::effect::EffectState::Pending)
     );
     assert!(!first.replayed && again.replayed);
     match contrary {
@@ -52,7 +52,7 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
         }
         other => anyhow::bail!("a contrary answer was taken: {other:?}"),
     }
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     assert_eq!(end.result.as_deref(), Some(r#"{"width":7}"#));
     Ok(())
 }
@@ -73,7 +73,7 @@ async fn a_failure_follows_the_retry_policy_under_the_same_key() -> Result<()> {
     assert_eq!(first.task, second.task, "the key is the same");
     assert!(second.token > first.token);
     assert!(repeated.replayed);
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert!(end.fault.unwrap_or_default().contains("task-broken-image"));
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn a_lost_worker_without_a_guard_leaves_a_doubt_for_an_operator() -> Resul
         .await?;
     let end = end(&world, accepted.run).await?;
 
-    assert_eq!(stands.state, State::InDoubt);
+    assert_eq!(stands.state, RunState::InDoubt);
     assert!(
         nobody.is_empty(),
         "no worker gets a task that may have happened"
@@ -148,11 +148,11 @@ async fn a_late_response_turns_doubt_into_done() -> Result<()> {
     let late = answer(&world, &task, done(json!({"late": true}))).await;
     let ended = soon(async || {
         let stands = end(&world, accepted.run).await?;
-        Ok((stands.state == State::Succeeded).then_some(stands))
+        Ok((stands.state == RunState::Succeeded).then_some(stands))
     })
     .await?;
 
-    assert_eq!(stands.state, State::InDoubt);
+    assert_eq!(stands.state, RunState::InDoubt);
     assert!(
         matches!(late, Err(TaskError::NotHeld { kept: true, .. })),
         "{late:?}"
@@ -173,7 +173,7 @@ async fn a_worker_that_cannot_say_leaves_a_doubt() -> Result<()> {
     answer(&world, &task, unsure).await?;
     let stands = end(&world, accepted.run).await?;
 
-    assert_eq!(stands.state, State::InDoubt);
+    assert_eq!(stands.state, RunState::InDoubt);
     assert!(stands.fault.unwrap_or_default().contains("signal 9"));
     Ok(())
 }
@@ -202,13 +202,13 @@ async fn a_heartbeat_keeps_a_task_and_its_token_must_be_the_latest() -> Result<(
 async fn a_task_that_no_worker_takes_in_time_fails_its_run() -> Result<()> {
     let world = world_with("guard: review").await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
-    until(&world, accepted.run, task::State::Open).await?;
+    until(&world, accepted.run, task::TaskState::Open).await?;
 
     clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
     let end = end(&world, accepted.run).await?;
-    let view = until(&world, accepted.run, task::State::Withdrawn).await?;
+    let view = until(&world, accepted.run, task::TaskState::Withdrawn).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     assert!(end.fault.unwrap_or_default().contains("task-timed-out"));
     assert!(view.ended_at.is_some());
     Ok(())
@@ -218,12 +218,12 @@ async fn a_task_that_no_worker_takes_in_time_fails_its_run() -> Result<()> {
 async fn a_cancelled_run_withdraws_open_tasks_and_notifies_workers_of_held_ones() -> Result<()> {
     let world = world_with("guard: review").await?;
     let free = world.deliver(r#"{"id":"free"}"#).await?;
-    until(&world, free.run, task::State::Open).await?;
+    until(&world, free.run, task::TaskState::Open).await?;
     let id = world.namespace_id;
 
     world.engine.cancel(id, free.run, "over", "test").await?;
     let free_end = end(&world, free.run).await?;
-    until(&world, free.run, task::State::Withdrawn).await?;
+    until(&world, free.run, task::TaskState::Withdrawn).await?;
     let held = world.deliver(r#"{"id":"held"}"#).await?;
     let task = take(&world).await?;
     world.engine.cancel(id, held.run, "over", "test").await?;
@@ -238,10 +238,10 @@ async fn a_cancelled_run_withdraws_open_tasks_and_notifies_workers_of_held_ones(
     answer(&world, &task, done(json!(1))).await?;
     let held_end = end(&world, held.run).await?;
 
-    assert_eq!(free_end.state, State::Cancelled);
+    assert_eq!(free_end.state, RunState::Cancelled);
     assert!(told.is_ok(), "the worker learns of it: {told:?}");
     // It was the last step, and it was done: there was nothing left to cancel.
-    assert_eq!(held_end.state, State::Succeeded, "{held_end:?}");
+    assert_eq!(held_end.state, RunState::Succeeded, "{held_end:?}");
     Ok(())
 }
 
@@ -252,12 +252,12 @@ async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result
         world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     }
     soon(async || {
-        let filter = tasks::Filter::default();
+        let filter = tasks::TaskFilter::default();
         let all = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 9);
         Ok((all.await?.len() == 2).then_some(()))
     })
     .await?;
-    let named = |name: u128| Claim {
+    let named = |name: u128| TaskClaim {
         most: 1,
         name: Some(uuid::Uuid::from_u128(name)),
         ..claim(&world)
@@ -282,7 +282,7 @@ async fn two_workers_never_hold_the_same_task() -> Result<()> {
     for id in 0..40 {
         world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     }
-    let claim = Claim {
+    let claim = TaskClaim {
         most: 3,
         ..claim(&world)
     };
@@ -317,7 +317,7 @@ async fn two_workers_never_hold_the_same_task() -> Result<()> {
 async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
     let world = world_with("guard: key").await?;
     world.deliver(r#"{"id":"1"}"#).await?;
-    let long = Claim {
+    let long = TaskClaim {
         lease: Some(Span::from_secs(86_400)),
         ..claim(&world)
     };
@@ -340,7 +340,7 @@ async fn a_token_that_was_never_given_out_is_no_late_response() -> Result<()> {
     end(&world, accepted.run).await?;
 
     for token in [0, -1, task.token + 1, i64::MAX] {
-        let invented = tasks::Claimed {
+        let invented = tasks::ClaimedTask {
             token,
             ..task.clone()
         };
@@ -350,6 +350,6 @@ async fn a_token_that_was_never_given_out_is_no_late_response() -> Result<()> {
     }
     let stands = end(&world, accepted.run).await?;
 
-    assert_eq!(stands.state, State::InDoubt, "nothing was believed");
+    assert_eq!(stands.state, RunState::InDoubt, "nothing was believed");
     Ok(())
 }

@@ -91,7 +91,7 @@ async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
         (&json!("story"), &json!("closed"))
     );
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let filter = semel_store::runs::Filter::default();
+    let filter = semel_store::runs::RunFilter::default();
     let runs =
         semel_store::runs::list(world.engine.cell().every(), world.namespace_id, &filter, 50)
             .await?;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
-use semel_model::event::{Event, Plan};
-use semel_model::run::State;
+use semel_model::event::{DoubtPlan, Event};
+use semel_model::run::RunState;
 use semel_model::{Doubt, EffectId, RunId, Span, effect};
-use semel_store::late_responses::{self, Late};
+use semel_store::late_responses::{self, LateResponse};
 use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn told(world: &World, key: &str) -> Result<Value> {
     .with_context(|| format!("no event of {key}"))
 }
 
-async fn until(world: &World, run: RunId, state: State) -> Result<()> {
+async fn until(world: &World, run: RunId, state: RunState) -> Result<()> {
     soon(async || {
         let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
         Ok((view.context("a run")?.state == state).then_some(()))
@@ -107,7 +107,7 @@ async fn a_run_taken_five_times_without_progress_is_quarantined_until_resumed() 
 
     take_after(&world, fine, 4).await?;
     take_after(&world, stuck, 5).await?;
-    until(&world, stuck, State::Quarantined).await?;
+    until(&world, stuck, RunState::Quarantined).await?;
     let fault = runs::find(world.engine.cell().of(stuck), world.namespace_id, stuck).await?;
     let fault = fault.and_then(|run| run.fault).unwrap_or_default();
     let resumed = world
@@ -123,7 +123,7 @@ async fn a_run_taken_five_times_without_progress_is_quarantined_until_resumed() 
 
     assert!(fault.contains("no-progress"), "{fault}");
     for run in [fine, stuck] {
-        until(&world, run, State::Succeeded).await?;
+        until(&world, run, RunState::Succeeded).await?;
     }
     Ok(())
 }
@@ -140,9 +140,9 @@ async fn a_run_that_needs_review_is_resumed_and_succeeds_under_the_same_key() ->
         .engine
         .resume(world.namespace_id, accepted.run, "it is back", "test");
     resumed.await?;
-    until(&world, accepted.run, State::Succeeded).await?;
+    until(&world, accepted.run, RunState::Succeeded).await?;
 
-    assert_eq!(stopped.state, State::NeedsReview);
+    assert_eq!(stopped.state, RunState::NeedsReview);
     let effects = world.peer.effects().await?;
     assert_eq!(effects.len(), 1);
     let key = effects[0].key.clone().context("a key")?;
@@ -178,7 +178,7 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
         .engine
         .resume(world.namespace_id, accepted.run, "do it", "test")
         .await?;
-    until(&world, accepted.run, State::InDoubt).await?;
+    until(&world, accepted.run, RunState::InDoubt).await?;
     let resent = world.peer.count("/plain/").await?.calls;
     let again = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
     let settled = Settlement::Happened {
@@ -191,9 +191,9 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
         .engine
         .settle(world.namespace_id, doubt, settled, "test")
         .await?;
-    until(&world, accepted.run, State::Succeeded).await?;
+    until(&world, accepted.run, RunState::Succeeded).await?;
 
-    assert_eq!(failed.context("a run")?.state, State::Failed);
+    assert_eq!(failed.context("a run")?.state, RunState::Failed);
     assert_eq!((before, resent), (1, 1), "nothing is sent again");
     assert_eq!(doubt, doubts[0].id);
     Ok(())
@@ -214,7 +214,7 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
         .engine
         .resume(id, accepted.run, "again", "test")
         .await?;
-    until(&world, accepted.run, State::InDoubt).await?;
+    until(&world, accepted.run, RunState::InDoubt).await?;
     let doubts = effects::list_doubts(world.engine.cell().every(), id, 10).await?;
     let settled = Settlement::Happened {
         external_id: None,
@@ -223,9 +223,9 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
     };
     let doubt = doubts.first().context("the doubt is listed")?;
     world.engine.settle(id, doubt.id, settled, "test").await?;
-    until(&world, accepted.run, State::Succeeded).await?;
+    until(&world, accepted.run, RunState::Succeeded).await?;
 
-    assert_eq!(failed.state, State::Failed);
+    assert_eq!(failed.state, RunState::Failed);
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())
 }
@@ -242,7 +242,7 @@ async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
     world.engine.settle(id, effect, settled, "test").await?;
-    until(world, accepted.run, State::Failed).await?;
+    until(world, accepted.run, RunState::Failed).await?;
     Ok((accepted.run, effect))
 }
 
@@ -252,17 +252,17 @@ async fn a_late_response_to_a_failed_doubt_shows_that_it_is_done() -> Result<()>
     let (run, effect) = give_up(&world).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
 
-    let late = Late {
+    let late = LateResponse {
         effect,
         attempt: 1,
         response: json!({ "status": 201, "headers": {} }),
     };
-    late_responses::hand_in(cell.of(run), run, 1, &late).await?;
+    late_responses::record_late_response(cell.of(run), run, 1, &late).await?;
     world.engine.resume(id, run, "do it", "test").await?;
-    until(&world, run, State::Succeeded).await?;
+    until(&world, run, RunState::Succeeded).await?;
 
     let found = effects::find(cell.of(effect), id, effect).await?;
-    assert_eq!(found.context("an effect")?.state, effect::State::Done);
+    assert_eq!(found.context("an effect")?.state, effect::EffectState::Done);
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
 }
@@ -283,21 +283,21 @@ async fn a_doubt_that_an_older_build_s_repeat_reopened_is_a_doubt() -> Result<()
         Event::Doubted {
             step: "call".to_owned(),
             doubt: Doubt::new("no-answer", "nothing came back"),
-            plan: Plan::Review,
+            plan: DoubtPlan::Review,
         },
     ];
     let ledger = "UPDATE effects SET state = 'in_doubt' WHERE id = $1";
     let client = cell.reader().await?;
     client.execute(ledger, &[effect.as_uuid()]).await?;
     runs::reopen(cell.of(run), run, &events, None, Span::from_secs(60)).await?;
-    until(&world, run, State::InDoubt).await?;
+    until(&world, run, RunState::InDoubt).await?;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(json!({ "status": 201 })),
         reason: "it is in the books".to_owned(),
     };
     world.engine.settle(id, effect, settled, "test").await?;
-    until(&world, run, State::Succeeded).await?;
+    until(&world, run, RunState::Succeeded).await?;
 
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::CallbackError;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::clock;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn a_callback_resumes_once_and_a_repeat_gets_the_same_response() -> Result
         .context("there is such a run")?;
 
     assert!(!first.replayed && again.replayed);
-    assert_eq!(end.state, State::Succeeded);
+    assert_eq!(end.state, RunState::Succeeded);
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&end.result.unwrap_or_default())?,
         json!({"ok": true})
@@ -134,7 +134,7 @@ async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Res
     let late = world.engine.call_back(&token, b"{}").await;
 
     assert_eq!(waiting.len(), 1);
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     assert!(matches!(late, Err(CallbackError::Unknown)), "{late:?}");
     Ok(())
 }
@@ -171,14 +171,14 @@ async fn a_wait_that_timed_out_opens_again_when_its_run_is_resumed() -> Result<(
     for _ in 0..2 {
         until_open().await?;
         clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
-        assert_eq!(end().await?, State::Failed);
+        assert_eq!(end().await?, RunState::Failed);
         resume().await?;
     }
     until_open().await?;
     let called = world.engine.call_back(&token, br#"{"ok":true}"#).await?;
 
     assert!(!called.replayed);
-    assert_eq!(end().await?, State::Succeeded);
+    assert_eq!(end().await?, RunState::Succeeded);
     Ok(())
 }
 

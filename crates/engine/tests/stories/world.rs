@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use semel_engine::{Accepted, Arrival, By, Engine, Intake, Options, Place, Secret, Shelf};
-use semel_model::run::State;
+use semel_engine::{
+    Accepted, Actor, Engine, Intake, Options, ResourceLocation, Secret, StoredFiles, WebhookRequest,
+};
+use semel_model::run::RunState;
 use semel_model::{SecretText, Span};
-use semel_store::runs::Standing;
+use semel_store::runs::RunSnapshot;
 use semel_store::{Cell, CellOptions, flows, kv, migrate};
 use semel_testkit::{Database, Peer, Proxy, Server};
 use serde_json::Value;
@@ -92,8 +94,8 @@ impl World {
         options.settle_margin = Span::from_secs(60);
         options.capacity = room.unwrap_or(options.capacity);
         if let Some(folder) = &outputs {
-            let place = Place::Folder(folder.path().to_owned());
-            options.resources = Arc::new(Shelf::open(&place)?);
+            let place = ResourceLocation::Folder(folder.path().to_owned());
+            options.resources = Arc::new(StoredFiles::open(&place)?);
         }
         let engine = Engine::start(cell, options.clone()).await?;
         Ok(Self {
@@ -153,8 +155,8 @@ impl World {
     }
 
     /// Who changes something in a story.
-    pub(crate) fn by(&self) -> By<'static> {
-        By {
+    pub(crate) fn by(&self) -> Actor<'static> {
+        Actor {
             namespace_id: self.namespace_id,
             actor: "test",
         }
@@ -213,7 +215,7 @@ impl World {
         flow: &str,
         payload: &str,
     ) -> Result<Intake, semel_engine::IntakeError> {
-        let arrival = Arrival {
+        let arrival = WebhookRequest {
             namespace: "default".to_owned(),
             path: flow.to_owned(),
             target: format!("/hooks/default/{flow}"),
@@ -227,7 +229,7 @@ impl World {
     }
 
     /// Delivers a payload and waits until its run has ended or stopped.
-    pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, Standing)> {
+    pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, RunSnapshot)> {
         let accepted = self.deliver(payload).await?;
         let standing = self
             .engine
@@ -240,7 +242,7 @@ impl World {
     /// Plays a delivery that must succeed, and gives its result.
     pub(crate) async fn result(&self, payload: &str) -> Result<Value> {
         let (accepted, standing) = self.play(payload).await?;
-        if standing.state != State::Succeeded {
+        if standing.state != RunState::Succeeded {
             bail!(
                 "{} is {}: {:?}",
                 accepted.run,

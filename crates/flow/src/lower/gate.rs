@@ -1,6 +1,6 @@
 //! Gates, lowered: `overlap` and `limit`.
 
-use semel_model::gate::{Policy, Rate};
+use semel_model::gate::{GatePolicy, Rate};
 
 use crate::release::{Limit, Overlap};
 use crate::tree::Record;
@@ -8,10 +8,10 @@ use crate::tree::Record;
 pub(super) fn overlap(flow: &Record) -> Option<Overlap> {
     let record = flow.map("overlap")?;
     let policy = match record.word("policy")? {
-        "skip" => Policy::Skip,
-        "join" => Policy::Join,
-        "replace" => Policy::Replace,
-        _ => Policy::Queue,
+        "skip" => GatePolicy::Skip,
+        "join" => GatePolicy::Join,
+        "replace" => GatePolicy::Replace,
+        _ => GatePolicy::Queue,
     };
     Some(Overlap {
         key: record.expr("key").map(|placed| placed.expr.clone()),

@@ -1,7 +1,7 @@
 //! What the runs of a flow pass before their first step, checked.
 
 use semel_model::Span;
-use semel_model::gate::{Policy, Rate, Rules};
+use semel_model::gate::{GatePolicy, GateRules, Rate};
 use serde::Serialize;
 
 use crate::expr::Expr;
@@ -13,7 +13,7 @@ pub struct Overlap {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Expr>,
     /// What happens to the later run.
-    pub policy: Policy,
+    pub policy: GatePolicy,
 }
 
 /// How many runs, and how fast.
@@ -39,15 +39,15 @@ pub struct Limit {
 impl Overlap {
     /// What its gate goes by.
     #[must_use]
-    pub const fn rules(&self) -> Rules {
-        Rules::one_at_a_time(self.policy)
+    pub const fn rules(&self) -> GateRules {
+        GateRules::one_at_a_time(self.policy)
     }
 }
 
 impl Limit {
     /// What its gate goes by; nothing if it only says what goes first.
     #[must_use]
-    pub fn rules(&self) -> Option<Rules> {
+    pub fn rules(&self) -> Option<GateRules> {
         let Self {
             concurrency,
             rate,
@@ -55,8 +55,8 @@ impl Limit {
             ..
         } = *self;
         let says = concurrency.is_some() || rate.is_some() || debounce.is_some();
-        says.then_some(Rules {
-            policy: Policy::Queue,
+        says.then_some(GateRules {
+            policy: GatePolicy::Queue,
             concurrency,
             rate,
             debounce,

@@ -45,7 +45,7 @@ pub struct Cron {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronProblem {
     /// Where it is.
-    pub flaw: Flaw,
+    pub place: CronErrorPlace,
     /// What it is.
     pub message: String,
     /// The fix.
@@ -54,7 +54,7 @@ pub struct CronProblem {
 
 /// Where a mistake is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum CronErrorPlace {
     /// In the pattern as a whole.
     Pattern,
     /// In these bytes of it.
@@ -69,7 +69,7 @@ impl Cron {
         let fields = fields(pattern)?;
         let normal = fields.join(" ").to_ascii_uppercase();
         let days = parser().parse(&normal).map_err(|error| CronProblem {
-            flaw: Flaw::Pattern,
+            place: CronErrorPlace::Pattern,
             message: format!("this is not a cron pattern: {error}"),
             help: "write five fields, such as `0 3 * * *` for every night at three".to_owned(),
         })?;
@@ -90,7 +90,7 @@ impl Cron {
         match cron.next_civil(FIRST.to_datetime(Time::midnight())) {
             Some(_) => Ok(cron),
             None => Err(CronProblem {
-                flaw: Flaw::Pattern,
+                place: CronErrorPlace::Pattern,
                 message: "this schedule is never due: no month has such a day".to_owned(),
                 help: "name a day that a month has; `L` is the last one".to_owned(),
             }),
@@ -189,7 +189,7 @@ fn fields(pattern: &str) -> Result<Vec<&str>, CronProblem> {
     let found: Vec<&str> = pattern.split_whitespace().collect();
     if found.len() != FIELDS.len() {
         return Err(CronProblem {
-            flaw: Flaw::Pattern,
+            place: CronErrorPlace::Pattern,
             message: format!("a schedule has five fields, not {}", found.len()),
             help: "write minute, hour, day, month and weekday, such as `0 3 * * *`".to_owned(),
         });
@@ -201,7 +201,7 @@ fn fields(pattern: &str) -> Result<Vec<&str>, CronProblem> {
         }
         let begin = field.as_ptr() as usize - start;
         return Err(CronProblem {
-            flaw: Flaw::Field(begin..begin + field.len()),
+            place: CronErrorPlace::Field(begin..begin + field.len()),
             message: format!("`{field}` is not a valid {name}: it ranges from {least} to {most}"),
             help: "write numbers, `*`, lists `1,2`, ranges `1-5` or steps `*/15`".to_owned(),
         });
@@ -233,7 +233,7 @@ fn find_zone(name: &str) -> Result<(TimeZone, String), CronProblem> {
     let names: Vec<String> = table.available().map(|name| name.to_string()).collect();
     let near = nearest(name, names.iter().map(String::as_str));
     Err(CronProblem {
-        flaw: Flaw::Zone,
+        place: CronErrorPlace::Zone,
         message: format!("there is no time zone `{name}`"),
         help: match near {
             Some(near) => format!("did you mean `{near}`?"),

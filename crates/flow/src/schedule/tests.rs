@@ -113,13 +113,19 @@ fn words_for_days_and_months_and_the_last_day_are_understood() {
 fn a_wrong_pattern_is_reported_at_its_place() {
     let flaw = |pattern: &str, zone: &str| Cron::parse(pattern, zone).unwrap_err();
 
-    assert_eq!(flaw("0 3 * *", "UTC").flaw, Flaw::Pattern);
-    assert_eq!(flaw("0 25 * * *", "UTC").flaw, Flaw::Field(2..4));
-    assert_eq!(flaw("*/0 * * * *", "UTC").flaw, Flaw::Field(0..3));
-    assert_eq!(flaw("0 3 * * 1,,2", "UTC").flaw, Flaw::Field(8..12));
-    assert_eq!(flaw("0 3 30 2 *", "UTC").flaw, Flaw::Pattern);
+    assert_eq!(flaw("0 3 * *", "UTC").place, CronErrorPlace::Pattern);
+    assert_eq!(flaw("0 25 * * *", "UTC").place, CronErrorPlace::Field(2..4));
+    assert_eq!(
+        flaw("*/0 * * * *", "UTC").place,
+        CronErrorPlace::Field(0..3)
+    );
+    assert_eq!(
+        flaw("0 3 * * 1,,2", "UTC").place,
+        CronErrorPlace::Field(8..12)
+    );
+    assert_eq!(flaw("0 3 30 2 *", "UTC").place, CronErrorPlace::Pattern);
     let zone = flaw("0 3 * * *", "Europe/Berln");
-    assert_eq!(zone.flaw, Flaw::Zone);
+    assert_eq!(zone.place, CronErrorPlace::Zone);
     assert_eq!(zone.help, "did you mean `Europe/Berlin`?");
 }
 

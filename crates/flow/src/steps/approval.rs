@@ -1,7 +1,7 @@
 //! `approval`: a person's yes or no, to exactly what is shown.
 
 use jiff::Timestamp;
-use semel_model::approval::{Asked, Digest, OnReject, OnTimeout};
+use semel_model::approval::{ApprovalRequest, Digest, OnReject, OnTimeout};
 use semel_model::{EffectId, Span};
 use serde::Serialize;
 
@@ -200,11 +200,11 @@ impl ApprovalStep {
         scope: &Scope<'_>,
         now: Timestamp,
         starter: Option<&str>,
-    ) -> Result<Asked, EvalError> {
+    ) -> Result<ApprovalRequest, EvalError> {
         let shown = self.show.as_ref().map(|it| it.render(scope));
         let shown = shown.transpose()?.unwrap_or_default();
         let half = self.within.map(|within| within.to_duration() / 2);
-        Ok(Asked {
+        Ok(ApprovalRequest {
             from: self.from.clone(),
             escalate: self.escalate.clone(),
             escalate_at: half

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::{Proof, TriggerSpec};
 use crate::diagnostic::{Code, Report};
 use crate::grammar::{FieldType, MINUTE, MapSchema, OneOf, YEAR, field};
-use crate::schedule::{Cron, Flaw, Missed, Recurrence};
+use crate::schedule::{Cron, CronErrorPlace, Missed, Recurrence};
 use crate::tree::{Record, Value};
 
 /// The kind.
@@ -73,10 +73,12 @@ fn check(report: &mut Report<'_>, schedule: &Record) {
         && !schedule.has("every")
         && let Err(problem) = Cron::parse(cron, zone)
     {
-        let span = match problem.flaw {
-            Flaw::Zone => schedule.value_span("zone"),
-            Flaw::Pattern => schedule.value_span("cron"),
-            Flaw::Field(field) => within(report, schedule.value_span("cron"), cron, field),
+        let span = match problem.place {
+            CronErrorPlace::Zone => schedule.value_span("zone"),
+            CronErrorPlace::Pattern => schedule.value_span("cron"),
+            CronErrorPlace::Field(field) => {
+                within(report, schedule.value_span("cron"), cron, field)
+            }
         };
         let (message, help) = (&problem.message, &problem.help);
         report.add(Code::ScheduleInvalid, span, message, help);

@@ -46,7 +46,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::Kind;
+    use crate::gate::GateKind;
 
     #[test]
     fn an_event_is_named_as_the_journal_spells_it() {
@@ -54,7 +54,9 @@ mod tests {
         let events = [
             Event::FanOpened { step: step() },
             Event::Skipped { step: step() },
-            Event::Admitted { gate: Kind::Limit },
+            Event::Admitted {
+                gate: GateKind::Limit,
+            },
         ];
 
         for event in events {

@@ -8,7 +8,7 @@ use crate::outcome::Fault;
 /// What a probe saw when it did not find the effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "seen", rename_all = "snake_case")]
-pub enum Seen {
+pub enum ProbeFinding {
     /// The destination answered, and the effect is not there.
     Absent,
     /// The destination answered, and the effect is not there yet: a request in flight may still

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{GateEntry, Place, Policy, Rate, Rules, Verdict, WakeUp};
+use super::{GateEntry, GatePlace, GatePolicy, GateRules, GateVerdict, Rate, WakeUp};
 use crate::id::RunId;
 use crate::seeded_bug::SeededBug;
 
@@ -20,7 +20,7 @@ const CALL_AHEAD: Duration = Duration::from_millis(1_500);
 
 /// The starts that the rate still allows.
 #[derive(Clone, Debug, Default)]
-pub struct Shares {
+pub struct FreeStarts {
     /// How many runs the gate admitted so far.
     pub started: i64,
     /// The earlier starts that limit when the next ones may happen, in order; `None` where there
@@ -28,14 +28,14 @@ pub struct Shares {
     pub past: VecDeque<Option<Timestamp>>,
 }
 
-impl Shares {
+impl FreeStarts {
     /// How many are loaded together.
     pub const LOADED_MAX: u32 = 64;
 }
 
 /// What one run asks of a gate.
 #[derive(Clone, Copy, Debug)]
-pub enum Visit {
+pub enum GateOperation {
     /// To be admitted, or to learn its place.
     Enter {
         /// When its delivery was accepted.
@@ -43,7 +43,7 @@ pub enum Visit {
         /// The row of its journal after which it comes.
         since: i32,
         /// What its release says.
-        rules: Rules,
+        rules: GateRules,
     },
     /// To be removed: it has ended.
     Leave {
@@ -54,7 +54,7 @@ pub enum Visit {
 
 /// A run that asks to be admitted.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct EntryRequest {
     /// The run.
     pub run: RunId,
     /// When its delivery was accepted.
@@ -62,7 +62,7 @@ pub struct Arrival {
     /// The row of its journal after which it comes.
     pub since: i32,
     /// What its release says.
-    pub rules: Rules,
+    pub rules: GateRules,
 }
 
 /// A gate, while it is locked.
@@ -77,7 +77,7 @@ pub struct AdmissionState {
     /// How many are granted a place and have not come yet.
     pub called: u32,
     /// The starts that the rate still allows.
-    pub shares: Shares,
+    pub shares: FreeStarts,
     /// The entries that were loaded or added.
     pub tickets: BTreeMap<RunId, GateEntry>,
     /// Entries that changed; `None` for one that was removed.
@@ -97,7 +97,7 @@ impl AdmissionState {
             rate: None,
             inside: 0,
             called: 0,
-            shares: Shares::default(),
+            shares: FreeStarts::default(),
             tickets: BTreeMap::new(),
             changed: BTreeMap::new(),
             new_starts: 0,
@@ -113,35 +113,35 @@ impl AdmissionState {
     }
 
     /// Admits a run, or returns its place.
-    pub fn enter(&mut self, arrival: Arrival) -> Verdict {
-        let Arrival { run, rules, .. } = arrival;
+    pub fn enter(&mut self, arrival: EntryRequest) -> GateVerdict {
+        let EntryRequest { run, rules, .. } = arrival;
         self.concurrency = rules.concurrency;
         self.rate = rules.rate;
         let Some(ticket) = self.tickets.get(&run).copied() else {
             return self.arrive(arrival);
         };
         match ticket.place {
-            Place::Running => Verdict::In,
-            Place::Granted => self.come(ticket),
-            Place::Debouncing => match ticket.ready_at {
+            GatePlace::Running => GateVerdict::In,
+            GatePlace::Granted => self.come(ticket),
+            GatePlace::Debouncing => match ticket.ready_at {
                 Some(at) if self.now < at => wait_until(at),
                 Some(_) | None => self.queue_up(ticket),
             },
-            Place::Waiting => {
+            GatePlace::Waiting => {
                 self.settle();
-                if rules.policy == Policy::Replace {
+                if rules.policy == GatePolicy::Replace {
                     self.want_place(&ticket);
                 }
                 self.look(run)
             }
-            Place::Joining => match ticket.behind {
-                Some(run) => Verdict::Join {
+            GatePlace::Joining => match ticket.behind {
+                Some(run) => GateVerdict::Join {
                     run,
                     ended: ticket.summoned,
                 },
                 None => self.queue_up(ticket),
             },
-            Place::Dropped => Verdict::Dropped {
+            GatePlace::Dropped => GateVerdict::Dropped {
                 by: ticket.behind.unwrap_or(run),
             },
         }
@@ -156,13 +156,16 @@ impl AdmissionState {
         {
             self.changed.insert(run, None);
             match ticket.place {
-                Place::Running => self.inside = self.inside.saturating_sub(1),
-                Place::Granted => self.called = self.called.saturating_sub(1),
-                Place::Waiting | Place::Debouncing | Place::Joining | Place::Dropped => {}
+                GatePlace::Running => self.inside = self.inside.saturating_sub(1),
+                GatePlace::Granted => self.called = self.called.saturating_sub(1),
+                GatePlace::Waiting
+                | GatePlace::Debouncing
+                | GatePlace::Joining
+                | GatePlace::Dropped => {}
             }
         }
         let joined = |ticket: &&GateEntry| {
-            ticket.place == Place::Joining && ticket.behind == Some(run) && !ticket.summoned
+            ticket.place == GatePlace::Joining && ticket.behind == Some(run) && !ticket.summoned
         };
         let joined: Vec<GateEntry> = self.tickets.values().filter(joined).copied().collect();
         for ticket in joined {
@@ -199,8 +202,8 @@ impl AdmissionState {
     }
 
     /// A run's first visit.
-    fn arrive(&mut self, arrival: Arrival) -> Verdict {
-        let Arrival {
+    fn arrive(&mut self, arrival: EntryRequest) -> GateVerdict {
+        let EntryRequest {
             run,
             accepted_at,
             since,
@@ -208,7 +211,7 @@ impl AdmissionState {
         } = arrival;
         let ticket = GateEntry {
             run,
-            place: Place::Waiting,
+            place: GatePlace::Waiting,
             accepted_at,
             since,
             behind: None,
@@ -217,12 +220,12 @@ impl AdmissionState {
         };
         if let Some(quiet) = rules.debounce {
             if let Some(by) = self.drop_older(&ticket) {
-                return Verdict::Dropped { by };
+                return GateVerdict::Dropped { by };
             }
             let ready_at = accepted_at + quiet.to_duration();
             if ready_at > self.now {
                 let resting = GateEntry {
-                    place: Place::Debouncing,
+                    place: GatePlace::Debouncing,
                     ready_at: Some(ready_at),
                     ..ticket
                 };
@@ -231,33 +234,35 @@ impl AdmissionState {
             }
         }
         match (rules.policy, self.holder()) {
-            (Policy::Queue, _) | (_, None) => self.queue_up(ticket),
-            (Policy::Skip, Some(holder)) => Verdict::Skip { by: holder.run },
-            (Policy::Join, Some(holder)) => {
-                let (place, behind) = (Place::Joining, Some(holder.run));
+            (GatePolicy::Queue, _) | (_, None) => self.queue_up(ticket),
+            (GatePolicy::Skip, Some(holder)) => GateVerdict::Skip { by: holder.run },
+            (GatePolicy::Join, Some(holder)) => {
+                let (place, behind) = (GatePlace::Joining, Some(holder.run));
                 self.put(GateEntry {
                     place,
                     behind,
                     ..ticket
                 });
-                Verdict::Join {
+                GateVerdict::Join {
                     run: holder.run,
                     ended: false,
                 }
             }
-            (Policy::Replace, Some(_)) => self.replace(ticket),
+            (GatePolicy::Replace, Some(_)) => self.replace(ticket),
         }
     }
 
     /// A run that is running, or was granted its place.
     fn holder(&self) -> Option<GateEntry> {
-        let of = |place: Place| self.tickets.values().find(|ticket| ticket.place == place);
-        of(Place::Running).or_else(|| of(Place::Granted)).copied()
+        let of = |place: GatePlace| self.tickets.values().find(|ticket| ticket.place == place);
+        of(GatePlace::Running)
+            .or_else(|| of(GatePlace::Granted))
+            .copied()
     }
 
-    fn queue_up(&mut self, ticket: GateEntry) -> Verdict {
+    fn queue_up(&mut self, ticket: GateEntry) -> GateVerdict {
         self.put(GateEntry {
-            place: Place::Waiting,
+            place: GatePlace::Waiting,
             ready_at: None,
             ..ticket
         });
@@ -266,10 +271,10 @@ impl AdmissionState {
     }
 
     /// The place of a run that is in line or was granted its place.
-    fn look(&mut self, run: RunId) -> Verdict {
+    fn look(&mut self, run: RunId) -> GateVerdict {
         match self.tickets.get(&run).copied() {
-            Some(ticket) if ticket.place == Place::Granted => self.come(ticket),
-            Some(_) | None => Verdict::Wait {
+            Some(ticket) if ticket.place == GatePlace::Granted => self.come(ticket),
+            Some(_) | None => GateVerdict::Wait {
                 behind: self.holder().map(|holder| holder.run),
                 until: None,
             },
@@ -277,7 +282,7 @@ impl AdmissionState {
     }
 
     /// A granted run has come.
-    fn come(&mut self, ticket: GateEntry) -> Verdict {
+    fn come(&mut self, ticket: GateEntry) -> GateVerdict {
         match self.share(0) {
             Some(at) if at <= self.now => {
                 self.called = self.called.saturating_sub(1);
@@ -286,13 +291,13 @@ impl AdmissionState {
                 // The run has come, so it need not be woken.
                 self.summons.retain(|summons| summons.run != ticket.run);
                 self.put(GateEntry {
-                    place: Place::Running,
+                    place: GatePlace::Running,
                     ready_at: None,
                     summoned: false,
                     ..ticket
                 });
                 self.settle();
-                Verdict::In
+                GateVerdict::In
             }
             later => {
                 let at = later.unwrap_or(self.now + CALL_AHEAD);
@@ -312,7 +317,7 @@ impl AdmissionState {
         self.shares.started += 1;
         self.shares.past.pop_front();
         // The start of now limits the start that comes `rate.most` later.
-        if rate.most <= Shares::LOADED_MAX {
+        if rate.most <= FreeStarts::LOADED_MAX {
             self.shares.past.push_back(Some(self.now));
         }
     }
@@ -341,7 +346,7 @@ impl AdmissionState {
             };
             self.called += 1;
             let called = GateEntry {
-                place: Place::Granted,
+                place: GatePlace::Granted,
                 ready_at: Some(ready_at),
                 ..first
             };
@@ -350,7 +355,7 @@ impl AdmissionState {
     }
 
     fn first_in_line(&self) -> Option<GateEntry> {
-        let waiting = |ticket: &&GateEntry| ticket.place == Place::Waiting;
+        let waiting = |ticket: &&GateEntry| ticket.place == GatePlace::Waiting;
         let first = self.tickets.values().filter(waiting);
         first
             .min_by_key(|ticket| (ticket.accepted_at, ticket.run))
@@ -372,8 +377,8 @@ impl AdmissionState {
     }
 }
 
-const fn wait_until(at: Timestamp) -> Verdict {
-    Verdict::Wait {
+const fn wait_until(at: Timestamp) -> GateVerdict {
+    GateVerdict::Wait {
         behind: None,
         until: Some(at),
     }

@@ -27,20 +27,20 @@ pub struct HttpRequest {
     pub body: Option<String>,
     /// The body as parts, where it is sent as `multipart/form-data`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<MultipartField>,
     /// The resource whose bytes are the body, as `res://…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// How the pages of a read are put together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pages: Option<Pages>,
+    pub pages: Option<Pagination>,
     /// How long the whole exchange may take.
     pub timeout: Span,
 }
 
 /// One part of a `multipart/form-data` body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct MultipartField {
     /// The field.
     pub name: String,
     /// Its text, where it is text.
@@ -56,7 +56,7 @@ pub struct Part {
 
 /// How the pages of a read are put together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pages {
+pub struct Pagination {
     /// Where the items of a page stand, as a dotted path into its JSON; the whole where empty.
     pub items: String,
     /// How the next page is found.

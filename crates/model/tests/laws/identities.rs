@@ -51,7 +51,7 @@ proptest! {
         let wait = WaitId::derive(run, &step);
 
         prop_assert_eq!(run.slot(), claim.slot());
-        prop_assert_eq!(run.part(&step, "0").slot(), claim.slot());
+        prop_assert_eq!(run.child(&step, "0").slot(), claim.slot());
         prop_assert_eq!(effect.slot(), claim.slot());
         prop_assert_eq!(wait.slot(), claim.slot());
         let (effect, wait) = (*effect.as_uuid(), *wait.as_uuid());

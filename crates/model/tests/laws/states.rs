@@ -3,7 +3,7 @@
 //! That illegal moves do not compile is shown by the `compile_fail` examples in the modules.
 
 use proptest::prelude::*;
-use semel_model::effect::{ConfirmedBy, Effect, Entry, Licence, Pending, State};
+use semel_model::effect::{ConfirmedBy, Effect, EffectState, LedgerEntry, Licence, Pending};
 use semel_model::{ClaimId, Doubt, EffectId, Fault, Guard, Key, RunId};
 
 #[derive(Clone, Copy, Debug)]
@@ -39,27 +39,33 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 /// Makes a move where the types allow one, and stays where they do not.
-fn step(entry: Entry, by: Move) -> Entry {
+fn step(entry: LedgerEntry, by: Move) -> LedgerEntry {
     let fault = || Fault::passing("x", "x");
     match (entry, by) {
-        (Entry::Pending(it), Move::Done) => Entry::Done(it.done(ConfirmedBy::Answer)),
-        (Entry::Pending(it), Move::Fail) => Entry::Failed(it.failed(fault())),
-        (Entry::Pending(it), Move::Retry) => Entry::Retrying(it.retrying(fault())),
-        (Entry::Pending(it), Move::Doubt) => Entry::InDoubt(it.in_doubt(Doubt::new("x", "x"))),
-        (Entry::Retrying(it), Move::Again) => Entry::Pending(it.again()),
-        (Entry::Retrying(it), Move::Fail) => Entry::Failed(it.given_up()),
-        (Entry::InDoubt(it), Move::Repeat(licence)) => Entry::Pending(it.repeated(licence)),
-        (Entry::InDoubt(it), Move::Confirm) => Entry::Done(it.confirmed(ConfirmedBy::Probe)),
-        (Entry::InDoubt(it), Move::Refute) => Entry::Failed(it.refuted(fault())),
+        (LedgerEntry::Pending(it), Move::Done) => LedgerEntry::Done(it.done(ConfirmedBy::Answer)),
+        (LedgerEntry::Pending(it), Move::Fail) => LedgerEntry::Failed(it.failed(fault())),
+        (LedgerEntry::Pending(it), Move::Retry) => LedgerEntry::Retrying(it.retrying(fault())),
+        (LedgerEntry::Pending(it), Move::Doubt) => {
+            LedgerEntry::InDoubt(it.in_doubt(Doubt::new("x", "x")))
+        }
+        (LedgerEntry::Retrying(it), Move::Again) => LedgerEntry::Pending(it.again()),
+        (LedgerEntry::Retrying(it), Move::Fail) => LedgerEntry::Failed(it.given_up()),
+        (LedgerEntry::InDoubt(it), Move::Repeat(licence)) => {
+            LedgerEntry::Pending(it.repeated(licence))
+        }
+        (LedgerEntry::InDoubt(it), Move::Confirm) => {
+            LedgerEntry::Done(it.confirmed(ConfirmedBy::Probe))
+        }
+        (LedgerEntry::InDoubt(it), Move::Refute) => LedgerEntry::Failed(it.refuted(fault())),
         (entry, _) => entry,
     }
 }
 
-fn intent() -> Entry {
+fn intent() -> LedgerEntry {
     let key = Key::new(*b"k").unwrap();
     let claim = ClaimId::derive(&"n".parse().unwrap(), &"f".parse().unwrap(), &key);
     let effect = EffectId::derive(RunId::derive(claim, 0), "s", "", 0);
-    Entry::Pending(Effect::<Pending>::intend(effect, Guard::Key))
+    LedgerEntry::Pending(Effect::<Pending>::intend(effect, Guard::Key))
 }
 
 proptest! {
@@ -86,7 +92,7 @@ proptest! {
             if let Some(state) = settled {
                 prop_assert_eq!(entry.state(), state);
             }
-            if matches!(entry.state(), State::Done | State::Failed) {
+            if matches!(entry.state(), EffectState::Done | EffectState::Failed) {
                 settled = Some(entry.state());
             }
         }
@@ -99,7 +105,7 @@ proptest! {
             let before = entry.state();
             let licensed = matches!(by, Move::Repeat(_));
             entry = step(entry, by);
-            if before == State::InDoubt && entry.state() == State::Pending {
+            if before == EffectState::InDoubt && entry.state() == EffectState::Pending {
                 prop_assert!(licensed);
             }
         }

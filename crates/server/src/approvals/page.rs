@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use semel_api::Code;
-use semel_model::approval::Decision;
+use semel_model::approval::ApprovalDecision;
 use semel_store::approvals::ApprovalView;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -77,7 +77,7 @@ pub(super) fn show(view: &ApprovalView) -> Response {
 }
 
 /// The decision that was just made, or was the same before.
-pub(super) fn decided(view: &ApprovalView, decision: &Decision) -> Response {
+pub(super) fn decided(view: &ApprovalView, decision: &ApprovalDecision) -> Response {
     // As the next request sees it: the first click and the second get the same page.
     let view = &ApprovalView {
         decision: Some(decision.clone()),
@@ -87,7 +87,7 @@ pub(super) fn decided(view: &ApprovalView, decision: &Decision) -> Response {
 }
 
 /// Another decision stands.
-pub(super) fn contrary(view: &ApprovalView, decision: &Decision) -> Response {
+pub(super) fn contrary(view: &ApprovalView, decision: &ApprovalDecision) -> Response {
     let note = "<p><strong>Nothing was changed: it had been decided before.</strong></p>";
     let act = format!("{note}{}", said(decision));
     page(StatusCode::CONFLICT, &title(view), &asked(view, &act))
@@ -192,7 +192,7 @@ fn by_command(view: &ApprovalView) -> String {
     )
 }
 
-fn said(decision: &Decision) -> String {
+fn said(decision: &ApprovalDecision) -> String {
     let class = if decision.approved { "yes" } else { "no" };
     let comment = decision
         .comment

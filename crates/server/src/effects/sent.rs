@@ -79,7 +79,7 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
 
 impl Looked {
     /// Adds the requests that were recorded with the first intents of wanted effects.
-    fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::Line]) {
+    fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::JournalRow]) {
         for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
             if let Event::Intended {
                 effect,

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use hyper::Method;
-use semel_api::types::{Approval, Cancel, Decide, Standing, StartRun};
+use semel_api::types::{Approval, Cancel, Decide, RunStatus, StartRun};
 use semel_api::{Client, Code};
 use semel_model::{RunId, Span};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
         .await_run(run, Span::from_secs(PATIENCE_SECS))
         .await?;
 
-    assert_eq!((page.status.as_u16(), waiting), (200, Standing::Waiting));
+    assert_eq!((page.status.as_u16(), waiting), (200, RunStatus::Waiting));
     assert!(page.text().contains("&lt;o-1&gt;") && page.text().contains(asked.digest.as_str()));
     assert!(!page.text().contains("<o-1>") && !page.text().contains("<script"));
     assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
@@ -100,7 +100,7 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
     assert!(after.text().contains("looks fine"));
     assert_eq!(
         (end.state, end.result),
-        (Standing::Succeeded, Some(json!(true)))
+        (RunStatus::Succeeded, Some(json!(true)))
     );
     Ok(())
 }

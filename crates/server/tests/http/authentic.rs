@@ -5,7 +5,7 @@ use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 use semel_api::Problem;
 use semel_api::types::Started;
-use semel_engine::By;
+use semel_engine::Actor;
 use semel_model::{SecretText, Span};
 use semel_store::clock::Clock;
 use semel_store::flows::ensure_namespace;
@@ -28,7 +28,7 @@ pub(crate) const SECRETS: [&str; 4] = [
 impl World {
     pub(crate) async fn set_secret(&self, name: &str, text: &str, overlap: Span) -> Result<()> {
         let namespace_id = ensure_namespace(self.engine.cell().home(), &"main".parse()?).await?;
-        let by = By {
+        let by = Actor {
             namespace_id,
             actor: "test",
         };

@@ -1,7 +1,7 @@
 //! Callbacks: one call resumes, every other gets the same response or an error.
 
 use anyhow::{Context, Result};
-use semel_api::types::{Called, Standing, StartRun};
+use semel_api::types::{Called, RunStatus, StartRun};
 use semel_model::{RunId, Span};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ async fn a_callback_resumes_its_run_and_a_repeat_gets_the_same_response() -> Res
     assert_eq!(again.headers["idempotency-replayed"], "true");
     assert_eq!(
         (end.state, end.result),
-        (Standing::Succeeded, Some(json!({"paid": true})))
+        (RunStatus::Succeeded, Some(json!({"paid": true})))
     );
     Ok(())
 }
@@ -63,7 +63,7 @@ async fn reading_the_address_changes_nothing() -> Result<()> {
     assert!(page.text().contains("POST"));
     assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
     assert_eq!(page.header("cache-control"), Some("no-store"));
-    assert_eq!(stands.run.state, Standing::Waiting);
+    assert_eq!(stands.run.state, RunStatus::Waiting);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use semel_api::Code;
-use semel_api::types::{Amend, Effect, Settle, Standing, StartRun, Verdict};
+use semel_api::types::{Amend, Effect, RunStatus, Settle, StartRun, Verdict};
 use semel_model::{RunId, Span};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -25,7 +25,7 @@ async fn doubt(world: &World, bank: &Peer) -> Result<(RunId, Effect)> {
     };
     let patience = Some(Span::from_secs(PATIENCE_SECS));
     let started = world.client.start_run(&flow, &start, patience).await?;
-    anyhow::ensure!(started.body.state == Standing::InDoubt, "{started:?}");
+    anyhow::ensure!(started.body.state == RunStatus::InDoubt, "{started:?}");
     let mut doubts = world.client.list_doubts().await?.items;
     Ok((started.body.run, doubts.pop().context("a doubt")?))
 }
@@ -60,7 +60,7 @@ async fn a_doubt_is_settled_once_and_its_run_continues() -> Result<()> {
 
     assert!(!first.replayed && again.replayed);
     assert_eq!(refused(anew)?, Code::NotInDoubt);
-    assert_eq!(end.state, Standing::Succeeded);
+    assert_eq!(end.state, RunStatus::Succeeded);
     assert_eq!(
         bank.count("/plain/").await?.effects,
         1,
@@ -163,7 +163,7 @@ async fn what_happened_needs_the_result_that_is_read_later() -> Result<()> {
     }
     assert_eq!(
         end.state,
-        Standing::Succeeded,
+        RunStatus::Succeeded,
         "a person may say that it gave nothing"
     );
     Ok(())
@@ -211,11 +211,11 @@ async fn an_operator_corrects_a_result_that_no_step_has_used() -> Result<()> {
     let settled = world.client.get_effect(effect).await?;
 
     assert_eq!(refused(early)?, Code::NotAmendable);
-    assert_eq!(failed.state, Standing::Failed, "{failed:?}");
+    assert_eq!(failed.state, RunStatus::Failed, "{failed:?}");
     assert_eq!(amended.run, run);
     assert_eq!(
         (end.state, end.result),
-        (Standing::Succeeded, Some(json!("ch_1!")))
+        (RunStatus::Succeeded, Some(json!("ch_1!")))
     );
     assert_eq!(refused(late)?, Code::NotAmendable);
     assert_eq!(settled.external_id.as_deref(), Some("ch_1"));

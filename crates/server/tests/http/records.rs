@@ -1,7 +1,7 @@
 //! What is recorded: operators' actions, repeats of callbacks, and deliveries without a key.
 
 use anyhow::{Context, Result};
-use semel_api::types::{Cancel, DropKey, Resume, Settle, Standing, StartRun, Verdict};
+use semel_api::types::{Cancel, DropKey, Resume, RunStatus, Settle, StartRun, Verdict};
 use semel_model::{FlowName, RunId, Span};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -22,7 +22,7 @@ async fn start(world: &World, flow: &FlowName, key: &str) -> Result<RunId> {
     Ok(started.body.run)
 }
 
-async fn until(world: &World, run: RunId, state: Standing) -> Result<()> {
+async fn until(world: &World, run: RunId, state: RunStatus) -> Result<()> {
     soon(async || {
         let shown = world.client.get_run(run).await?;
         Ok((shown.run.state == state).then_some(()))
@@ -74,20 +74,20 @@ async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
         reason: "it is not there".to_owned(),
     };
     world.client.settle_effect(effect.id, &settle, "s").await?;
-    until(&world, run, Standing::Failed).await?;
+    until(&world, run, RunStatus::Failed).await?;
     let resume = Resume {
         reason: "it is back".to_owned(),
         ask_again: false,
     };
     world.client.resume_run(run, &resume, "r").await?;
-    until(&world, run, Standing::InDoubt).await?;
+    until(&world, run, RunStatus::InDoubt).await?;
     let settle = Settle {
         verdict: Verdict::Happened,
         reason: "found after all".to_owned(),
         ..settle
     };
     world.client.settle_effect(effect.id, &settle, "t").await?;
-    until(&world, run, Standing::Succeeded).await?;
+    until(&world, run, RunStatus::Succeeded).await?;
     let drop = DropKey {
         reason: "start over".to_owned(),
     };
@@ -100,7 +100,7 @@ async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
         reason: "no longer wanted".to_owned(),
     };
     world.client.cancel_run(ended, &cancel, "c").await?;
-    until(&world, ended, Standing::Cancelled).await?;
+    until(&world, ended, RunStatus::Cancelled).await?;
 
     let expected = [
         (

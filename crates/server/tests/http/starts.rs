@@ -1,7 +1,7 @@
 //! Starts through the API: the same request twice makes one run.
 
 use anyhow::Result;
-use semel_api::types::{RunFilter, Standing, StartRun};
+use semel_api::types::{RunFilter, RunStatus, StartRun};
 use semel_api::{ClientError, Code};
 use semel_model::{Span, TriggerKind};
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn a_start_that_is_repeated_gets_the_first_run_and_its_result() -> Result<
     let again = world.client.start_run(&flow, &order("k", 21), None).await?;
 
     assert!(!first.replayed && again.replayed);
-    assert_eq!(first.body.state, Standing::Succeeded);
+    assert_eq!(first.body.state, RunStatus::Succeeded);
     assert_eq!(first.body.result, Some(json!(42)));
     assert_eq!(again.body, first.body, "the repeat gets the same answer");
     Ok(())
@@ -119,7 +119,7 @@ async fn runs_are_listed_in_pages_and_found_by_key() -> Result<()> {
 
     let mut filter = RunFilter {
         limit: Some(2),
-        state: Some(Standing::Succeeded),
+        state: Some(RunStatus::Succeeded),
         ..RunFilter::default()
     };
     let first = world.client.list_runs(&filter).await?;
@@ -156,7 +156,7 @@ async fn a_run_is_shown_with_all_that_happened() -> Result<()> {
     assert_eq!(shown.journal[0].events[0].event["event"], "accepted");
     assert_eq!(
         (key.run, key.state),
-        (shown.run.id, Some(Standing::Succeeded))
+        (shown.run.id, Some(RunStatus::Succeeded))
     );
     Ok(())
 }

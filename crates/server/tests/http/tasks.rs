@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{
-    ClaimTasks, ClaimedTask, CompleteTask, FailTask, RenewTask, Standing, StartRun, TaskFilter,
+    ClaimTasks, ClaimedTask, CompleteTask, FailTask, RenewTask, RunStatus, StartRun, TaskFilter,
 };
 use semel_api::{Client, Code, Problem};
 use semel_model::{RunId, Span, task};
@@ -80,7 +80,7 @@ async fn a_task_is_claimed_renewed_and_completed_over_http() -> Result<()> {
     assert_eq!(refused(contrary)?, Code::TaskAnswered);
     assert_eq!(
         (end.state, end.result),
-        (Standing::Succeeded, Some(json!({ "width": 7 })))
+        (RunStatus::Succeeded, Some(json!({ "width": 7 })))
     );
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn a_worker_says_why_it_failed_within_bounds() -> Result<()> {
     let fault = end.fault.context("a fault")?;
     assert_eq!(
         (end.state, fault["code"].as_str()),
-        (Standing::Failed, Some("task-no-image"))
+        (RunStatus::Failed, Some("task-no-image"))
     );
     assert!(fault["message"].as_str().context("a message")?.len() <= 2_000);
     Ok(())
@@ -139,7 +139,7 @@ async fn tasks_of_another_namespace_are_not_found() -> Result<()> {
     assert_eq!(refused(shown)?, Code::TaskNotFound);
     assert_eq!(refused(completed)?, Code::TaskNotFound);
     assert_eq!(refused(renewed)?, Code::TaskNotFound);
-    assert_eq!(listed.items[0].state, task::State::Held);
+    assert_eq!(listed.items[0].state, task::TaskState::Held);
     assert_eq!(listed.items[0].worker.as_deref(), Some("test"));
     Ok(())
 }
@@ -173,7 +173,7 @@ async fn an_answer_that_cannot_be_stored_is_settled_at_once_with_the_reason() ->
     assert_eq!(answers, [refusal.clone(), refusal]);
     assert_eq!(
         end.state,
-        Standing::InDoubt,
+        RunStatus::InDoubt,
         "the worker says that it is done"
     );
     let fault = end.fault.context("the reason")?;
@@ -214,13 +214,13 @@ async fn a_worker_corrects_an_invalid_body_and_an_unstorable_result() -> Result<
     let mended = world.client.complete_task(task.task, &mended).await;
     let end = soon(async || {
         let found = world.client.get_run(run).await?.run;
-        Ok((found.state == Standing::Succeeded).then_some(found))
+        Ok((found.state == RunStatus::Succeeded).then_some(found))
     })
     .await?;
 
     assert_eq!(mistaken, (400, "body-not-json".to_owned()));
     assert_eq!(unknown, (400, "body-invalid".to_owned()));
-    assert_eq!(held, task::State::Held, "nothing was recorded");
+    assert_eq!(held, task::TaskState::Held, "nothing was recorded");
     assert_eq!(unstorable, (400, "body-not-json".to_owned()));
     assert_eq!(
         refused(mended)?,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
-use semel_engine::{Engine, Options, Place, Secret, Shelf};
+use semel_engine::{Engine, Options, ResourceLocation, Secret, StoredFiles};
 use semel_model::{FlowName, RunId, Span};
 use semel_server::auth::token;
 use semel_server::{ServerOptions, serve_with_admin};
@@ -82,8 +82,8 @@ impl World {
         let secret = Secret::from_hex(&Secret::generate())?;
         let outputs = tempfile::tempdir()?;
         let mut chosen = Options::new(secret);
-        let place = Place::Folder(outputs.path().to_owned());
-        chosen.resources = Arc::new(Shelf::open(&place)?);
+        let place = ResourceLocation::Folder(outputs.path().to_owned());
+        chosen.resources = Arc::new(StoredFiles::open(&place)?);
         chosen.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         let engine = Engine::start(cell, chosen).await?;
 

@@ -33,11 +33,11 @@ const POOLS_MAX: usize = 1_024;
 /// The pools of all destinations.
 pub(super) struct Pools {
     egress: Arc<Egress>,
-    standing: Mutex<HashMap<(i32, String), Standing>>,
+    standing: Mutex<HashMap<(i32, String), PooledConnection>>,
 }
 
 /// The pool of one destination, pinned to addresses that were checked.
-struct Standing {
+struct PooledConnection {
     version: i64,
     addresses: Vec<SocketAddr>,
     pool: Pool,
@@ -104,7 +104,7 @@ impl Pools {
         }
         let pool = open(to, target, &addresses)?;
         let version = to.version;
-        let opened = Standing {
+        let opened = PooledConnection {
             version,
             addresses,
             pool: pool.clone(),

@@ -82,7 +82,7 @@ impl Answer {
                 headers,
                 body,
             }),
-            Err(Lost::Wire(why)) => {
+            Err(Lost::Transport(why)) => {
                 let message = format!("{status}, but the response was cut off: {why}");
                 Err(Outcome::InDoubt(Doubt::new("answer-broken", message)))
             }
@@ -204,7 +204,7 @@ impl Meaning {
 /// Why there is no body.
 enum Lost {
     /// The exchange broke off.
-    Wire(String),
+    Transport(String),
     /// It could not be kept, and may be asked for again.
     Unkept(Fault),
 }
@@ -219,7 +219,9 @@ async fn read_body(mut bytes: Unpacked, headers: &HeaderMap, room: Room<'_>) -> 
             }
             Ok(Some(piece)) => return keep((begun.into(), piece), bytes, headers, room).await,
             Err(Unread::Useless(_)) => return Ok(Body::Cut(begun.into())),
-            Err(Unread::Wire(error)) => return Err(Lost::Wire(super::classify::describe(&error))),
+            Err(Unread::Transport(error)) => {
+                return Err(Lost::Transport(super::classify::describe(&error)));
+            }
         }
     }
 }
@@ -247,7 +249,7 @@ async fn keep(
         Err(KeepError::TooLarge { .. } | KeepError::Off) => Ok(Body::Cut(begun)),
         Err(KeepError::Source(error)) => match find_unread(&error) {
             Some(Unread::Useless(_)) => Ok(Body::Cut(begun)),
-            Some(Unread::Wire(_)) | None => Err(Lost::Wire(error.to_string())),
+            Some(Unread::Transport(_)) | None => Err(Lost::Transport(error.to_string())),
         },
         Err(error @ KeepError::Store(_)) if room.may_repeat => Err(Lost::Unkept(error.fault())),
         // It happened, and the destination said so: what is lost is the end of its answer.

@@ -6,7 +6,7 @@ use std::io;
 use rustls::AlertDescription as Alert;
 use semel_model::Fault;
 
-use super::resolve::Refusal;
+use super::resolve::AddressRefused;
 
 /// The error and its causes, without the address: it may carry secrets in its query.
 pub(super) fn describe(error: &reqwest::Error) -> String {
@@ -20,7 +20,7 @@ pub(super) fn describe(error: &reqwest::Error) -> String {
 
 /// The refusal of an address among an error's causes.
 pub(super) fn find_refusal(error: &reqwest::Error) -> Option<&Fault> {
-    causes(error).find_map(|cause| cause.downcast_ref().map(|Refusal(fault)| fault))
+    causes(error).find_map(|cause| cause.downcast_ref().map(|AddressRefused(fault)| fault))
 }
 
 /// Whether the destination refused who we are while the connection was being made.

@@ -4,7 +4,7 @@
 //! sends what was sent before, and no content can hold its own boundary: it would have to hold a
 //! hash of itself.
 
-use semel_model::request::Part;
+use semel_model::request::MultipartField;
 use semel_model::{EffectId, Fault};
 use sha2::{Digest as _, Sha256};
 
@@ -13,7 +13,7 @@ use crate::resources::ResourceStore;
 
 /// The parts as they are sent.
 pub(super) async fn content(
-    parts: &[Part],
+    parts: &[MultipartField],
     key: Option<EffectId>,
     store: &dyn ResourceStore,
     namespace_id: i32,
@@ -34,7 +34,7 @@ pub(super) async fn content(
     Ok(content)
 }
 
-fn boundary(parts: &[Part], key: Option<EffectId>) -> String {
+fn boundary(parts: &[MultipartField], key: Option<EffectId>) -> String {
     let mut hash = Sha256::new();
     let key = key.map(|key| key.to_string()).unwrap_or_default();
     let fields = parts.iter().flat_map(|part| {
@@ -50,7 +50,7 @@ fn boundary(parts: &[Part], key: Option<EffectId>) -> String {
     format!("semel-{}", hex::encode(&hash.finalize()[..20]))
 }
 
-fn head(part: &Part, boundary: &str) -> Result<String, Fault> {
+fn head(part: &MultipartField, boundary: &str) -> Result<String, Fault> {
     let mut head = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",
         escape(&part.name)

@@ -1,7 +1,7 @@
 //! Reads in pages: the items of all of them, as one answer.
 
 use reqwest::header::{HeaderMap, LINK};
-use semel_model::request::{NextPage, Pages};
+use semel_model::request::{NextPage, Pagination};
 use semel_model::{Fault, Outcome, Receipt, json};
 use serde_json::Value;
 use url::Url;
@@ -13,7 +13,11 @@ use super::{HttpExecutor, Sending};
 const PAGES_BYTES_MAX: usize = 10 << 20;
 
 /// Reads page after page.
-pub(super) async fn gather(caller: &HttpExecutor, sending: &Sending<'_>, pages: &Pages) -> Outcome {
+pub(super) async fn gather(
+    caller: &HttpExecutor,
+    sending: &Sending<'_>,
+    pages: &Pagination,
+) -> Outcome {
     let mut url = sending.url.clone();
     let mut items = Vec::new();
     let mut bytes = 0;
@@ -50,7 +54,7 @@ struct Page {
     bytes: usize,
 }
 
-fn read_page(answer: &Answer, pages: &Pages, page_count: u32) -> Result<Page, Fault> {
+fn read_page(answer: &Answer, pages: &Pagination, page_count: u32) -> Result<Page, Fault> {
     let bytes = match &answer.body {
         Body::Whole(bytes) => bytes,
         Body::Cut(_) | Body::Kept(_) => return Err(too_large()),
@@ -81,7 +85,7 @@ fn find_next(
     current: &Url,
     headers: &HeaderMap,
     page: &Value,
-    pages: &Pages,
+    pages: &Pagination,
 ) -> Result<Option<Url>, Fault> {
     let next = match &pages.next {
         NextPage::Link => {

@@ -19,7 +19,7 @@ pub(super) struct Checked {
 /// An address must not be connected to, or is not known. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
-pub(super) struct Refusal(pub(super) Fault);
+pub(super) struct AddressRefused(pub(super) Fault);
 
 impl Checked {
     pub(super) fn new(egress: Arc<Egress>) -> Self {
@@ -39,7 +39,7 @@ impl Resolve for Checked {
                 return Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs);
             }
             let port = port.map_err(|_| "a connection that no request asked for")?;
-            let addresses = egress.resolve(host, port).await.map_err(Refusal)?;
+            let addresses = egress.resolve(host, port).await.map_err(AddressRefused)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }

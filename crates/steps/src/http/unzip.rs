@@ -20,7 +20,7 @@ const FEED_BYTES: usize = 4 * 1024;
 pub(super) enum Unread {
     /// The exchange broke off: how it went on is not known.
     #[error("{}", super::classify::describe(.0))]
-    Wire(#[from] reqwest::Error),
+    Transport(#[from] reqwest::Error),
     /// All of it came, or would have, and it is of no use.
     #[error("{0}")]
     Useless(&'static str),

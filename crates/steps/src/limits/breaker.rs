@@ -55,7 +55,7 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    pub(super) fn new(limits: &connection::Limits) -> Self {
+    pub(super) fn new(limits: &connection::ConnectionLimits) -> Self {
         Self {
             state: State::Closed { failures: 0 },
             after: limits.open_after.max(1),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 
-fn destination(name: &str, version: i64, limits: connection::Limits) -> Destination {
+fn destination(name: &str, version: i64, limits: connection::ConnectionLimits) -> Destination {
     let target = Target::Http(HttpTarget {
         base_url: "https://books.example".to_owned(),
         auth: HttpAuth::None,
@@ -21,8 +21,12 @@ fn destination(name: &str, version: i64, limits: connection::Limits) -> Destinat
     Destination::new(name.to_owned(), 1, version, connection, BTreeMap::new())
 }
 
-fn limits(concurrency: u32, per_second: Option<u32>, open_after: u32) -> connection::Limits {
-    connection::Limits {
+fn limits(
+    concurrency: u32,
+    per_second: Option<u32>,
+    open_after: u32,
+) -> connection::ConnectionLimits {
+    connection::ConnectionLimits {
         concurrency,
         per_second,
         open_after,
@@ -46,7 +50,7 @@ fn code(entered: Result<Permit, Fault>) -> String {
 
 #[tokio::test]
 async fn a_full_destination_is_busy_after_a_moment_and_others_are_not() {
-    let all = Limits::default();
+    let all = DestinationLimits::default();
     let books = destination("books", 1, limits(2, None, 20));
     let mail = destination("mail", 1, limits(2, None, 20));
     let _held = (
@@ -68,7 +72,7 @@ async fn a_full_destination_is_busy_after_a_moment_and_others_are_not() {
 
 #[tokio::test]
 async fn the_same_name_in_another_namespace_is_another_destination() {
-    let all = Limits::default();
+    let all = DestinationLimits::default();
     let ours = destination("books", 1, limits(1, None, 20));
     let mut theirs = destination("books", 1, limits(1, None, 20));
     theirs.namespace_id = 2;
@@ -81,7 +85,7 @@ async fn the_same_name_in_another_namespace_is_another_destination() {
 
 #[tokio::test]
 async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
-    let all = Arc::new(Limits::default());
+    let all = Arc::new(DestinationLimits::default());
     let to = Arc::new(destination("books", 1, limits(1000, Some(50), 20)));
     let begun = Instant::now();
 
@@ -105,7 +109,7 @@ async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
 
 #[tokio::test]
 async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
-    let all = Limits::default();
+    let all = DestinationLimits::default();
     let mut settings = limits(8, None, 3);
     settings.open_for = Span::from_millis(200);
     let to = destination("books", 1, settings);
@@ -135,7 +139,7 @@ async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
 
 #[tokio::test]
 async fn own_failures_and_refusals_do_not_open_the_breaker() {
-    let all = Limits::default();
+    let all = DestinationLimits::default();
     let to = destination("books", 1, limits(8, None, 1));
 
     let ours = Outcome::Failed(Fault::passing("lease-lost", "").of(FaultKind::Ours));
@@ -148,7 +152,7 @@ async fn own_failures_and_refusals_do_not_open_the_breaker() {
 
 #[tokio::test]
 async fn a_changed_connection_takes_its_new_settings() {
-    let all = Limits::default();
+    let all = DestinationLimits::default();
     let old = destination("books", 1, limits(1, None, 1));
     all.enter(&old).await.unwrap().outcome(&ill());
     assert_eq!(code(all.enter(&old).await), "destination-paused");
@@ -169,7 +173,7 @@ async fn a_changed_connection_takes_its_new_settings() {
 
 #[tokio::test]
 async fn a_host_without_a_connection_gets_a_share_and_others_keep_theirs() {
-    let all = Limits::for_capacity(32);
+    let all = DestinationLimits::for_capacity(32);
     let tarpit = || all.enter_host(1, "tarpit.example:443".to_owned());
     let mut held = Vec::new();
     for _ in 0..8 {
@@ -187,7 +191,7 @@ async fn a_host_without_a_connection_gets_a_share_and_others_keep_theirs() {
 
 #[tokio::test]
 async fn only_so_many_wait_for_room() {
-    let all = Arc::new(Limits::default());
+    let all = Arc::new(DestinationLimits::default());
     let to = Arc::new(destination("books", 1, limits(1, None, 20)));
     let _held = all.enter(&to).await.unwrap();
     let begun = Instant::now();

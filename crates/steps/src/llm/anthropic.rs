@@ -5,7 +5,7 @@ use semel_model::connection::LlmTarget;
 use semel_model::request::LlmRequest;
 use serde_json::{Value, json};
 
-use super::{Said, Wire, cut, declined, schema, unreadable, url};
+use super::{LlmHttpRequest, Said, cut, declined, schema, unreadable, url};
 
 /// The version of the API that is spoken here.
 pub(super) const VERSION: &str = "2023-06-01";
@@ -15,7 +15,7 @@ const TOKENS_USUAL: u32 = 4096;
 
 /// The question as it goes over the wire. A structured answer is asked for as the input of a tool
 /// that the model must use.
-pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> Wire {
+pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> LlmHttpRequest {
     let mut body = json!({
         "model": model,
         "max_tokens": request.max_tokens.unwrap_or(TOKENS_USUAL),
@@ -32,7 +32,7 @@ pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> Wir
         }]);
         body["tool_choice"] = json!({"type": "tool", "name": schema::NAME});
     }
-    Wire {
+    LlmHttpRequest {
         url: url(target, "/messages"),
         body,
     }

@@ -5,13 +5,13 @@ use semel_model::connection::LlmTarget;
 use semel_model::request::LlmRequest;
 use serde_json::{Value, json};
 
-use super::{Said, Wire, cut, declined, schema, unreadable, url};
+use super::{LlmHttpRequest, Said, cut, declined, schema, unreadable, url};
 
 /// OpenAI itself calls the limit by a newer name, which others do not know yet.
 const OWN_HOST: &str = "https://api.openai.com/";
 
 /// The question as it goes over the wire.
-pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> Wire {
+pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> LlmHttpRequest {
     let mut messages = Vec::new();
     if let Some(system) = &request.system {
         messages.push(json!({"role": "system", "content": system}));
@@ -31,7 +31,7 @@ pub(super) fn wire(request: &LlmRequest, target: &LlmTarget, model: &str) -> Wir
             "json_schema": {"name": schema::NAME, "schema": schema::as_object(asked)},
         });
     }
-    Wire {
+    LlmHttpRequest {
         url: url(target, "/chat/completions"),
         body,
     }

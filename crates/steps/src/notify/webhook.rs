@@ -12,7 +12,7 @@ use semel_model::{EffectId, Fault, SecretText};
 use serde_json::json;
 use sha2::Sha256;
 
-use super::{Parcel, Signed};
+use super::{Signed, WebhookPayload};
 use crate::destination::Destination;
 
 /// What secrets of this kind begin with.
@@ -31,7 +31,7 @@ pub(super) fn request(
         "text": message.text,
         "html": message.html,
     });
-    let parcel = Parcel {
+    let parcel = WebhookPayload {
         body: &body.to_string(),
         content_type: "application/json",
         timeout: message.timeout,
@@ -41,7 +41,7 @@ pub(super) fn request(
 
 /// The request that delivers bytes as they are.
 pub(super) fn parcel_request(
-    parcel: Parcel<'_>,
+    parcel: WebhookPayload<'_>,
     to: &Destination,
     target: &WebhookTarget,
     key: EffectId,

@@ -25,7 +25,7 @@ const RETRIES_MAX: usize = 3;
 
 /// Where resources are kept.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum ResourceLocation {
     /// A folder of this machine, or one that every server mounts.
     Folder(PathBuf),
     /// A bucket.
@@ -60,7 +60,7 @@ impl fmt::Debug for Bucket {
 
 /// Why a place cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum ResourceLocationError {
     /// The folder is not there and cannot be made.
     #[error("the folder {} cannot be used", path.display())]
     Folder {
@@ -78,20 +78,20 @@ pub enum PlaceError {
     Store(#[source] object_store::Error),
 }
 
-impl Place {
+impl ResourceLocation {
     /// Reads a folder's path, or `s3://BUCKET/PREFIX`; what else is to be said of a bucket comes
     /// from the caller.
     ///
     /// # Errors
     ///
     /// If the text names no bucket.
-    pub fn parse(text: &str) -> Result<Self, PlaceError> {
+    pub fn parse(text: &str) -> Result<Self, ResourceLocationError> {
         let Some(rest) = text.strip_prefix("s3://") else {
             return Ok(Self::Folder(PathBuf::from(text)));
         };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            return Err(PlaceError::Address);
+            return Err(ResourceLocationError::Address);
         }
         Ok(Self::Bucket(Bucket {
             bucket: bucket.to_owned(),
@@ -103,23 +103,27 @@ impl Place {
     }
 
     /// The store behind it, and the folder where it is one.
-    pub(super) fn open(&self) -> Result<(Arc<dyn ObjectStore>, Option<PathBuf>), PlaceError> {
+    pub(super) fn open(
+        &self,
+    ) -> Result<(Arc<dyn ObjectStore>, Option<PathBuf>), ResourceLocationError> {
         match self {
             Self::Folder(path) => {
                 let store = open_folder(path)?;
                 Ok((Arc::new(store), Some(path.clone())))
             }
-            Self::Bucket(bucket) => Ok((bucket.open().map_err(PlaceError::Store)?, None)),
+            Self::Bucket(bucket) => {
+                Ok((bucket.open().map_err(ResourceLocationError::Store)?, None))
+            }
         }
     }
 }
 
-fn open_folder(path: &PathBuf) -> Result<LocalFileSystem, PlaceError> {
-    make_folder(path).map_err(|error| PlaceError::Folder {
+fn open_folder(path: &PathBuf) -> Result<LocalFileSystem, ResourceLocationError> {
+    make_folder(path).map_err(|error| ResourceLocationError::Folder {
         path: path.clone(),
         error,
     })?;
-    let store = LocalFileSystem::new_with_prefix(path).map_err(PlaceError::Store)?;
+    let store = LocalFileSystem::new_with_prefix(path).map_err(ResourceLocationError::Store)?;
     Ok(store.with_fsync(true))
 }
 
@@ -174,13 +178,21 @@ mod tests {
 
     #[test]
     fn a_bucket_may_have_a_prefix() {
-        let Ok(Place::Bucket(bucket)) = Place::parse("s3://outputs/semel/eu/") else {
+        let Ok(ResourceLocation::Bucket(bucket)) =
+            ResourceLocation::parse("s3://outputs/semel/eu/")
+        else {
             panic!("a bucket");
         };
 
         assert_eq!((&*bucket.bucket, &*bucket.prefix), ("outputs", "semel/eu"));
-        assert!(matches!(Place::parse("s3:///x"), Err(PlaceError::Address)));
-        assert!(matches!(Place::parse("var/out"), Ok(Place::Folder(_))));
+        assert!(matches!(
+            ResourceLocation::parse("s3:///x"),
+            Err(ResourceLocationError::Address)
+        ));
+        assert!(matches!(
+            ResourceLocation::parse("var/out"),
+            Ok(ResourceLocation::Folder(_))
+        ));
     }
 
     #[test]

@@ -24,28 +24,28 @@ use semel_model::{Fault, Resource, ResourceRef};
 use uuid::Uuid;
 
 use super::gather::Gather;
-use super::place::{Place, PlaceError};
+use super::place::{ResourceLocation, ResourceLocationError};
 use super::verify::verified;
-use super::{Aside, KeepError, Kept, Opened, ResourceStore, resource_missing};
+use super::{Aside, KeepError, Opened, ResourceStore, StoredResource, resource_missing};
 
 /// The most bytes of one resource: what S3 copies in one piece.
 pub const RESOURCE_BYTES_MAX: u64 = 5 << 30;
 
 /// Resources in a folder or a bucket.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct StoredFiles {
     store: Arc<dyn ObjectStore>,
     /// The folder, where the store is one: what a killed upload leaves there has a name of its own.
     folder: Option<PathBuf>,
 }
 
-impl Shelf {
+impl StoredFiles {
     /// The store at a place. A folder is made where it is missing; a bucket is not asked yet.
     ///
     /// # Errors
     ///
     /// If the place cannot be used.
-    pub fn open(place: &Place) -> Result<Self, PlaceError> {
+    pub fn open(place: &ResourceLocation) -> Result<Self, ResourceLocationError> {
         let (store, folder) = place.open()?;
         Ok(Self { store, folder })
     }
@@ -154,7 +154,7 @@ async fn put_parts(
     Ok(())
 }
 
-impl ResourceStore for Shelf {
+impl ResourceStore for StoredFiles {
     fn open(
         &self,
         namespace_id: i32,
@@ -231,7 +231,7 @@ impl ResourceStore for Shelf {
         })
     }
 
-    fn list_kept(&self) -> BoxStream<'_, io::Result<Kept>> {
+    fn list_kept(&self) -> BoxStream<'_, io::Result<StoredResource>> {
         let kept = self.store.list(None).try_filter_map(|object| async move {
             let at = Timestamp::from_second(object.last_modified.timestamp()).ok();
             Ok(at.and_then(|at| read_home(&object.location, at)))
@@ -309,12 +309,12 @@ fn home_path(namespace_id: i32, resource: ResourceRef) -> Path {
     Path::from(format!("{namespace_id}/{first}/{second}/{digest}"))
 }
 
-fn read_home(path: &Path, at: Timestamp) -> Option<Kept> {
+fn read_home(path: &Path, at: Timestamp) -> Option<StoredResource> {
     let parts: Vec<&str> = path.as_ref().split('/').collect();
     let [namespace_id, _, _, digest] = parts[..] else {
         return None;
     };
-    Some(Kept {
+    Some(StoredResource {
         namespace_id: namespace_id.parse().ok()?,
         resource: ResourceRef::from_digest(hex::decode(digest).ok()?.try_into().ok()?),
         at,

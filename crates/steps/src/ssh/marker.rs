@@ -4,7 +4,7 @@ use semel_model::connection::SshTarget;
 use semel_model::request::SshRequest;
 use semel_model::{EffectId, Fault};
 
-use super::wire::Heard;
+use super::connection::Heard;
 use super::{Finished, OUTPUT_BYTES_MAX, command};
 
 /// The script, for any POSIX shell.

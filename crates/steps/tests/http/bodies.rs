@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use semel_model::request::Part;
+use semel_model::request::MultipartField;
 use semel_model::{Fault, Resource, ResourceRef};
 use semel_steps::resources::{KeepError, Opened, ResourceStore};
 use semel_steps::{Pooling, Reach};
@@ -170,7 +170,7 @@ async fn a_resource_in_a_part_is_the_same_bytes_on_every_try() {
     reach.resources = folder;
     let caller = caller(&reach);
     let mut post = request("POST", &stage.url("/echo"));
-    post.parts = vec![Part {
+    post.parts = vec![MultipartField {
         name: "scan".to_owned(),
         text: None,
         file: Some(resource.to_string()),

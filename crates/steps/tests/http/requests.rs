@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use semel_model::connection::HttpAuth;
-use semel_model::request::{NextPage, Pages, Part};
+use semel_model::request::{MultipartField, NextPage, Pagination};
 use semel_model::{Outcome, Span};
 use semel_steps::{HttpExecutor, Pooling, Reach, SendGate};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ async fn headers_that_could_smuggle_a_request_are_not_sent() {
 #[tokio::test]
 async fn parts_are_the_same_bytes_on_every_try() {
     let stage = Stage::start().await.unwrap();
-    let part = |name: &str, text: &str| Part {
+    let part = |name: &str, text: &str| MultipartField {
         name: name.to_owned(),
         text: Some(text.to_owned()),
         file: None,
@@ -228,7 +228,7 @@ async fn pages_are_put_together_by_link_and_by_cursor() {
     let paged = |path: &str, items: &str, next: NextPage, most: u32| {
         let mut read = get(&stage.url(path));
         let items = items.to_owned();
-        read.pages = Some(Pages { items, next, most });
+        read.pages = Some(Pagination { items, next, most });
         read
     };
     let cursor = || NextPage::Cursor {

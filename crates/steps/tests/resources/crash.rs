@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use futures_util::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use semel_steps::ResourceStore as _;
-use semel_steps::resources::{Place, Shelf};
+use semel_steps::resources::{ResourceLocation, StoredFiles};
 use semel_testkit::Program;
 
 use crate::resources::world::{PLENTY, files, long};
@@ -44,7 +44,7 @@ async fn killed_while_keeping_leaves_an_upload_that_is_swept_and_no_name() -> Re
         "it was in progress"
     );
     let modified = Timestamp::try_from(std::fs::metadata(&left[0])?.modified()?)?;
-    let shelf = Shelf::open(&Place::Folder(folder.path().to_owned()))?;
+    let shelf = StoredFiles::open(&ResourceLocation::Folder(folder.path().to_owned()))?;
     let swept = shelf
         .sweep(modified + SignedDuration::from_hours(1))
         .await?;
@@ -56,7 +56,7 @@ async fn killed_while_keeping_leaves_an_upload_that_is_swept_and_no_name() -> Re
 #[ignore = "runs in a process of its own, which is killed"]
 async fn keeps_for_ever() -> Result<()> {
     let place = std::env::var_os(PLACE).context("a place")?;
-    let shelf = Shelf::open(&Place::Folder(Path::new(&place).to_owned()))?;
+    let shelf = StoredFiles::open(&ResourceLocation::Folder(Path::new(&place).to_owned()))?;
     let still = stream::once(async {
         println!("standing still");
         std::future::pending().await

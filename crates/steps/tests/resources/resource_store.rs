@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use semel_model::ResourceRef;
-use semel_steps::resources::{NoResources, Place};
+use semel_steps::resources::{NoResources, ResourceLocation};
 use semel_steps::{ResourceStore as _, resources};
 
 use crate::resources::world::{PLENTY, World, long, pieces, refused};
@@ -177,12 +177,12 @@ async fn a_sweep_removes_what_uploads_left_and_nothing_else() -> Result<()> {
 
 #[tokio::test]
 async fn a_bucket_that_does_not_answer_may_answer_later() -> Result<()> {
-    let Place::Bucket(mut bucket) = Place::parse("s3://outputs")? else {
+    let ResourceLocation::Bucket(mut bucket) = ResourceLocation::parse("s3://outputs")? else {
         anyhow::bail!("a bucket");
     };
     bucket.endpoint = Some("http://127.0.0.1:1".to_owned());
     bucket.keys = Some(("a".to_owned(), semel_model::SecretText::new("b".to_owned())));
-    let shelf = resources::Shelf::open(&Place::Bucket(bucket))?;
+    let shelf = resources::StoredFiles::open(&ResourceLocation::Bucket(bucket))?;
 
     let kept = shelf.keep(7, "x/y", pieces(vec![1]), PLENTY).await;
     let opened = shelf.open(7, ResourceRef::from_digest([1; 32])).await;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use semel_model::{Fault, Resource, ResourceRef, SecretText};
-use semel_steps::resources::{Bucket, Place, Shelf};
+use semel_steps::resources::{Bucket, ResourceLocation, StoredFiles};
 use semel_steps::{KeepError, ResourceStore as _};
 use semel_testkit::{S3, s3};
 
@@ -17,7 +17,7 @@ pub(crate) const PLENTY: u64 = 1 << 30;
 
 /// A shelf and what it stands in.
 pub(crate) struct World {
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: StoredFiles,
     place: Ground,
 }
 
@@ -34,21 +34,21 @@ impl World {
 
     pub(crate) fn folder() -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let shelf = Shelf::open(&Place::Folder(folder.path().to_owned()))?;
+        let shelf = StoredFiles::open(&ResourceLocation::Folder(folder.path().to_owned()))?;
         let place = Ground::Folder(folder);
         Ok(Self { shelf, place })
     }
 
     pub(crate) async fn bucket() -> Result<Self> {
         let store = S3::start().await?;
-        let place = Place::Bucket(Bucket {
+        let place = ResourceLocation::Bucket(Bucket {
             bucket: s3::BUCKET.to_owned(),
             prefix: "semel/eu".to_owned(),
             endpoint: Some(store.endpoint()),
             region: "us-east-1".to_owned(),
             keys: Some(("who".to_owned(), SecretText::new("hush".to_owned()))),
         });
-        let shelf = Shelf::open(&place)?;
+        let shelf = StoredFiles::open(&place)?;
         let place = Ground::Bucket(store);
         Ok(Self { shelf, place })
     }

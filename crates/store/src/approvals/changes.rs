@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::WaitId;
-use semel_model::approval::Asked;
+use semel_model::approval::ApprovalRequest;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -67,7 +67,7 @@ pub enum ApprovalChange {
         /// The step's path.
         step: String,
         /// What they are asked.
-        asked: Box<Asked>,
+        asked: Box<ApprovalRequest>,
         /// When it ends by itself.
         until: Option<Timestamp>,
     },
@@ -140,7 +140,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn ask(&mut self, asked: &'a Asked) {
+    fn ask(&mut self, asked: &'a ApprovalRequest) {
         self.people.push(to_text(&asked.from));
         self.escalate.push(to_text(&asked.escalate));
         self.escalate_at.push(asked.escalate_at);

@@ -1,7 +1,7 @@
 //! Approvals as the API shows them.
 
 use jiff::Timestamp;
-use semel_model::approval::{Decision, Digest, State};
+use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
 use semel_model::{RunId, WaitId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -56,7 +56,7 @@ pub struct ApprovalView {
     /// The step's path.
     pub step: String,
     /// Its state.
-    pub state: State,
+    pub state: ApprovalState,
     /// Who may decide.
     pub people: Vec<String>,
     /// Who else may, once half of the time is over.
@@ -80,7 +80,7 @@ pub struct ApprovalView {
     /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// What was decided.
-    pub decision: Option<Decision>,
+    pub decision: Option<ApprovalDecision>,
     /// How many times the run had asked the same before.
     pub round: i32,
 }

@@ -1,11 +1,11 @@
 //! Child runs as their parent and the API see them: counts by state, and one by one.
 
 use semel_model::RunId;
-use semel_model::run::State as RunState;
+use semel_model::run::RunState;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::Of;
+use super::ChildrenOf;
 use crate::cell::{ReadError, SlotCell};
 use crate::runs::{read_json, read_state};
 
@@ -44,7 +44,7 @@ pub(super) const FIRST_SUCCEEDED: &str = "
 
 /// How many child runs are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ChildCounts {
     /// Not started.
     pub pending: i64,
     /// Started and not ended, including those that are stopped for an operator.
@@ -57,7 +57,7 @@ pub struct Counts {
     pub cancelled: i64,
 }
 
-impl Counts {
+impl ChildCounts {
     /// All of them.
     pub fn all(&self) -> i64 {
         self.pending + self.open + self.succeeded + self.failed + self.cancelled
@@ -66,7 +66,7 @@ impl Counts {
 
 /// A child run as the API shows it.
 #[derive(Clone, Debug)]
-pub struct PartView {
+pub struct ChildRunView {
     /// The step.
     pub step: String,
     /// Its place in the list.
@@ -86,7 +86,7 @@ pub struct PartView {
 }
 
 /// Counts the parts of a step.
-pub async fn count(cell: SlotCell<'_>, of: Of<'_>) -> Result<Counts, ReadError> {
+pub async fn count(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<ChildCounts, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(COUNT, &[of.parent.as_uuid(), &of.step])
@@ -95,7 +95,10 @@ pub async fn count(cell: SlotCell<'_>, of: Of<'_>) -> Result<Counts, ReadError> 
 }
 
 /// Counts the parts of a run, by step.
-pub async fn steps(cell: SlotCell<'_>, parent: RunId) -> Result<Vec<(String, Counts)>, ReadError> {
+pub async fn steps(
+    cell: SlotCell<'_>,
+    parent: RunId,
+) -> Result<Vec<(String, ChildCounts)>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(STEPS, &[parent.as_uuid()]).await?;
     let read = |row: &Row| (row.get(0), read_counts(row, 1));
@@ -104,7 +107,7 @@ pub async fn steps(cell: SlotCell<'_>, parent: RunId) -> Result<Vec<(String, Cou
 
 /// Which child runs a list has.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PartFilter<'a> {
+pub struct ChildRunFilter<'a> {
     /// Those of this step.
     pub step: Option<&'a str>,
     /// Those in this state.
@@ -117,10 +120,10 @@ pub struct PartFilter<'a> {
 pub async fn list(
     cell: SlotCell<'_>,
     parent: RunId,
-    filter: PartFilter<'_>,
+    filter: ChildRunFilter<'_>,
     limit: i64,
-) -> Result<Vec<PartView>, ReadError> {
-    let PartFilter { step, state, after } = filter;
+) -> Result<Vec<ChildRunView>, ReadError> {
+    let ChildRunFilter { step, state, after } = filter;
     let (after_step, after_index) = after.unzip();
     let values: [&(dyn ToSql + Sync); 6] = [
         parent.as_uuid(),
@@ -137,8 +140,8 @@ pub async fn list(
 /// The part of a step that succeeded first.
 pub async fn first_succeeded(
     cell: SlotCell<'_>,
-    of: Of<'_>,
-) -> Result<Option<PartView>, ReadError> {
+    of: ChildrenOf<'_>,
+) -> Result<Option<ChildRunView>, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_opt(FIRST_SUCCEEDED, &[of.parent.as_uuid(), &of.step])
@@ -146,8 +149,8 @@ pub async fn first_succeeded(
     Ok(row.as_ref().map(read_view))
 }
 
-fn read_counts(row: &Row, from: usize) -> Counts {
-    Counts {
+fn read_counts(row: &Row, from: usize) -> ChildCounts {
+    ChildCounts {
         pending: row.get(from),
         open: row.get(from + 1),
         succeeded: row.get(from + 2),
@@ -156,9 +159,9 @@ fn read_counts(row: &Row, from: usize) -> Counts {
     }
 }
 
-fn read_view(row: &Row) -> PartView {
+fn read_view(row: &Row) -> ChildRunView {
     let state: Option<&str> = row.get(5);
-    PartView {
+    ChildRunView {
         step: row.get(0),
         index: row.get(1),
         key: row.get(2),

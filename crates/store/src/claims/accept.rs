@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
-use semel_model::run::State;
-use semel_model::{ClaimId, DeliveryId, Fingerprint, InSlot, RunId, Slot, Verdict};
+use semel_model::run::RunState;
+use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Fingerprint, InSlot, RunId, Slot};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -78,7 +78,7 @@ const ENTERED: &str = ",
 
 /// How a batch claims its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ClaimMode {
     /// For the first time.
     First,
     /// For the first time, and some bring a first effect.
@@ -88,18 +88,18 @@ enum Kind {
 }
 
 /// The statement of a kind of batch.
-fn accept_text(kind: Kind) -> &'static str {
+fn accept_text(kind: ClaimMode) -> &'static str {
     static TEXTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
     TEXTS[kind as usize].get_or_init(|| {
         let (columns, names, claimed, entered) = match kind {
-            Kind::First => ("", "", CLAIMED, ""),
-            Kind::FirstWithEffects => (
+            ClaimMode::First => ("", "", CLAIMED, ""),
+            ClaimMode::FirstWithEffects => (
                 ", $11::uuid[], $12::text[], $13::text[], $14::text[]",
                 ", effect_id, step, kind, guard",
                 CLAIMED,
                 ENTERED,
             ),
-            Kind::Again => (", $11::int4[]", ", run_number", TAKEN_OVER, ""),
+            ClaimMode::Again => (", $11::int4[]", ", run_number", TAKEN_OVER, ""),
         };
         let text = ACCEPT
             .replace("{columns}", columns)
@@ -112,7 +112,12 @@ fn accept_text(kind: Kind) -> &'static str {
 
 /// The statements that accept, for the test that prepares them.
 pub(crate) fn examples() -> [&'static str; 3] {
-    [Kind::First, Kind::FirstWithEffects, Kind::Again].map(accept_text)
+    [
+        ClaimMode::First,
+        ClaimMode::FirstWithEffects,
+        ClaimMode::Again,
+    ]
+    .map(accept_text)
 }
 
 pub(super) const MEET: &str = "
@@ -147,7 +152,7 @@ impl Batch for Accept {
     }
 
     fn bytes(item: &Delivery) -> usize {
-        let first_move = item.first_move.as_ref().map(|it| it.events.len());
+        let first_move = item.first_effect.as_ref().map(|it| it.events.len());
         item.key.as_bytes().len() + first_move.unwrap_or(item.events.len())
     }
 
@@ -253,9 +258,9 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
         fingerprint: delivery.fingerprint,
         delivery: delivery.delivery,
         met: AcceptResult {
-            verdict: Verdict::New,
+            verdict: ClaimVerdict::New,
             run: RunId::from_uuid(run),
-            state: State::Active,
+            state: RunState::Active,
             result: None,
             fault: None,
             accepted_at: now,
@@ -297,7 +302,7 @@ async fn claim<'a>(
         .iter()
         .map(|first| first.holder.map(|session| *session.as_uuid()))
         .collect();
-    let moves = FirstMoves::of(firsts, free.is_empty());
+    let moves = FirstEffectRows::of(firsts, free.is_empty());
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &claims,
         &runs,
@@ -311,19 +316,19 @@ async fn claim<'a>(
         &moves.events,
     ];
     let kind = match (free.is_empty(), moves.effects.iter().any(Option::is_some)) {
-        (false, _) => Kind::Again,
-        (true, true) => Kind::FirstWithEffects,
-        (true, false) => Kind::First,
+        (false, _) => ClaimMode::Again,
+        (true, true) => ClaimMode::FirstWithEffects,
+        (true, false) => ClaimMode::First,
     };
     match kind {
-        Kind::First => {}
-        Kind::FirstWithEffects => values.extend([
+        ClaimMode::First => {}
+        ClaimMode::FirstWithEffects => values.extend([
             &moves.effects as &(dyn ToSql + Sync),
             &moves.steps,
             &moves.kinds,
             &moves.guards,
         ]),
-        Kind::Again => values.push(&numbers),
+        ClaimMode::Again => values.push(&numbers),
     }
     let text = accept_text(kind);
     let ready = connection.prepare(&[text]).await?;
@@ -345,7 +350,7 @@ async fn claim<'a>(
 
 /// What runs do first, one array per column.
 #[derive(Default)]
-struct FirstMoves<'a> {
+struct FirstEffectRows<'a> {
     events: Vec<&'a str>,
     effects: Vec<Option<Uuid>>,
     steps: Vec<Option<&'a str>>,
@@ -353,11 +358,11 @@ struct FirstMoves<'a> {
     guards: Vec<Option<&'static str>>,
 }
 
-impl<'a> FirstMoves<'a> {
+impl<'a> FirstEffectRows<'a> {
     fn of(firsts: &[&'a Delivery], are_first_runs: bool) -> Self {
         let mut moves = Self::default();
         for first in firsts {
-            let first_move = first.first_move.as_ref().filter(|_| are_first_runs);
+            let first_move = first.first_effect.as_ref().filter(|_| are_first_runs);
             let effect = first_move.and_then(|it| it.effect.as_ref());
             let events = first_move.map_or(&first.events, |it| &it.events);
             moves.events.push(events);
@@ -378,7 +383,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
         delivery: DeliveryId::from_uuid(row.get::<_, Option<Uuid>>(3)?),
         met: AcceptResult {
             // Our own delivery, found again after a lost answer, is still the first.
-            verdict: Verdict::New,
+            verdict: ClaimVerdict::New,
             run: RunId::from_uuid(row.get(1)),
             state: runs::read_state(state?),
             result: runs::read_json(row, 5),

@@ -15,7 +15,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Stopped, Subject};
+use super::{StoppedRepeat, Subject};
 use crate::cell::Cell;
 use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{WriteError, describe};
@@ -72,13 +72,13 @@ const CHUNK_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Clone)]
 struct Count {
-    last: Stopped,
+    last: StoppedRepeat,
     first_at: Timestamp,
     count: i64,
 }
 
 impl Count {
-    fn of(stopped: Stopped) -> Self {
+    fn of(stopped: StoppedRepeat) -> Self {
         Self {
             first_at: stopped.at,
             last: stopped,
@@ -166,7 +166,7 @@ impl Tally {
     }
 
     /// Counts one repeat.
-    pub fn add(&self, stopped: Stopped) {
+    pub fn add(&self, stopped: StoppedRepeat) {
         if semel_model::SeededBug::DuplicateNotRecorded.is_seeded() {
             return;
         }

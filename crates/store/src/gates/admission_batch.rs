@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all, try_join3, try_join5};
 use jiff::Timestamp;
-use semel_model::gate::{AdmissionState, Arrival, Rate, Shares, Verdict, Visit, WakeUp};
+use semel_model::gate::{
+    AdmissionState, EntryRequest, FreeStarts, GateOperation, GateVerdict, Rate, WakeUp,
+};
 use semel_model::{GateId, InSlot, RunId, Slot, Span};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -27,20 +29,20 @@ const ROUNDS_MAX: usize = 1_000;
 
 /// One run's visit to one gate.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct GateRequest {
     /// The gate.
     pub gate: GateId,
     /// The run.
     pub run: RunId,
     /// What it asks.
-    pub visit: Visit,
+    pub operation: GateOperation,
 }
 
 /// What came of a visit.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct GateResponse {
     /// The gate's decision, if the run asked to enter.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<GateVerdict>,
     /// The run that has to end so that this one can take its place.
     pub wanted: Option<RunId>,
     /// The runs that have to look at the gate.
@@ -48,33 +50,33 @@ pub struct Answer {
 }
 
 /// The batch of one commit of visits.
-pub struct Visiting;
+pub struct AdmissionBatch;
 
 /// Starts the writer that all visits of a process go through.
-pub fn start_visiting(cell: &Cell) -> Writer<Visiting> {
-    Writer::start(cell, || Visiting)
+pub fn start_visiting(cell: &Cell) -> Writer<AdmissionBatch> {
+    Writer::start(cell, || AdmissionBatch)
 }
 
-impl Batch for Visiting {
-    type Item = Call;
-    type Answer = Answer;
+impl Batch for AdmissionBatch {
+    type Item = GateRequest;
+    type Answer = GateResponse;
 
     const LANES: usize = 2;
 
-    fn slot(item: &Call) -> Slot {
+    fn slot(item: &GateRequest) -> Slot {
         item.gate.slot()
     }
 
     async fn write(
         &mut self,
         connection: &mut WriterConnection,
-        items: &mut Vec<Call>,
-    ) -> Result<Vec<Answer>, Error> {
-        let mut answers = vec![Answer::default(); items.len()];
-        let mut round: Vec<(usize, Call)> = items.iter().copied().enumerate().collect();
+        items: &mut Vec<GateRequest>,
+    ) -> Result<Vec<GateResponse>, Error> {
+        let mut answers = vec![GateResponse::default(); items.len()];
+        let mut round: Vec<(usize, GateRequest)> = items.iter().copied().enumerate().collect();
         for _ in 0..ROUNDS_MAX {
             let ready = connection.prepare(statements::ALL).await?;
-            let calls: Vec<Call> = round.iter().map(|(_, call)| *call).collect();
+            let calls: Vec<GateRequest> = round.iter().map(|(_, call)| *call).collect();
             let visited = match visit(ready, &calls).await {
                 Ok(visited) => visited,
                 Err(error) => {
@@ -102,7 +104,10 @@ impl Batch for Visiting {
 }
 
 /// Makes the visits, in order, and says of each whether more is to be done after it.
-async fn visit(ready: PreparedClient<'_>, calls: &[Call]) -> Result<Vec<(Answer, bool)>, Error> {
+async fn visit(
+    ready: PreparedClient<'_>,
+    calls: &[GateRequest],
+) -> Result<Vec<(GateResponse, bool)>, Error> {
     let (mut books, now) = open(ready, calls).await?;
     let mut answers = Vec::with_capacity(calls.len());
     for call in calls {
@@ -114,7 +119,7 @@ async fn visit(ready: PreparedClient<'_>, calls: &[Call]) -> Result<Vec<(Answer,
     for (index, call) in calls.iter().enumerate() {
         // The last visit that leaves handles the rest of the line, and the rest of those that
         // joined it.
-        let leaves = matches!(call.visit, Visit::Leave { .. });
+        let leaves = matches!(call.operation, GateOperation::Leave { .. });
         let later = calls[index + 1..]
             .iter()
             .any(|later| later.gate == call.gate);
@@ -135,24 +140,24 @@ struct Page {
 }
 
 impl Page {
-    fn answer(&mut self, call: &Call) -> Answer {
-        let verdict = match call.visit {
-            Visit::Enter {
+    fn answer(&mut self, call: &GateRequest) -> GateResponse {
+        let verdict = match call.operation {
+            GateOperation::Enter {
                 accepted_at,
                 since,
                 rules,
-            } => Some(self.book.enter(Arrival {
+            } => Some(self.book.enter(EntryRequest {
                 run: call.run,
                 accepted_at,
                 since,
                 rules,
             })),
-            Visit::Leave { seq } => {
+            GateOperation::Leave { seq } => {
                 self.book.leave(call.run, seq);
                 None
             }
         };
-        Answer {
+        GateResponse {
             verdict,
             wanted: self.book.take_wanted(),
             summons: self.book.take_summons(),
@@ -172,14 +177,17 @@ impl Page {
 type Pages = BTreeMap<GateId, Page>;
 
 /// Holds the gates and reads what the visits can concern.
-async fn open(ready: PreparedClient<'_>, calls: &[Call]) -> Result<(Pages, Timestamp), Error> {
+async fn open(
+    ready: PreparedClient<'_>,
+    calls: &[GateRequest],
+) -> Result<(Pages, Timestamp), Error> {
     let mut ids: Vec<Uuid> = calls.iter().map(|call| *call.gate.as_uuid()).collect();
     ids.sort_unstable();
     ids.dedup();
     let (mut own, mut leaving) = (statements::Pairs::default(), statements::Pairs::default());
     for call in calls {
         own.push(call.gate, call.run);
-        if matches!(call.visit, Visit::Leave { .. }) {
+        if matches!(call.operation, GateOperation::Leave { .. }) {
             leaving.push(call.gate, call.run);
         }
     }
@@ -262,18 +270,20 @@ fn load(books: &mut Pages, row: &Row, note: impl FnOnce(&mut Page, RunId)) {
 /// Reads the starts that count, of gates that have a rate.
 async fn read_past(
     ready: PreparedClient<'_>,
-    calls: &[Call],
+    calls: &[GateRequest],
     books: &mut Pages,
 ) -> Result<(), Error> {
     for call in calls {
-        if let (Visit::Enter { rules, .. }, Some(page)) = (call.visit, books.get_mut(&call.gate)) {
+        if let (GateOperation::Enter { rules, .. }, Some(page)) =
+            (call.operation, books.get_mut(&call.gate))
+        {
             page.book.rate = rules.rate;
         }
     }
     let (mut ids, mut firsts, mut behind) = (Vec::new(), Vec::new(), Vec::new());
     for (gate, page) in books.iter_mut() {
         let Some(rate) = page.book.rate else { continue };
-        let count = rate.most.min(Shares::LOADED_MAX);
+        let count = rate.most.min(FreeStarts::LOADED_MAX);
         page.book.shares.past = vec![None; count as usize].into();
         let first = page.book.shares.started - i64::from(rate.most);
         ids.push(*gate.as_uuid());
@@ -304,8 +314,14 @@ async fn read_past(
 
 /// Writes down what changed, and lets the gates go.
 async fn close(ready: PreparedClient<'_>, books: &Pages, now: Timestamp) -> Result<(), Error> {
-    let (mut put, mut gone) = (statements::Tickets::default(), statements::Pairs::default());
-    let (mut gates, mut starts) = (statements::Gates::default(), statements::Starts::default());
+    let (mut put, mut gone) = (
+        statements::GateEntryRows::default(),
+        statements::Pairs::default(),
+    );
+    let (mut gates, mut starts) = (
+        statements::Gates::default(),
+        statements::GateStartRows::default(),
+    );
     let mut empty: Vec<Uuid> = Vec::new();
     for (gate, page) in books {
         for (run, ticket) in &page.book.changed {

@@ -124,7 +124,7 @@ pub(super) const ALL: &[&str] = &[
 
 /// Entries that changed, by column.
 #[derive(Default)]
-pub(super) struct Tickets {
+pub(super) struct GateEntryRows {
     gates: Vec<Uuid>,
     runs: Vec<Uuid>,
     places: Vec<&'static str>,
@@ -135,7 +135,7 @@ pub(super) struct Tickets {
     summoned: Vec<bool>,
 }
 
-impl Tickets {
+impl GateEntryRows {
     pub(super) fn push(&mut self, gate: GateId, ticket: &GateEntry) {
         self.gates.push(*gate.as_uuid());
         self.runs.push(*ticket.run.as_uuid());
@@ -227,7 +227,7 @@ impl Gates {
 
 /// Starts that happened, and how far back they count, by column.
 #[derive(Default)]
-pub(super) struct Starts {
+pub(super) struct GateStartRows {
     gates: Vec<Uuid>,
     numbers: Vec<i64>,
     at: Vec<Timestamp>,
@@ -235,7 +235,7 @@ pub(super) struct Starts {
     before: Vec<i64>,
 }
 
-impl Starts {
+impl GateStartRows {
     pub(super) fn push(&mut self, gate: GateId, book: &AdmissionState, now: Timestamp) {
         let Some(rate) = book.rate.filter(|_| book.new_starts > 0) else {
             return;

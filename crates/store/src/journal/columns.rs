@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::events::to_text;
 use super::{Lease, Transition, WaitChange};
-use crate::gate_exits::Departure;
+use crate::gate_exits::GateExit;
 use crate::runs::Stage;
 use crate::{approvals, audit, effects, event_waits, gate_exits, kv, outbox, tasks};
 
@@ -78,13 +78,13 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
     pub(super) departures: gate_exits::Rows,
-    pub(super) parts: EndedParts,
+    pub(super) ended_children: EndedChildren,
     pub(super) listeners: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
 }
 
 #[derive(Default)]
-pub(super) struct EndedParts {
+pub(super) struct EndedChildren {
     pub(super) runs: Vec<Uuid>,
     pub(super) states: Vec<&'static str>,
 }
@@ -137,7 +137,7 @@ impl<'a> Columns<'a> {
             },
             emitted: outbox::Rows::default(),
             departures: gate_exits::Rows::default(),
-            parts: EndedParts::default(),
+            ended_children: EndedChildren::default(),
             listeners: event_waits::Rows::default(),
             acts: audit::Rows::default(),
         };
@@ -173,11 +173,11 @@ impl<'a> Columns<'a> {
             self.records.faults.push(record.fault.as_deref());
             self.records.ended.push(record.state.is_ended());
         }
-        if item.ends_part()
+        if item.ends_child()
             && let Some(record) = &item.record
         {
-            self.parts.runs.push(*item.run.as_uuid());
-            self.parts.states.push(record.state.as_str());
+            self.ended_children.runs.push(*item.run.as_uuid());
+            self.ended_children.states.push(record.state.as_str());
         }
         for change in &item.tasks {
             self.tasks.push(item, change);
@@ -189,7 +189,7 @@ impl<'a> Columns<'a> {
             self.emitted.push(item, emitted);
         }
         for gate in &item.departs {
-            self.departures.push(Departure {
+            self.departures.push(GateExit {
                 run: item.run,
                 gate: *gate,
                 seq: item.seq + 1,

@@ -72,12 +72,12 @@ pub(super) enum Frame {
 }
 
 /// Statements that travel together.
-pub(super) struct Flight<'a> {
+pub(super) struct Pipeline<'a> {
     ready: PreparedClient<'a>,
     sent: Vec<Answer<'a>>,
 }
 
-impl<'a> Flight<'a> {
+impl<'a> Pipeline<'a> {
     fn simple(&mut self, text: &'static str) {
         let client = self.ready.client;
         self.sent.push(Box::pin(async move {
@@ -134,7 +134,7 @@ impl<'a> Flight<'a> {
         if !columns.acts.is_empty() {
             self.send(audit::APPEND, columns.acts.values().to_vec());
         }
-        let ended = &columns.parts;
+        let ended = &columns.ended_children;
         if !ended.runs.is_empty() {
             self.send(child_runs::END, vec![&ended.runs, &ended.states]);
         }
@@ -145,7 +145,7 @@ impl<'a> Flight<'a> {
 /// after their own. Empty if the batch touches the rows of its moves alone, which its statement
 /// locks in order by itself.
 pub(super) fn rows(batch: &[&Transition]) -> Vec<Uuid> {
-    let ended = batch.iter().filter(|item| item.ends_part());
+    let ended = batch.iter().filter(|item| item.ends_child());
     let parents: Vec<Uuid> = ended
         .filter_map(|item| item.part_of)
         .map(|parent| *parent.as_uuid())
@@ -172,7 +172,7 @@ pub(super) async fn lock(
         count,
         ..
     } = moves;
-    let mut flight = Flight {
+    let mut flight = Pipeline {
         ready,
         sent: Vec::with_capacity(3),
     };
@@ -195,7 +195,7 @@ pub(super) async fn land(
     rows: &[Uuid],
     frame: Frame,
 ) -> Result<HashSet<Uuid>, Error> {
-    let mut flight = Flight {
+    let mut flight = Pipeline {
         ready,
         sent: Vec::with_capacity(8),
     };

@@ -12,7 +12,7 @@ use crate::{effects, kv, runs};
 
 /// Which kinds of change a batch makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct ChangeKinds {
     /// Runs that continue.
     pub(super) goes_on: bool,
     /// Runs that end.
@@ -107,7 +107,7 @@ const PASSED_END: &str = "(SELECT count(*) FROM ended)";
 const CANCELLED: &str = "ARRAY(SELECT run_id FROM fenced WHERE cancel)";
 const NOBODY: &str = "ARRAY[]::uuid[]";
 
-impl Shape {
+impl ChangeKinds {
     /// The shape of a batch, whose plain sets are a part of the statement or were made before it.
     pub(super) fn of(batch: &[&Transition], with_sets: bool) -> Self {
         let mut shape = Self::default();
@@ -196,7 +196,7 @@ fn mistaken(text: &'static str) -> &'static str {
 
 /// A shape that has every part, and one that has the fewest, for the test that prepares them.
 pub(crate) fn examples() -> [&'static str; 3] {
-    let whole = Shape {
+    let whole = ChangeKinds {
         goes_on: true,
         ends: true,
         enters: true,
@@ -204,13 +204,13 @@ pub(crate) fn examples() -> [&'static str; 3] {
         sets: true,
         records: true,
     };
-    let least = Shape {
+    let least = ChangeKinds {
         goes_on: true,
-        ..Shape::default()
+        ..ChangeKinds::default()
     };
-    let last = Shape {
+    let last = ChangeKinds {
         ends: true,
-        ..Shape::default()
+        ..ChangeKinds::default()
     };
     [whole.text(), least.text(), last.text()]
 }

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
 use super::Events;
 use crate::approvals::ApprovalChange;
-use crate::audit::Act;
+use crate::audit::AuditEntry;
 use crate::event_waits::Topic;
 use crate::kv::{self, Write};
 use crate::outbox::Emitted;
@@ -49,7 +49,7 @@ pub struct Transition {
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// The operators' acts that cause it, recorded in the same commit.
-    pub acts: Vec<Act>,
+    pub acts: Vec<AuditEntry>,
     /// Its parent run, which has to know of its end.
     pub part_of: Option<RunId>,
     /// Whether the worker knows that an operator asks for the run's end. Where it does not, a run
@@ -76,7 +76,7 @@ impl Transition {
         parks
             || tells
             || !self.waits.is_empty()
-            || self.ends_part()
+            || self.ends_child()
             || !self.tasks.is_empty()
             || !self.approvals.is_empty()
             || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
@@ -85,7 +85,7 @@ impl Transition {
 
 impl Transition {
     /// Whether a child run ends with it.
-    pub(super) fn ends_part(&self) -> bool {
+    pub(super) fn ends_child(&self) -> bool {
         self.part_of.is_some() && self.lease == Lease::End
     }
 }
@@ -118,7 +118,7 @@ pub struct EffectChange {
     /// How it is made safe.
     pub guard: Guard,
     /// Its state.
-    pub state: effect::State,
+    pub state: effect::EffectState,
     /// The number of its latest attempt.
     pub attempt: u32,
     /// Whether the ledger has no row of it yet.
@@ -159,7 +159,7 @@ pub enum WaitChange {
 #[derive(Clone, Debug)]
 pub struct RecordChange {
     /// Its state.
-    pub state: State,
+    pub state: RunState,
     /// Its result, as JSON text.
     pub result: Option<String>,
     /// Its fault, as JSON text.
@@ -184,7 +184,7 @@ pub enum Written {
 
 /// One row of a run's journal.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct JournalRow {
     /// Its number.
     pub seq: i32,
     /// When it was written.

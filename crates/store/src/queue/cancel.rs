@@ -3,7 +3,7 @@
 use semel_model::RunId;
 use tokio_postgres::types::ToSql;
 
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 
 pub(super) const CANCEL: &str = "/* commits alone: cancel */
@@ -29,7 +29,7 @@ pub async fn ask_cancel_by(
     cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 2] = [run.as_uuid(), &namespace_id];
     Ok(audit::execute(cell, CANCEL, &values, act).await? == 1)

@@ -64,7 +64,7 @@ const FOUND_MAX: i64 = 1_000;
 
 /// Why a run returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum ReturnCause {
     /// The process stops: the run is due at once, and this take does not count.
     Stopping,
     /// Something else changed the run first: it is due at once, and the take counts.
@@ -73,7 +73,7 @@ pub enum Cause {
     Trouble,
 }
 
-impl Cause {
+impl ReturnCause {
     fn as_str(self) -> &'static str {
         match self {
             Self::Stopping => "stopping",
@@ -85,7 +85,7 @@ impl Cause {
 
 /// A run that a session holds, as the queue has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldRun {
     /// The run.
     pub run: RunId,
     /// The lease under which it is held.
@@ -99,7 +99,7 @@ pub async fn return_runs(
     cell: &Cell,
     session: SessionId,
     leases: &[(RunId, i64)],
-    cause: Cause,
+    cause: ReturnCause,
 ) -> Result<u64, ReadError> {
     let mut leases = leases.to_vec();
     // In the one order in which rows of the queue are locked.
@@ -117,12 +117,12 @@ pub async fn list_held_besides(
     cell: &Cell,
     session: SessionId,
     carried: &[RunId],
-) -> Result<Vec<Held>, ReadError> {
+) -> Result<Vec<HeldRun>, ReadError> {
     let carried: Vec<Uuid> = carried.iter().map(|run| *run.as_uuid()).collect();
     let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &carried, &FOUND_MAX];
     let lane = cell.recovery();
     let rows = lane.query(HELD_BESIDES, &values, LOOK_PATIENCE).await?;
-    let read = |row: &tokio_postgres::Row| Held {
+    let read = |row: &tokio_postgres::Row| HeldRun {
         run: RunId::from_uuid(row.get(0)),
         epoch: row.get(1),
         claim: ClaimId::from_uuid(row.get(2)),

@@ -5,7 +5,7 @@
 //! is its own doing, or at least not another suspect's; only such a run is ever quarantined for it.
 
 use semel_model::event::Event;
-use semel_model::run::Reason;
+use semel_model::run::StopReason;
 use semel_model::{Fault, RunId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
@@ -123,7 +123,7 @@ pub async fn quarantine(
     fault: &Fault,
 ) -> Result<bool, ReadError> {
     let stopped = Event::Stopped {
-        reason: Reason::Quarantined,
+        reason: StopReason::Quarantined,
         fault: fault.clone(),
     };
     let record = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());

@@ -6,7 +6,7 @@ use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId, Span};
 
 use super::reopen::REOPEN;
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
@@ -59,7 +59,7 @@ pub async fn amend(
     cell: SlotCell<'_>,
     amended: &Amended<'_>,
     events: &[Event],
-    act: &Act,
+    act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let Amended {
         run,

@@ -5,7 +5,7 @@ use semel_model::{RunId, Span};
 use tokio_postgres::types::ToSql;
 
 use super::STATES;
-use crate::audit::{self, Act};
+use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
@@ -54,7 +54,7 @@ pub(super) const NAMED: &str = "
 
 /// What happened to a request to resume a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reopening {
+pub enum ReopenResult {
     /// It is active again.
     Reopened,
     /// It has not failed, or another request was first.
@@ -71,9 +71,9 @@ pub async fn reopen(
     cell: SlotCell<'_>,
     run: RunId,
     events: &[Event],
-    act: Option<&Act>,
+    act: Option<&AuditEntry>,
     keep: Span,
-) -> Result<Reopening, ReadError> {
+) -> Result<ReopenResult, ReadError> {
     let events = to_text(events);
     let secs = keep.as_millis() as f64 / 1e3;
     let mut client = cell.reader().await?;
@@ -81,7 +81,7 @@ pub async fn reopen(
     let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
     let row = tx.query_one(REOPEN, &values).await?;
     let reopening = match row.get::<_, i64>(0) {
-        1 => Reopening::Reopened,
+        1 => ReopenResult::Reopened,
         // Read in a statement of its own, which sees the request that was first.
         _ => match tx
             .query_opt(STATES, &[&[*run.as_uuid()].as_slice()])
@@ -89,14 +89,14 @@ pub async fn reopen(
         {
             Some(row) if row.get::<_, &str>(1) == "failed" => {
                 match tx.query_opt(NAMED, &[run.as_uuid()]).await? {
-                    Some(_) => Reopening::HistoryGone,
-                    None => Reopening::KeyTaken,
+                    Some(_) => ReopenResult::HistoryGone,
+                    None => ReopenResult::KeyTaken,
                 }
             }
-            Some(_) | None => Reopening::NotFailed,
+            Some(_) | None => ReopenResult::NotFailed,
         },
     };
-    if let (Reopening::Reopened, Some(act)) = (reopening, act) {
+    if let (ReopenResult::Reopened, Some(act)) = (reopening, act) {
         audit::append(&tx, act).await?;
     }
     tx.commit().await?;

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Schedule, Tick, TickView, Verdict};
+use super::{Schedule, Tick, TickVerdict, TickView};
 
 /// Ticks, by column.
 #[derive(Default)]
@@ -30,8 +30,10 @@ impl<'a> Rows<'a> {
         let mut rows = Self::default();
         for (id, tick, at) in ticks {
             let (verdict, reason, run, by) = match &tick.verdict {
-                Verdict::Fired { run, by } => ("fired", None, Some(*run.as_uuid()), by.as_deref()),
-                Verdict::Skipped { reason } => ("skipped", Some(reason.as_str()), None, None),
+                TickVerdict::Fired { run, by } => {
+                    ("fired", None, Some(*run.as_uuid()), by.as_deref())
+                }
+                TickVerdict::Skipped { reason } => ("skipped", Some(reason.as_str()), None, None),
             };
             rows.schedules.push(*id.as_uuid());
             rows.nominals.push(tick.nominal);
@@ -81,11 +83,11 @@ pub(super) fn read_schedule(row: &Row) -> Schedule {
 pub(super) fn read_tick(row: &Row, from: usize) -> TickView {
     let run: Option<Uuid> = row.get(from + 5);
     let verdict = match run {
-        Some(run) => Verdict::Fired {
+        Some(run) => TickVerdict::Fired {
             run: RunId::from_uuid(run),
             by: row.get(from + 6),
         },
-        None => Verdict::Skipped {
+        None => TickVerdict::Skipped {
             reason: row.get::<_, Option<String>>(from + 4).unwrap_or_default(),
         },
     };

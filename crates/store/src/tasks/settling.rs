@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures_util::future::try_join5;
 use jiff::Timestamp;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{EffectId, InSlot, RunId, SeededBug, Slot};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
@@ -34,7 +34,7 @@ pub(crate) const STATEMENTS: &[&str] = &[ANSWER, RECORDED];
 
 /// A worker's answer on its way in.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct SubmittedAnswer {
     /// The task.
     pub task: EffectId,
     /// Its run.
@@ -42,20 +42,20 @@ pub struct Answer {
     /// The token of the claim.
     pub token: i64,
     /// What happened to it: done, failed or lost.
-    pub state: State,
+    pub state: TaskState,
     /// What the worker says, as JSON text.
     pub answer: String,
 }
 
 /// The result of a worker's answer.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum TaskAnswerResult {
     /// It is recorded, and the run continues with it.
     First,
     /// Another answer is, or the task is not the worker's.
     Recorded {
         /// Where the task stands.
-        state: State,
+        state: TaskState,
         /// The token of the latest claim.
         token: i64,
         /// The token of the latest answer.
@@ -70,43 +70,43 @@ pub enum Reply {
 }
 
 /// The batch of one commit of answers.
-pub struct Settling;
+pub struct TaskAnswerBatch;
 
 /// Starts the writer that all answers of a process go through.
-pub fn start_settling(cell: &Cell) -> Writer<Settling> {
-    Writer::start(cell, || Settling)
+pub fn start_settling(cell: &Cell) -> Writer<TaskAnswerBatch> {
+    Writer::start(cell, || TaskAnswerBatch)
 }
 
-impl Batch for Settling {
-    type Item = Answer;
-    type Answer = Reply;
+impl Batch for TaskAnswerBatch {
+    type Item = SubmittedAnswer;
+    type Answer = TaskAnswerResult;
 
     const LANES: usize = 1;
 
-    fn slot(item: &Answer) -> Slot {
+    fn slot(item: &SubmittedAnswer) -> Slot {
         item.run.slot()
     }
 
-    fn subject(item: &Answer) -> u128 {
+    fn subject(item: &SubmittedAnswer) -> u128 {
         item.task.as_uuid().as_u128()
     }
 
     /// Two answers to one task go down one after the other.
-    fn admits(&self, gathered: &[Answer], next: &Answer) -> bool {
+    fn admits(&self, gathered: &[SubmittedAnswer], next: &SubmittedAnswer) -> bool {
         !gathered.iter().any(|item| item.task == next.task)
     }
 
     async fn write(
         &mut self,
         connection: &mut WriterConnection,
-        items: &mut Vec<Answer>,
-    ) -> Result<Vec<Reply>, Error> {
+        items: &mut Vec<SubmittedAnswer>,
+    ) -> Result<Vec<TaskAnswerResult>, Error> {
         let answer = SeededBug::TaskTokenIgnored.in_text(ANSWER, "AND k.token = t.token", "");
         let ready = connection
             .prepare(&[LOCK_RUNS, answer, HEAR, RECORDED])
             .await?;
         // Tasks of runs that have ended are not behind the lock of their run: they keep an order.
-        let mut sorted: Vec<&Answer> = items.iter().collect();
+        let mut sorted: Vec<&SubmittedAnswer> = items.iter().collect();
         sorted.sort_unstable_by_key(|item| item.task);
         let ids: Vec<Uuid> = sorted.iter().map(|item| *item.task.as_uuid()).collect();
         let runs: Vec<Uuid> = sorted.iter().map(|item| *item.run.as_uuid()).collect();
@@ -133,17 +133,17 @@ impl Batch for Settling {
         client.batch_execute("COMMIT").await?;
         let won: Vec<Uuid> = answered.iter().map(|row| row.get(0)).collect();
         let recorded: HashMap<Uuid, &Row> = recorded.iter().map(|row| (row.get(0), row)).collect();
-        let reply = |item: &Answer| match recorded.get(item.task.as_uuid()) {
-            Some(_) if won.contains(item.task.as_uuid()) => Reply::First,
+        let reply = |item: &SubmittedAnswer| match recorded.get(item.task.as_uuid()) {
+            Some(_) if won.contains(item.task.as_uuid()) => TaskAnswerResult::First,
             Some(row) => read_reply(row),
-            None => Reply::Unknown,
+            None => TaskAnswerResult::Unknown,
         };
         Ok(items.iter().map(reply).collect())
     }
 }
 
-fn read_reply(row: &Row) -> Reply {
-    Reply::Recorded {
+fn read_reply(row: &Row) -> TaskAnswerResult {
+    TaskAnswerResult::Recorded {
         state: read_state(row.get(1)),
         token: row.get(2),
         answered_token: row.get(3),

@@ -1,7 +1,7 @@
 //! Tasks as the API shows them.
 
 use jiff::Timestamp;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -41,7 +41,7 @@ pub struct TaskView {
     /// The step's path.
     pub step: String,
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// The number of the latest attempt.
     pub attempt: i32,
     /// What the latest worker calls itself.
@@ -62,13 +62,13 @@ pub struct TaskView {
 
 /// Which tasks to list.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct TaskFilter {
     /// Only of this queue.
     pub queue: Option<String>,
     /// Only of this run.
     pub run: Option<RunId>,
     /// Only in this state.
-    pub state: Option<State>,
+    pub state: Option<TaskState>,
     /// Ended ones too.
     pub all: bool,
 }
@@ -77,11 +77,11 @@ pub struct Filter {
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
-    filter: &Filter,
+    filter: &TaskFilter,
     limit: u16,
 ) -> Result<Vec<TaskView>, ReadError> {
     let run = filter.run.map(|run| *run.as_uuid());
-    let state = filter.state.map(State::as_str);
+    let state = filter.state.map(TaskState::as_str);
     let all = filter.all || state.is_some();
     let limit = i64::from(limit);
     let client = cell.reader().await?;

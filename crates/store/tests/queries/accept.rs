@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use semel_model::event::Event;
-use semel_model::{InSlot, RunId, Span, Verdict};
-use semel_store::audit::Act;
+use semel_model::{ClaimVerdict, InSlot, RunId, Span};
+use semel_store::audit::AuditEntry;
 use semel_store::claims::{self, Delivery};
-use semel_store::runs::{self, Reopening};
+use semel_store::runs::{self, ReopenResult};
 use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
 use uuid::Uuid;
 
@@ -29,13 +29,13 @@ async fn the_first_delivery_makes_the_run_and_the_second_finds_it() -> Result<()
         .write(delivery("order-1", r#"{"a":2}"#, None)?)
         .await?;
 
-    assert_eq!(first.verdict, Verdict::New);
+    assert_eq!(first.verdict, ClaimVerdict::New);
     assert_eq!(
         again.verdict,
-        Verdict::Duplicate,
+        ClaimVerdict::Duplicate,
         "spelling does not matter"
     );
-    assert_eq!(other.verdict, Verdict::Mismatch);
+    assert_eq!(other.verdict, ClaimVerdict::Mismatch);
     assert_eq!((first.run, first.run), (again.run, other.run));
     Ok(())
 }
@@ -54,7 +54,10 @@ async fn a_thousand_at_once_from_two_servers_make_one_run() -> Result<()> {
     });
     let met = try_join_all(deliveries).await?;
 
-    let new = met.iter().filter(|met| met.verdict == Verdict::New).count();
+    let new = met
+        .iter()
+        .filter(|met| met.verdict == ClaimVerdict::New)
+        .count();
     assert_eq!(new, 1);
     assert!(met.iter().all(|one| one.run == met[0].run));
     Ok(())
@@ -76,7 +79,7 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
         world.end(last, "succeeded").await?;
         assert!(claims::drop_claim(world.cell.of(claim), claim, last, &drop_act()).await?);
         let next = accept.write(delivery("again", "{}", None)?).await?;
-        assert_eq!(next.verdict, Verdict::New);
+        assert_eq!(next.verdict, ClaimVerdict::New);
         assert_eq!(next.run, RunId::derive(claim, number));
         last = next.run;
         assert_eq!(
@@ -88,11 +91,11 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
     Ok(())
 }
 
-fn drop_act() -> Act {
-    Act::new(1, "test", "key.drop", "orders again")
+fn drop_act() -> AuditEntry {
+    AuditEntry::new(1, "test", "key.drop", "orders again")
 }
 
-async fn reopen(world: &World, run: RunId) -> Result<Reopening> {
+async fn reopen(world: &World, run: RunId) -> Result<ReopenResult> {
     let events = [Event::Resumed {
         reason: "once more".to_owned(),
         by: None,
@@ -120,7 +123,7 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
     let met = try_join_all(all.into_iter().map(|it| accept.write(it))).await?;
     let took = begun.elapsed();
 
-    assert!(met.iter().all(|met| met.verdict == Verdict::New));
+    assert!(met.iter().all(|met| met.verdict == ClaimVerdict::New));
     let next = RunId::derive(often.claim, FORGOTTEN.unsigned_abs() + 1);
     assert_eq!(met[100].run, next);
     // Two lanes, and in each a first delivery that is written by itself: a few commits, not
@@ -148,7 +151,10 @@ async fn many_deliveries_of_a_free_key_make_one_run() -> Result<()> {
     });
     let met = try_join_all(deliveries).await?;
 
-    let new = met.iter().filter(|met| met.verdict == Verdict::New).count();
+    let new = met
+        .iter()
+        .filter(|met| met.verdict == ClaimVerdict::New)
+        .count();
     assert_eq!(new, 1);
     let claim = delivery("free", "{}", None)?.claim;
     assert!(met.iter().all(|met| met.run == RunId::derive(claim, 8)));
@@ -186,7 +192,10 @@ async fn a_key_is_dropped_only_for_the_run_that_was_judged() -> Result<()> {
     let repeat = accept.write(delivery("two", "{}", None)?).await?;
 
     assert!(!late, "the key is another run's");
-    assert_eq!((repeat.verdict, repeat.run), (Verdict::Duplicate, second));
+    assert_eq!(
+        (repeat.verdict, repeat.run),
+        (ClaimVerdict::Duplicate, second)
+    );
     Ok(())
 }
 
@@ -199,7 +208,7 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
     world.end(first, "failed").await?;
     assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
 
-    assert!(reopen(&world, first).await? == Reopening::Reopened);
+    assert!(reopen(&world, first).await? == ReopenResult::Reopened);
     let while_resumed = accept.write(delivery("back", "{}", None)?).await?;
     assert!(!claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
     world.end(first, "failed").await?;
@@ -209,11 +218,15 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
 
     assert_eq!(
         while_resumed.verdict,
-        Verdict::Duplicate,
+        ClaimVerdict::Duplicate,
         "it has its key again"
     );
-    assert_eq!(second.verdict, Verdict::New);
-    assert_eq!(resumed, Reopening::KeyTaken, "the second run has the key");
+    assert_eq!(second.verdict, ClaimVerdict::New);
+    assert_eq!(
+        resumed,
+        ReopenResult::KeyTaken,
+        "the second run has the key"
+    );
     Ok(())
 }
 

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_model::{ClaimId, Fingerprint, RunId};
-use semel_store::duplicates::{self, DuplicateVerdict, PAYLOADS_MAX, Stopped, Subject, Tally};
+use semel_store::duplicates::{
+    self, DuplicateVerdict, PAYLOADS_MAX, StoppedRepeat, Subject, Tally,
+};
 use tokio::time::timeout;
 
 use crate::world::{World, delivery};
 
-fn repeat(claim: ClaimId, number: usize) -> Result<Stopped> {
+fn repeat(claim: ClaimId, number: usize) -> Result<StoppedRepeat> {
     let payload = format!("{{\"n\":{number}}}");
     let input = semel_model::json::parse_strict(payload.as_bytes())?;
-    Ok(Stopped {
+    Ok(StoppedRepeat {
         subject: Subject::Claim(claim),
         namespace_id: 1,
         run: RunId::derive(claim, 0),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
-use semel_model::{RunId, Verdict};
+use semel_model::{ClaimVerdict, RunId};
 use semel_store::{claims, clock, retention};
 use uuid::Uuid;
 
@@ -68,9 +68,9 @@ async fn keys_that_are_forgotten_under_load_never_have_two_active_runs() -> Resu
         let (met, ()) = tokio::try_join!(delivering, forgetting)?;
 
         for (index, met) in &met {
-            new += usize::from(met.verdict == Verdict::New);
+            new += usize::from(met.verdict == ClaimVerdict::New);
             if index % 2 == 1 {
-                let stands = (&Verdict::Duplicate, first[index]);
+                let stands = (&ClaimVerdict::Duplicate, first[index]);
                 assert_eq!(
                     (&met.verdict, met.run),
                     stands,

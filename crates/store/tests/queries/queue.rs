@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::start_accepting;
-use semel_store::queue::{Cause, Held, Taken, Taker};
+use semel_store::queue::{HeldRun, ReturnCause, Taken, Taker};
 use semel_store::{clock, queue, retention, sessions};
 
 use crate::world::{World, delivery};
@@ -96,7 +96,7 @@ async fn a_return_that_comes_late_does_not_free_the_next_take() -> Result<()> {
     let world = World::start().await?;
     let (session, run) = held(&world).await?;
 
-    let cause = Cause::Overtaken;
+    let cause = ReturnCause::Overtaken;
     let first = queue::return_runs(&world.cell, session, &[(run, 1)], cause).await?;
     let taken = take(&world, session).await?;
     let again = queue::return_runs(&world.cell, session, &[(run, 1)], cause).await?;
@@ -114,7 +114,7 @@ async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -
     let mut epoch = 1;
 
     for takes in 0..6 {
-        let trouble = Cause::Trouble;
+        let trouble = ReturnCause::Trouble;
         queue::return_runs(&world.cell, session, &[(run, epoch)], trouble).await?;
         let row = world
             .cell
@@ -137,7 +137,7 @@ async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -
         epoch = take(&world, session).await?.epoch;
     }
 
-    let stopping = Cause::Stopping;
+    let stopping = ReturnCause::Stopping;
     queue::return_runs(&world.cell, session, &[(run, epoch)], stopping).await?;
     let takes = take(&world, session).await?.takes;
     assert_eq!(
@@ -158,7 +158,7 @@ async fn a_run_that_its_session_does_not_work_on_is_found() -> Result<()> {
     assert_eq!(carried, []);
     let claim = delivery("one", "{}", None)?.claim;
     let epoch = 1;
-    assert_eq!(stranded, [Held { run, epoch, claim }]);
+    assert_eq!(stranded, [HeldRun { run, epoch, claim }]);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use semel_model::{RunId, Verdict};
+use semel_model::{ClaimVerdict, RunId};
 use semel_store::{claims, clock, retention};
 
 use crate::world::{World, delivery};
@@ -61,9 +61,12 @@ async fn a_key_is_kept_from_the_end_of_its_run() -> Result<()> {
 
     assert!(shown.is_some());
     assert_eq!(too_soon, 0, "fifty minutes after its end");
-    assert_eq!((repeat.verdict, repeat.run), (Verdict::Duplicate, met.run));
+    assert_eq!(
+        (repeat.verdict, repeat.run),
+        (ClaimVerdict::Duplicate, met.run)
+    );
     assert_eq!(in_time, 1, "an hour after its end");
-    assert_eq!(next.verdict, Verdict::New);
+    assert_eq!(next.verdict, ClaimVerdict::New);
     assert_eq!(next.run, RunId::derive(claim, 1));
     Ok(())
 }

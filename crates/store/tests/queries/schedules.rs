@@ -3,11 +3,13 @@
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use semel_model::{ScheduleId, Span};
-use semel_store::schedules::{self, Decision, Grounds, Opening, Tick, Verdict};
+use semel_store::schedules::{
+    self, DecisionBasis, NewSchedule, ScheduleDecision, Tick, TickVerdict,
+};
 
 use crate::world::World;
 
-const GROUNDS: Grounds = Grounds {
+const GROUNDS: DecisionBasis = DecisionBasis {
     version: 1,
     zones: "2026e",
 };
@@ -23,7 +25,7 @@ const FILL: &str = "
 async fn open(world: &World) -> Result<(ScheduleId, Timestamp)> {
     let id = ScheduleId::derive(&"default".parse()?, &"story".parse()?);
     let live_at = Some("2026-01-01T00:00:00Z".parse()?);
-    let new = Opening {
+    let new = NewSchedule {
         id,
         namespace_id: 1,
         flow: "story".to_owned(),
@@ -34,10 +36,10 @@ async fn open(world: &World) -> Result<(ScheduleId, Timestamp)> {
     Ok((id, live_at.context("an instant")?))
 }
 
-fn decision(id: ScheduleId, before: Timestamp, to: &str) -> Result<Decision> {
+fn decision(id: ScheduleId, before: Timestamp, to: &str) -> Result<ScheduleDecision> {
     let decided_to = to.parse()?;
     let reason = "missed".to_owned();
-    Ok(Decision {
+    Ok(ScheduleDecision {
         id,
         before,
         decided_to,
@@ -49,7 +51,7 @@ fn decision(id: ScheduleId, before: Timestamp, to: &str) -> Result<Decision> {
             nominal: decided_to,
             last: decided_to,
             instants: 1,
-            verdict: Verdict::Skipped { reason },
+            verdict: TickVerdict::Skipped { reason },
         }],
     })
 }

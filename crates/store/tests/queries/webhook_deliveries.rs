@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use semel_model::Span;
-use semel_store::webhook_deliveries::{self, Due, Line, Room};
+use semel_store::webhook_deliveries::{self, DeliveryCapacity, DueDelivery, SubscriptionLoad};
 
 use crate::world::World;
 
@@ -64,21 +64,23 @@ async fn the_least_recently_served_subscription_is_next() -> Result<()> {
     Ok(())
 }
 
-fn room(served: &BTreeMap<String, (i64, i64)>, total: i64) -> Room {
-    let lines = served.iter().map(|(name, (busy, served))| Line {
-        namespace_id: 1,
-        subscription: name.clone(),
-        busy: *busy,
-        served: *served,
-    });
-    Room {
+fn room(served: &BTreeMap<String, (i64, i64)>, total: i64) -> DeliveryCapacity {
+    let lines = served
+        .iter()
+        .map(|(name, (busy, served))| SubscriptionLoad {
+            namespace_id: 1,
+            subscription: name.clone(),
+            busy: *busy,
+            served: *served,
+        });
+    DeliveryCapacity {
         total,
         each: EACH,
         lines: lines.collect(),
     }
 }
 
-fn note(served: &mut BTreeMap<String, (i64, i64)>, taken: &[Due], number: i64) {
+fn note(served: &mut BTreeMap<String, (i64, i64)>, taken: &[DueDelivery], number: i64) {
     for due in taken {
         let line = served.entry(due.subscription.clone()).or_default();
         *line = (line.0 + 1, number);

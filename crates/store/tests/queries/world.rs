@@ -131,7 +131,7 @@ pub(crate) fn delivery(key: &str, payload: &str, holder: Option<SessionId>) -> R
         delivery: DeliveryId::generate(),
         events: format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{payload}}}]"#),
         holder,
-        first_move: None,
+        first_effect: None,
         seems_known: false,
     })
 }

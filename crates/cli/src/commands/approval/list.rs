@@ -1,7 +1,7 @@
 //! `semel approval list`.
 
 use semel_model::RunId;
-use semel_model::approval::State;
+use semel_model::approval::ApprovalState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -26,7 +26,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         false => client.list_approvals(arguments.run).await?,
     };
     let answer = Answer::done(&page, views::approval::table(&page.items, ctx.style));
-    let open = page.items.iter().find(|one| one.state == State::Open);
+    let open = page
+        .items
+        .iter()
+        .find(|one| one.state == ApprovalState::Open);
     Ok(match open {
         Some(one) => answer.next(format!("semel approval show {}", one.approval)),
         None => answer.note("no approval is open"),

@@ -1,7 +1,7 @@
 //! `semel approval show`.
 
 use semel_model::WaitId;
-use semel_model::approval::State;
+use semel_model::approval::ApprovalState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -21,13 +21,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .await?;
     let answer = Answer::done(&found, views::approval::detail(&found, ctx.style));
     Ok(match found.state {
-        State::Open => {
+        ApprovalState::Open => {
             let words = format!("{} --digest {}", found.approval, found.digest);
             answer
                 .decision("to approve", format!("semel approval approve {words}"))
                 .decision("to reject", format!("semel approval reject {words}"))
         }
-        State::Decided | State::Elapsed | State::Withdrawn => {
+        ApprovalState::Decided | ApprovalState::Elapsed | ApprovalState::Withdrawn => {
             answer.next(format!("semel run show {}", found.run))
         }
     })

@@ -1,7 +1,7 @@
 //! `semel effect list`.
 
 use semel_api::types::EffectFilter;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 use semel_model::{FlowName, RunId};
 
 use crate::answer::{Answer, Problem};
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     run: Option<RunId>,
     /// Only in this state: pending, retrying, done, failed or in_doubt.
     #[arg(long)]
-    state: Option<State>,
+    state: Option<EffectState>,
     /// Only those with this identifier at the destination.
     #[arg(long, value_name = "ID", conflicts_with_all = ["run", "flow"])]
     external_id: Option<String>,

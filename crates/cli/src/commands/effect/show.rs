@@ -1,7 +1,7 @@
 //! `semel effect show`.
 
 use semel_model::EffectId;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let found = remote::client(ctx)?.get_effect(arguments.effect).await?;
     let answer = Answer::done(&found, views::effect::detail(&found, ctx.style));
-    let answer = if found.state == State::InDoubt {
+    let answer = if found.state == EffectState::InDoubt {
         views::effect::how_to_settle(answer, found.id)
     } else {
         answer

@@ -1,6 +1,6 @@
 //! `semel run items`: the items and branches of a run.
 
-use semel_api::types::{PartFilter, PartState};
+use semel_api::types::{ChildRunFilter, ChildRunState};
 use semel_model::RunId;
 
 use crate::answer::{Answer, Problem};
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     step: Option<String>,
     /// Only those in this state: pending, open, succeeded, failed, cancelled.
     #[arg(long)]
-    state: Option<PartState>,
+    state: Option<ChildRunState>,
     /// The most items to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -31,19 +31,19 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    let filter = PartFilter {
+    let filter = ChildRunFilter {
         step: arguments.step.clone(),
         state: arguments.state,
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };
     let run = arguments.run;
-    let page = remote::client(ctx)?.list_parts(run, &filter).await?;
-    let answer = Answer::done(&page, views::part::table(&page.items, ctx.style));
+    let page = remote::client(ctx)?.list_child_runs(run, &filter).await?;
+    let answer = Answer::done(&page, views::child_run::table(&page.items, ctx.style));
     let failed = page
         .items
         .iter()
-        .find(|part| part.state == PartState::Failed);
+        .find(|part| part.state == ChildRunState::Failed);
     let answer = match (failed, page.items.first()) {
         (Some(part), _) => answer
             .next(format!("semel run show {}", part.run))

@@ -1,6 +1,6 @@
 //! `semel run list`.
 
-use semel_api::types::{RunFilter, Standing};
+use semel_api::types::{RunFilter, RunStatus};
 use semel_model::FlowName;
 
 use crate::answer::{Answer, Problem};
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     flow: Option<FlowName>,
     /// Only those in this state: active, in_doubt, succeeded, failed, …
     #[arg(long)]
-    state: Option<Standing>,
+    state: Option<RunStatus>,
     /// Only those that used up their retries and need an operator.
     #[arg(long, conflicts_with_all = ["state", "in_doubt"])]
     needs_review: bool,
@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn standing(&self) -> Option<Standing> {
+    fn status(&self) -> Option<RunStatus> {
         match (self.needs_review, self.in_doubt) {
-            (true, _) => Some(Standing::NeedsReview),
-            (false, true) => Some(Standing::InDoubt),
+            (true, _) => Some(RunStatus::NeedsReview),
+            (false, true) => Some(RunStatus::InDoubt),
             (false, false) => self.state,
         }
     }
@@ -52,7 +52,7 @@ impl Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let filter = RunFilter {
         flow: arguments.flow.clone(),
-        state: arguments.standing(),
+        state: arguments.status(),
         key: arguments.key.clone(),
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),

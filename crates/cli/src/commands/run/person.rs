@@ -6,9 +6,11 @@
 use std::time::{Duration, Instant};
 
 use semel_api::Client;
-use semel_api::types::{Approval, PartFilter, PartState, RunDetail, Standing, Task, TaskFilter};
+use semel_api::types::{
+    Approval, ChildRunFilter, ChildRunState, RunDetail, RunStatus, Task, TaskFilter,
+};
 use semel_model::RunId;
-use semel_model::task::State as TaskState;
+use semel_model::task::TaskState;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Problem};
@@ -35,7 +37,8 @@ impl Wanted {
     /// Looks for it. Costs nothing for a run that does not wait.
     pub(super) async fn find(client: &Client, found: &RunDetail) -> Result<Self, Problem> {
         let run = &found.run;
-        if run.state.is_ended() || (run.state != Standing::Waiting && found.parts.is_empty()) {
+        if run.state.is_ended() || (run.state != RunStatus::Waiting && found.child_runs.is_empty())
+        {
             return Ok(Self::default());
         }
         let items = open_items(client, found).await?;
@@ -98,15 +101,15 @@ impl Wanted {
 
 /// The items and branches of a run that are active.
 async fn open_items(client: &Client, found: &RunDetail) -> Result<Vec<RunId>, Problem> {
-    if found.parts.is_empty() {
+    if found.child_runs.is_empty() {
         return Ok(Vec::new());
     }
-    let filter = PartFilter {
-        state: Some(PartState::Open),
+    let filter = ChildRunFilter {
+        state: Some(ChildRunState::Open),
         limit: Some(ITEMS_MAX),
-        ..PartFilter::default()
+        ..ChildRunFilter::default()
     };
-    let page = client.list_parts(found.run.id, &filter).await?;
+    let page = client.list_child_runs(found.run.id, &filter).await?;
     Ok(page.items.into_iter().map(|part| part.run).collect())
 }
 

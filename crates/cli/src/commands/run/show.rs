@@ -27,7 +27,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let doubt = found
         .effects
         .iter()
-        .find(|effect| effect.state == semel_model::effect::State::InDoubt);
+        .find(|effect| effect.state == semel_model::effect::EffectState::InDoubt);
     Ok(match doubt {
         Some(effect) => views::effect::how_to_settle(answer, effect.id)
             .next(format!("semel effect show {}", effect.id)),

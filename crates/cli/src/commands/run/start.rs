@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use semel_api::types::{RunDetail, Standing, StartRun, Started};
+use semel_api::types::{RunDetail, RunStatus, StartRun, Started};
 use semel_api::{Client, ClientError, Code};
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{FlowName, RunId, Span, TriggerKind};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let begun = Instant::now();
     let (started, replayed) = start(&client, arguments, input).await?;
-    let ended = started.state.state() != State::Active;
+    let ended = started.state.state() != RunState::Active;
     let mut answer = match (arguments.wait, ended) {
         (None, false) => told(&started, replayed),
         (None, true) => {
@@ -145,12 +145,12 @@ async fn wait_for(
             .await?
             .state;
         let over = begun.elapsed() >= span.to_duration();
-        if !over && state.state() == State::Active && state != Standing::Waiting {
+        if !over && state.state() == RunState::Active && state != RunStatus::Waiting {
             continue;
         }
         let found = client.get_run(run).await?;
         let wanted = Wanted::find(client, &found).await?;
-        let ended = found.run.state.state() != State::Active;
+        let ended = found.run.state.state() != RunState::Active;
         if over || ended || idle.needs_person(&wanted) {
             return Ok((found, wanted));
         }

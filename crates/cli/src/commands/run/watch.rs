@@ -2,7 +2,7 @@
 
 use semel_api::Client;
 use semel_api::types::RunDetail;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_model::{RunId, Span};
 
 use super::judged;
@@ -60,7 +60,7 @@ async fn watch(ctx: &Context, client: &Client, run: RunId) -> Result<(RunDetail,
         if ctx.reader == Reader::Person {
             told = tell(ctx, &found, told);
         }
-        if found.run.state.state() != State::Active {
+        if found.run.state.state() != RunState::Active {
             return Ok((found, Wanted::default()));
         }
         let wanted = Wanted::find(client, &found).await?;

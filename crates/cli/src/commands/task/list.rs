@@ -2,7 +2,7 @@
 
 use semel_api::types::TaskFilter;
 use semel_model::RunId;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     run: Option<RunId>,
     /// Only in this state: open, held, done, failed, lost or withdrawn.
     #[arg(long)]
-    state: Option<State>,
+    state: Option<TaskState>,
     /// Include ended ones.
     #[arg(long)]
     all: bool,
@@ -36,7 +36,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     let page = remote::client(ctx)?.list_tasks(&filter).await?;
     let answer = Answer::done(&page, views::task::table(&page.items, ctx.style));
-    let open = page.items.iter().find(|task| task.state == State::Open);
+    let open = page.items.iter().find(|task| task.state == TaskState::Open);
     Ok(match (open, page.items.first()) {
         (Some(task), _) => answer.next(format!("semel worker --queue {} -- COMMAND", task.queue)),
         (None, Some(task)) => answer.next(format!("semel task show {}", task.task)),

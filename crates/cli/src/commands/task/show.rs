@@ -1,7 +1,7 @@
 //! `semel task show`.
 
 use semel_model::EffectId;
-use semel_model::task::State;
+use semel_model::task::TaskState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -19,8 +19,12 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let found = remote::client(ctx)?.get_task(arguments.task).await?;
     let answer = Answer::done(&found, views::task::detail(&found, ctx.style));
     let answer = match found.state {
-        State::Lost => answer.next(format!("semel effect show {}", found.task)),
-        State::Open | State::Held | State::Done | State::Failed | State::Withdrawn => answer,
+        TaskState::Lost => answer.next(format!("semel effect show {}", found.task)),
+        TaskState::Open
+        | TaskState::Held
+        | TaskState::Done
+        | TaskState::Failed
+        | TaskState::Withdrawn => answer,
     };
     Ok(answer.next(format!("semel run show {}", found.run)))
 }

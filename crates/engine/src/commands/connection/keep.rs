@@ -10,13 +10,13 @@ use semel_model::{Connection, Fault, SecretText, Span};
 use semel_store::{ReadError, audit, connections};
 use sha2::Sha256;
 
-use super::{By, ConnectionError, validate};
+use super::{Actor, ConnectionError, validate};
 use crate::runtime::Runtime;
 use crate::vault::VaultError;
 
 /// What storing a connection changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ConnectionChange {
     /// There was none of that name.
     Created,
     /// It replaced another one.
@@ -33,18 +33,20 @@ impl Runtime {
     /// Where it is not valid, or another connection has the name.
     pub async fn keep_connection(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         connection: &Connection,
-    ) -> Result<(i64, Kept), ConnectionError> {
+    ) -> Result<(i64, ConnectionChange), ConnectionError> {
         validate(connection).map_err(ConnectionError::Invalid)?;
         let act = by.act("connection.put", name);
         if connections::make(self.cell.home(), by.namespace_id, name, connection, &act).await? {
             self.vault.refresh().await?;
-            return Ok((1, Kept::Created));
+            return Ok((1, ConnectionChange::Created));
         }
         match connections::find(self.cell.home(), by.namespace_id, name).await? {
-            Some(known) if known.connection == *connection => Ok((known.version, Kept::Unchanged)),
+            Some(known) if known.connection == *connection => {
+                Ok((known.version, ConnectionChange::Unchanged))
+            }
             Some(_) | None => Err(ConnectionError::Differs),
         }
     }
@@ -56,14 +58,14 @@ impl Runtime {
     /// Where it is not valid.
     pub async fn replace_connection(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         connection: &Connection,
-    ) -> Result<(i64, Kept), ConnectionError> {
+    ) -> Result<(i64, ConnectionChange), ConnectionError> {
         match self.keep_connection(by, name, connection).await {
             Err(ConnectionError::Differs) => {
                 let version = self.put_connection(by, name, connection).await?;
-                Ok((version, Kept::Replaced))
+                Ok((version, ConnectionChange::Replaced))
             }
             other => other,
         }
@@ -76,7 +78,7 @@ impl Runtime {
     /// As [`Runtime::set_secret`].
     pub async fn keep_secret(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
         text: &SecretText,
         overlap: Span,
@@ -165,7 +167,7 @@ impl Runtime {
     /// Where there is no such connection.
     pub async fn prepare_connection(
         self: &Arc<Self>,
-        by: By<'_>,
+        by: Actor<'_>,
         name: &str,
     ) -> Result<Result<String, Fault>, ConnectionError> {
         self.vault.refresh().await?;

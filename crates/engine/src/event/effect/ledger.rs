@@ -1,8 +1,8 @@
 //! What events make of the ledger's rows and of tasks.
 
 use semel_flow::{Action, Flow};
-use semel_model::effect::State;
-use semel_model::event::{Event, Plan, Seen};
+use semel_model::effect::EffectState;
+use semel_model::event::{DoubtPlan, Event, ProbeFinding};
 use semel_model::request::StepRequest;
 use semel_model::storable::without_zero;
 use semel_model::{Doubt, Fault, FaultKind};
@@ -10,12 +10,12 @@ use semel_store::journal::EffectChange;
 use semel_store::tasks::TaskChange;
 
 use crate::event::changes::{Before, EffectSnapshot, RowChanges};
-use crate::state::RunState;
+use crate::state::FoldedRun;
 
 pub(in crate::event) fn project_intended(
     before: &Before,
     event: &Event,
-    after: &RunState,
+    after: &FoldedRun,
     flow: &Flow,
 ) -> RowChanges {
     let Event::Intended {
@@ -59,13 +59,13 @@ pub(in crate::event) fn project_done(
     };
     RowChanges::of_effect(EffectChange {
         external_id,
-        ..row(before, known.with(State::Done), flow, step)
+        ..row(before, known.with(EffectState::Done), flow, step)
     })
 }
 
 pub(in crate::event) fn project_failed(
     before: &Before,
-    after: &RunState,
+    after: &FoldedRun,
     flow: &Flow,
     step: &str,
     fault: &Fault,
@@ -82,24 +82,24 @@ pub(in crate::event) fn project_doubted(
     before: &Before,
     flow: &Flow,
     step: &str,
-    (doubt, plan): (&Doubt, &Plan),
+    (doubt, plan): (&Doubt, &DoubtPlan),
 ) -> RowChanges {
     let Some(known) = before.effect else {
         return RowChanges::default();
     };
     let how = match plan {
-        Plan::Repeat { .. } => "to be repeated".to_owned(),
-        Plan::Probe {
+        DoubtPlan::Repeat { .. } => "to be repeated".to_owned(),
+        DoubtPlan::Probe {
             absent_from: Some(from),
             ..
         } => format!("to be probed; absent is believed from {from}"),
-        Plan::Probe {
+        DoubtPlan::Probe {
             absent_from: None, ..
         } => "to be probed".to_owned(),
-        Plan::Review => "for an operator".to_owned(),
+        DoubtPlan::Review => "for an operator".to_owned(),
     };
     let note = format!("{} ({how})", doubt.message);
-    let mut changes = noted(before, known.with(State::InDoubt), flow, step, &note);
+    let mut changes = noted(before, known.with(EffectState::InDoubt), flow, step, &note);
     changes.tasks = withdraw(before, flow, step, doubt.kind);
     changes
 }
@@ -108,12 +108,12 @@ pub(in crate::event) fn project_probed(
     before: &Before,
     flow: &Flow,
     step: &str,
-    seen: &Seen,
+    seen: &ProbeFinding,
 ) -> RowChanges {
     match (before.effect, seen) {
         (
             Some(known),
-            Seen::Unclear {
+            ProbeFinding::Unclear {
                 fault,
                 retry_at: None,
             },
@@ -121,15 +121,16 @@ pub(in crate::event) fn project_probed(
             let note = format!("the probe failed: {} (for an operator)", fault.message);
             noted(before, known, flow, step, &note)
         }
-        (_, Seen::Absent | Seen::AbsentSoFar { .. } | Seen::Unclear { .. }) => {
-            RowChanges::default()
-        }
+        (
+            _,
+            ProbeFinding::Absent | ProbeFinding::AbsentSoFar { .. } | ProbeFinding::Unclear { .. },
+        ) => RowChanges::default(),
     }
 }
 
 /// What the ledger says where the write itself will make the event that settles the effect: the
 /// store corrects the row where it made another event.
-pub(crate) fn expect_done(state: &RunState, flow: &Flow, step: &str) -> RowChanges {
+pub(crate) fn expect_done(state: &FoldedRun, flow: &Flow, step: &str) -> RowChanges {
     project_done(&Before::of(state, flow), flow, step, None)
 }
 
@@ -158,7 +159,9 @@ fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectC
 
 /// Takes a task back that no worker has.
 fn withdraw(before: &Before, flow: &Flow, step: &str, kind: FaultKind) -> Vec<TaskChange> {
-    let pending = before.effect.filter(|known| known.state == State::Pending);
+    let pending = before
+        .effect
+        .filter(|known| known.state == EffectState::Pending);
     match pending {
         Some(known) if kind == FaultKind::Untaken && is_task(flow, step) => {
             vec![TaskChange::Withdraw { task: known.effect }]

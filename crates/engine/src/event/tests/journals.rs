@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::{flow_of, start};
 use crate::event::apply;
-use crate::state::{FoldError, RunState};
+use crate::state::{FoldError, FoldedRun};
 
 /// `s0` adds to an entry, `s1` waits.
-fn fold(events: &[Value]) -> Result<RunState, FoldError> {
+fn fold(events: &[Value]) -> Result<FoldedRun, FoldError> {
     let flow = flow_of(&[6, 15], false);
-    let mut state = RunState::new(RunId::from_uuid(Uuid::nil()));
+    let mut state = FoldedRun::new(RunId::from_uuid(Uuid::nil()));
     for (seq, event) in (1..).zip(events) {
         let event: Event = serde_json::from_value(event.clone()).unwrap();
         apply(&mut state, &event, &flow, start()).map_err(|misfit| misfit.at(seq))?;

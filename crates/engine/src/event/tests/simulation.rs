@@ -6,18 +6,18 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use semel_flow::Flow;
-use semel_model::effect::State;
+use semel_model::effect::EffectState;
 use semel_model::event::Event;
 use semel_model::{EffectId, RunId, TriggerKind, WaitId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::start;
-use crate::decide::{Act, DecideContext, Decision, decide};
+use crate::decide::{DecideContext, Decision, NextAction, decide};
 use crate::event::{Acceptance, Before, RowChanges, apply, begin, project};
 use crate::external_result::ExternalResult;
 use crate::landing::Landing;
-use crate::state::RunState;
+use crate::state::FoldedRun;
 use crate::vault::Destinations;
 
 /// How much a simulated run does at the most.
@@ -26,14 +26,14 @@ const ACTS_MAX: usize = 120;
 /// What a run wrote.
 pub(super) struct Written {
     pub(super) journal: Vec<(Timestamp, Event)>,
-    pub(super) ledger: HashMap<EffectId, State>,
+    pub(super) ledger: HashMap<EffectId, EffectState>,
 }
 
 pub(super) struct Simulation<'f> {
     flow: &'f Flow,
     /// The state that the run began with, where it is a child.
-    origin: Option<RunState>,
-    state: RunState,
+    origin: Option<FoldedRun>,
+    state: FoldedRun,
     written: Written,
     now: Timestamp,
     script: std::vec::IntoIter<u8>,
@@ -73,7 +73,7 @@ impl<'f> Simulation<'f> {
         simulation
     }
 
-    fn at(flow: &'f Flow, state: RunState, script: Vec<u8>) -> Self {
+    fn at(flow: &'f Flow, state: FoldedRun, script: Vec<u8>) -> Self {
         Self {
             flow,
             origin: None,
@@ -112,7 +112,7 @@ impl<'f> Simulation<'f> {
         }
     }
 
-    fn decide(&mut self) -> Act {
+    fn decide(&mut self) -> NextAction {
         let destinations = Destinations::default();
         let (flow, nothing) = (self.flow, Value::Null);
         let mut state = self.state.clone();
@@ -174,7 +174,7 @@ impl<'f> Simulation<'f> {
     fn folds_to_the_same(&self) {
         let mut folded = match &self.origin {
             Some(origin) => origin.clone(),
-            None => RunState::new(self.state.run),
+            None => FoldedRun::new(self.state.run),
         };
         for (at, event) in &self.written.journal {
             let applied = apply(&mut folded, event, self.flow, *at);
@@ -184,7 +184,7 @@ impl<'f> Simulation<'f> {
         let snapshot = Before::of(&self.state, self.flow).effect;
         if let Some(known) = snapshot.filter(|known| known.has_row) {
             let row = self.written.ledger.get(&known.effect);
-            let resumed = known.state == State::Retrying;
+            let resumed = known.state == EffectState::Retrying;
             assert!(row == Some(&known.state) || resumed, "{known:?}: {row:?}");
         }
     }

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use url::form_urlencoded;
 
-use super::Call;
+use super::SignedRequest;
 
 /// The method of every request to a hook.
 const METHOD: &str = "POST";
@@ -26,7 +26,11 @@ pub(super) struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// Puts together what a request would have been signed as.
-    pub(super) fn of(signature: &'a Signature, call: &Call<'a>, time: Option<&'a str>) -> Self {
+    pub(super) fn of(
+        signature: &'a Signature,
+        call: &SignedRequest<'a>,
+        time: Option<&'a str>,
+    ) -> Self {
         let mut message = Self {
             pieces: Vec::with_capacity(signature.signed.len()),
             is_whole: true,
@@ -47,7 +51,7 @@ impl<'a> Message<'a> {
 
 fn piece<'a>(
     part: &'a SignedPart,
-    call: &Call<'a>,
+    call: &SignedRequest<'a>,
     time: Option<&'a str>,
 ) -> Option<Cow<'a, [u8]>> {
     let text = |text: &'a str| Cow::Borrowed(text.as_bytes());
@@ -80,7 +84,7 @@ fn sorted_form(body: &[u8]) -> Vec<u8> {
 }
 
 /// Whether the query, which is signed with the address, names the body by its digest.
-fn has_digest(call: &Call<'_>) -> bool {
+fn has_digest(call: &SignedRequest<'_>) -> bool {
     let mut digests = call.query.iter().filter(|(name, _)| name == BODY_DIGEST);
     let (Some((_, digest)), None) = (digests.next(), digests.next()) else {
         return false;

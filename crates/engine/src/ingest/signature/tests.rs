@@ -51,7 +51,7 @@ impl Request {
         let query: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
-        let call = Call {
+        let call = SignedRequest {
             headers: &self.headers,
             url: &self.url,
             query: &query,

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use semel_model::event::Caller;
 use semel_model::run::EndState;
 use semel_model::{Fault, Key, KeySpace, Mismatch, TriggerKind};
-use semel_store::outbox::Event;
+use semel_store::outbox::OutboxEvent;
 use semel_store::waits::Callback;
 use semel_store::{claims, queue};
 use serde_json::{Value, json};
 
-use crate::call::{Asked, CANCEL, Cancelled, END, Ended, START};
+use crate::call::{CANCEL, CallEnd, CallRequest, Cancelled, END, START};
 use crate::ingest::callback::CallbackError;
 use crate::ingest::{Inbound, IntakeError};
 use crate::runtime::Runtime;
@@ -32,7 +32,7 @@ pub(super) enum Relay {
 
 impl Runtime {
     /// Relays a message from one run to another.
-    pub(super) async fn relay(self: &Arc<Self>, event: &Event) -> Relay {
+    pub(super) async fn relay(self: &Arc<Self>, event: &OutboxEvent) -> Relay {
         let done = match event.event.as_str() {
             START => self.relay_start(event).await,
             END => self.relay_end(event).await,
@@ -48,8 +48,8 @@ impl Runtime {
         }
     }
 
-    async fn relay_start(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
-        let Ok(asked) = serde_json::from_str::<Asked>(&event.data) else {
+    async fn relay_start(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
+        let Ok(asked) = serde_json::from_str::<CallRequest>(&event.data) else {
             return Ok(());
         };
         let called = match &asked.again {
@@ -79,7 +79,7 @@ impl Runtime {
     async fn start_called(
         self: &Arc<Self>,
         namespace_id: i32,
-        asked: &Asked,
+        asked: &CallRequest,
     ) -> Result<(), IntakeError> {
         let release = self.live_flow(namespace_id, &asked.flow).await?;
         let key = Key::new(asked.key.clone().into_bytes()).map_err(|_| IntakeError::NoKey)?;
@@ -92,8 +92,8 @@ impl Runtime {
         self.receive(inbound).await.map(drop)
     }
 
-    async fn relay_end(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
-        match serde_json::from_str::<Ended>(&event.data) {
+    async fn relay_end(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
+        match serde_json::from_str::<CallEnd>(&event.data) {
             Ok(ended) => self.answer_caller(event, ended.caller, ended.end).await,
             Err(_) => Ok(()),
         }
@@ -103,7 +103,7 @@ impl Runtime {
     /// again is not answered by a repeat of the message that answered it before.
     async fn answer_caller(
         self: &Arc<Self>,
-        event: &Event,
+        event: &OutboxEvent,
         caller: Caller,
         mut end: Value,
     ) -> Result<(), PassError> {
@@ -118,7 +118,7 @@ impl Runtime {
         }
     }
 
-    async fn relay_cancel(self: &Arc<Self>, event: &Event) -> Result<(), PassError> {
+    async fn relay_cancel(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
         let Ok(cancelled) = serde_json::from_str::<Cancelled>(&event.data) else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use semel_flow::schedule::zone_edition;
 use semel_model::{FlowName, NamespaceName, ScheduleId};
-use semel_store::schedules::{self, Grounds, Opening, Schedule};
+use semel_store::schedules::{self, DecisionBasis, NewSchedule, Schedule};
 use semel_store::{ReadError, flows};
 
 use super::plan::Basis;
@@ -22,12 +22,12 @@ pub(crate) struct Live {
     /// The state of the control data.
     pub(crate) version: i64,
     /// By the schedule that the flow has or could have.
-    by_id: HashMap<ScheduleId, One>,
+    by_id: HashMap<ScheduleId, LiveRelease>,
 }
 
 /// The live release of a flow.
 #[derive(Clone)]
-struct One {
+struct LiveRelease {
     what: What,
     /// Since when it is live, where that is kept.
     since: Option<Timestamp>,
@@ -83,7 +83,10 @@ impl Live {
                 None => What::Unknown,
             };
             let since = row.live_at;
-            by_id.insert(ScheduleId::derive(&namespace, &flow), One { what, since });
+            by_id.insert(
+                ScheduleId::derive(&namespace, &flow),
+                LiveRelease { what, since },
+            );
         }
         Ok(Self { version, by_id })
     }
@@ -102,14 +105,14 @@ impl Live {
         let stale = rows.iter().filter(|row| self.is_stale(row));
         let stale: Vec<ScheduleId> = stale.map(|row| row.id).collect();
         let known: HashSet<ScheduleId> = rows.iter().map(|row| row.id).collect();
-        let new: Vec<Opening> = self
+        let new: Vec<NewSchedule> = self
             .by_id
             .iter()
             .filter(|(id, _)| !known.contains(id))
             .filter_map(|(id, one)| opening(*id, one))
             .collect();
         if !new.is_empty() {
-            let grounds = Grounds {
+            let grounds = DecisionBasis {
                 version: self.version,
                 zones: zone_edition(),
             };
@@ -163,9 +166,9 @@ impl Live {
     }
 }
 
-fn opening(id: ScheduleId, one: &One) -> Option<Opening> {
+fn opening(id: ScheduleId, one: &LiveRelease) -> Option<NewSchedule> {
     match &one.what {
-        What::Scheduled(release) => Some(Opening {
+        What::Scheduled(release) => Some(NewSchedule {
             id,
             namespace_id: release.namespace_id,
             flow: release.flow.name.to_string(),

@@ -34,7 +34,7 @@ pub(crate) struct Room {
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum TickAction {
     /// The instant has a run.
     Fire(Timestamp),
     /// These instants start nothing.
@@ -52,18 +52,22 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// The same instants, of which some have runs.
-    pub(crate) fn split(&self, instants: &[Timestamp], fired: &HashSet<Timestamp>) -> Vec<Call> {
+    pub(crate) fn split(
+        &self,
+        instants: &[Timestamp],
+        fired: &HashSet<Timestamp>,
+    ) -> Vec<TickAction> {
         let mut calls = vec![];
         let mut skipped = None;
         for instant in instants {
             if fired.contains(instant) {
-                calls.extend(skipped.take().map(Call::Skip));
-                calls.push(Call::Fire(*instant));
+                calls.extend(skipped.take().map(TickAction::Skip));
+                calls.push(TickAction::Fire(*instant));
             } else {
                 add(&mut skipped, *instant, self.reason);
             }
         }
-        calls.extend(skipped.map(Call::Skip));
+        calls.extend(skipped.map(TickAction::Skip));
         calls
     }
 }
@@ -84,7 +88,7 @@ pub(crate) struct Basis {
 /// What is decided about a schedule.
 pub(crate) struct Plan {
     /// In the order of their instants, each with the release that names it.
-    pub(crate) calls: Vec<(Arc<Release>, Call)>,
+    pub(crate) calls: Vec<(Arc<Release>, TickAction)>,
     /// The release in force from now on.
     pub(crate) release: Option<Arc<Release>>,
     pub(crate) decided_to: Timestamp,
@@ -140,9 +144,9 @@ impl Plan {
         let (calls, whole) = decide(schedule, span, self.room.skips);
         for call in calls {
             match &call {
-                Call::Fire(_) if self.room.fires == 0 => return false,
-                Call::Fire(_) => self.room.fires -= 1,
-                Call::Skip(stretch) => {
+                TickAction::Fire(_) if self.room.fires == 0 => return false,
+                TickAction::Fire(_) => self.room.fires -= 1,
+                TickAction::Skip(stretch) => {
                     let skipped = usize::try_from(stretch.instants).unwrap_or_default();
                     self.room.skips = self.room.skips.saturating_sub(skipped);
                 }
@@ -157,7 +161,7 @@ impl Plan {
     }
 }
 
-impl Call {
+impl TickAction {
     fn last(&self) -> Timestamp {
         match self {
             Self::Fire(nominal) => *nominal,
@@ -177,7 +181,11 @@ pub(crate) struct Span {
 
 /// What becomes of the instants of a time, and whether that is all of them: of a long one, the
 /// first `skips` that are skipped.
-pub(crate) fn decide(schedule: &ScheduleTrigger, span: Span, skips: usize) -> (Vec<Call>, bool) {
+pub(crate) fn decide(
+    schedule: &ScheduleTrigger,
+    span: Span,
+    skips: usize,
+) -> (Vec<TickAction>, bool) {
     let (keep, reason) = match schedule.missed {
         Missed::Skip | Missed::Once => (1, "missed"),
         Missed::All => (schedule.most as usize, "capped"),
@@ -215,10 +223,10 @@ pub(crate) fn decide(schedule: &ScheduleTrigger, span: Span, skips: usize) -> (V
         current.clear();
         add(&mut overtaken, last, reason);
     }
-    let skipped = overtaken.map(Call::Skip).into_iter();
+    let skipped = overtaken.map(TickAction::Skip).into_iter();
     let calls = skipped
-        .chain(current.into_iter().map(Call::Fire))
-        .chain(paused.map(Call::Skip));
+        .chain(current.into_iter().map(TickAction::Fire))
+        .chain(paused.map(TickAction::Skip));
     (calls.collect(), whole)
 }
 

@@ -4,7 +4,7 @@ use semel_flow::Action;
 use semel_flow::release::{Foreach, Join, OnError, Parallel};
 use semel_model::event::Event;
 use semel_model::{Fault, json};
-use semel_store::child_runs::{self, Counts, PartFilter, PartView};
+use semel_store::child_runs::{self, ChildCounts, ChildRunFilter, ChildRunView};
 use serde_json::{Map, Value, json};
 
 use super::super::{Stop, Turn};
@@ -69,8 +69,8 @@ impl Turn {
         })
     }
 
-    async fn list(&self, state: Option<&str>, most: i64) -> Result<Vec<PartView>, Stop> {
-        let filter = PartFilter {
+    async fn list(&self, state: Option<&str>, most: i64) -> Result<Vec<ChildRunView>, Stop> {
+        let filter = ChildRunFilter {
             step: Some(self.step().id.as_str()),
             state,
             after: None,
@@ -81,7 +81,7 @@ impl Turn {
     }
 
     /// Each item's result, where they are small enough to keep.
-    async fn results(&self, counts: &Counts) -> Result<Value, Stop> {
+    async fn results(&self, counts: &ChildCounts) -> Result<Value, Stop> {
         if counts.all() > RESULTS_MAX {
             return Ok(Value::Null);
         }
@@ -102,7 +102,7 @@ impl Turn {
     }
 
     /// The branches that count.
-    async fn ended(&self, parallel: &Parallel) -> Result<Vec<PartView>, Stop> {
+    async fn ended(&self, parallel: &Parallel) -> Result<Vec<ChildRunView>, Stop> {
         match parallel.join {
             Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
             Join::First => {
@@ -113,7 +113,7 @@ impl Turn {
     }
 }
 
-fn each_result(counts: &Counts, results: Value, failures: &[PartView]) -> Value {
+fn each_result(counts: &ChildCounts, results: Value, failures: &[ChildRunView]) -> Value {
     let failures: Vec<Value> = failures.iter().map(failure).collect();
     json!({
         "count": counts.all(),
@@ -124,7 +124,7 @@ fn each_result(counts: &Counts, results: Value, failures: &[PartView]) -> Value 
     })
 }
 
-fn each_fault(each: &Foreach, counts: &Counts, failures: &[PartView]) -> Option<Fault> {
+fn each_fault(each: &Foreach, counts: &ChildCounts, failures: &[ChildRunView]) -> Option<Fault> {
     let goes_on = match each.on_error {
         OnError::Continue => true,
         OnError::Stop | OnError::Collect => false,
@@ -164,9 +164,9 @@ fn cut(text: &str, most: usize) -> &str {
 
 fn branch_fault(
     parallel: &Parallel,
-    ended: &[PartView],
-    counts: &Counts,
-    failures: &[PartView],
+    ended: &[ChildRunView],
+    counts: &ChildCounts,
+    failures: &[ChildRunView],
 ) -> Option<Fault> {
     let enough = match parallel.join {
         Join::All => counts.succeeded == counts.all(),
@@ -186,7 +186,7 @@ fn branch_fault(
 }
 
 /// What the steps of branches gave, by step.
-fn join(ended: &[PartView]) -> Value {
+fn join(ended: &[ChildRunView]) -> Value {
     let mut steps = Map::new();
     for part in ended {
         if let Value::Object(given) = result_of(part) {
@@ -196,7 +196,7 @@ fn join(ended: &[PartView]) -> Value {
     Value::Object(steps)
 }
 
-fn failure(part: &PartView) -> Value {
+fn failure(part: &ChildRunView) -> Value {
     let fault = fault_of(part);
     json!({
         "index": part.index,
@@ -207,12 +207,12 @@ fn failure(part: &PartView) -> Value {
     })
 }
 
-fn result_of(part: &PartView) -> Value {
+fn result_of(part: &ChildRunView) -> Value {
     let text = part.result.as_deref();
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-fn fault_of(part: &PartView) -> Option<Fault> {
+fn fault_of(part: &ChildRunView) -> Option<Fault> {
     serde_json::from_str(part.fault.as_deref()?).ok()
 }

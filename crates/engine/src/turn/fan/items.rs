@@ -10,7 +10,7 @@ use semel_flow::release::Foreach;
 use semel_model::storable::excerpt;
 use semel_model::{Fault, ResourceRef, json};
 use semel_steps::failpoint::failpoint;
-use semel_store::child_runs::{self, NewPart};
+use semel_store::child_runs::{self, NewChildRun};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -43,7 +43,7 @@ impl Turn {
             Ok(list) => list,
             Err(error) => return Ok(Err(Fault::permanent(error.code(), error.to_string()))),
         };
-        let mut shelf = Shelf {
+        let mut shelf = ItemBuffer {
             turn: self,
             each,
             scope: &scope,
@@ -72,17 +72,17 @@ impl Turn {
 }
 
 /// Items to be recorded.
-struct Shelf<'a> {
+struct ItemBuffer<'a> {
     turn: &'a Turn,
     each: &'a Foreach,
     scope: &'a Scope<'a>,
-    chunk: Vec<NewPart>,
+    chunk: Vec<NewChildRun>,
     count: u32,
     /// How many were recorded by an earlier try.
     loaded: u32,
 }
 
-impl Shelf<'_> {
+impl ItemBuffer<'_> {
     async fn put(&mut self, item: Value) -> Result<Result<(), Fault>, Stop> {
         if self.count == ITEMS_MAX {
             let message = format!("the list has more than {ITEMS_MAX} items");
@@ -101,9 +101,9 @@ impl Shelf<'_> {
             return Ok(Err(Fault::permanent("value-unstorable", message)));
         }
         let step = self.turn.of().step;
-        self.chunk.push(NewPart {
+        self.chunk.push(NewChildRun {
             index: i32::try_from(self.count).unwrap_or(i32::MAX),
-            run: self.turn.run.part(step, &key),
+            run: self.turn.run.child(step, &key),
             key: excerpt(&key, KEY_CHARS_SHOWN),
             item: item.to_string(),
         });

@@ -1,7 +1,7 @@
 //! Failpoints of test builds: before and after each write, named for what it writes.
 
 use semel_model::event::Event;
-use semel_model::run::State;
+use semel_model::run::RunState;
 use semel_store::journal::RecordChange;
 
 use super::PendingWrite;
@@ -33,5 +33,5 @@ impl PendingWrite {
 
 /// Whether the record says that the run stops or ends.
 fn is_stop(record: &RecordChange) -> bool {
-    record.state != State::Active
+    record.state != RunState::Active
 }

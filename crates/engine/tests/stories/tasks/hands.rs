@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::{RunId, task};
-use semel_store::runs::Standing;
-use semel_store::tasks::{Claim, Claimed};
+use semel_store::runs::RunSnapshot;
+use semel_store::tasks::{ClaimedTask, TaskClaim};
 use semel_store::{clock, tasks};
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ pub(super) async fn world_with(guard: &str) -> Result<World> {
     Ok(world)
 }
 
-pub(super) fn claim(world: &World) -> Claim {
-    Claim {
+pub(super) fn claim(world: &World) -> TaskClaim {
+    TaskClaim {
         namespace_id: world.namespace_id,
         queue: "images".to_owned(),
         most: 10,
@@ -33,7 +33,7 @@ pub(super) fn claim(world: &World) -> Claim {
 }
 
 /// Claims the one task that has to be there soon.
-pub(super) async fn take(world: &World) -> Result<Claimed> {
+pub(super) async fn take(world: &World) -> Result<ClaimedTask> {
     let patience = Duration::from_secs(15);
     let mut claimed = world.engine.claim_tasks(&claim(world), patience).await?;
     claimed.pop().context("a task")
@@ -41,7 +41,7 @@ pub(super) async fn take(world: &World) -> Result<Claimed> {
 
 pub(super) async fn answer(
     world: &World,
-    task: &Claimed,
+    task: &ClaimedTask,
     said: TaskAnswer,
 ) -> Result<semel_engine::commands::answer_task::TaskAnswered, TaskError> {
     let id = world.namespace_id;
@@ -51,7 +51,7 @@ pub(super) async fn answer(
         .await
 }
 
-pub(super) async fn end(world: &World, run: RunId) -> Result<Standing> {
+pub(super) async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
     end.context("there is such a run")
 }
@@ -78,12 +78,12 @@ pub(super) async fn lose(world: &World) -> Result<()> {
 pub(super) async fn until(
     world: &World,
     run: RunId,
-    state: task::State,
+    state: task::TaskState,
 ) -> Result<tasks::TaskView> {
-    let filter = tasks::Filter {
+    let filter = tasks::TaskFilter {
         run: Some(run),
         all: true,
-        ..tasks::Filter::default()
+        ..tasks::TaskFilter::default()
     };
     soon(async || {
         let found =

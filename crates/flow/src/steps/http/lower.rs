@@ -1,7 +1,7 @@
 //! Requests of steps, probes and undos alike, lowered.
 
 use semel_model::connection::KeyPlace;
-use semel_model::request::{NextPage, Pages};
+use semel_model::request::{NextPage, Pagination};
 use serde_json::Value as Json;
 
 use super::super::body::{template, text, texts};
@@ -75,7 +75,7 @@ fn key_place(record: &Record) -> Option<KeyPlace> {
     })
 }
 
-fn pages(record: &Record) -> Option<Pages> {
+fn pages(record: &Record) -> Option<Pagination> {
     let next = match record.text("cursor") {
         Some(path) => NextPage::Cursor {
             path: path.to_owned(),
@@ -83,7 +83,7 @@ fn pages(record: &Record) -> Option<Pages> {
         },
         None => NextPage::Link,
     };
-    Some(Pages {
+    Some(Pagination {
         items: record.text("items").unwrap_or_default().to_owned(),
         next,
         most: u32::try_from(record.whole("most").unwrap_or(100)).ok()?,

@@ -1,7 +1,7 @@
 //! A request with holes, and the same evaluated.
 
 use semel_model::connection::{Connection, HttpTarget, KeyPlace, Target};
-use semel_model::request::{ExternalRequest, HttpRequest, Pages, Part};
+use semel_model::request::{ExternalRequest, HttpRequest, MultipartField, Pagination};
 use semel_model::{EffectId, SeededBug, Span};
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct HttpStep {
     pub key_as: Option<KeyPlace>,
     /// How the pages of a read are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pages: Option<Pages>,
+    pub pages: Option<Pagination>,
     /// How long the whole exchange may take.
     pub timeout: Span,
 }
@@ -325,7 +325,10 @@ fn render_form(fields: &TextMap<TextTemplate>, scope: &Scope<'_>) -> Result<Stri
     Ok(form)
 }
 
-fn render_parts(parts: &TextMap<PartTemplate>, scope: &Scope<'_>) -> Result<Vec<Part>, EvalError> {
+fn render_parts(
+    parts: &TextMap<PartTemplate>,
+    scope: &Scope<'_>,
+) -> Result<Vec<MultipartField>, EvalError> {
     let render = |(name, part): (&String, &PartTemplate)| {
         let (text, file, file_name) = match part {
             PartTemplate::Text(text) => (Some(text.render(scope)?), None, None),
@@ -334,7 +337,7 @@ fn render_parts(parts: &TextMap<PartTemplate>, scope: &Scope<'_>) -> Result<Vec<
                 (None, Some(file.render(scope)?), name)
             }
         };
-        Ok(Part {
+        Ok(MultipartField {
             name: name.clone(),
             text,
             file,

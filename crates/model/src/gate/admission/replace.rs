@@ -1,18 +1,18 @@
 //! Taking the place of an older run.
 
-use super::{AdmissionState, GateEntry, Place, Verdict};
+use super::{AdmissionState, GateEntry, GatePlace, GateVerdict};
 use crate::id::RunId;
 
 impl AdmissionState {
     /// The newest run of an object takes the place of all others.
-    pub(super) fn replace(&mut self, ticket: GateEntry) -> Verdict {
+    pub(super) fn replace(&mut self, ticket: GateEntry) -> GateVerdict {
         if let Some(by) = self.drop_older(&ticket) {
-            return Verdict::Dropped { by };
+            return GateVerdict::Dropped { by };
         }
         if let Some(holder) = self.holder()
             && ticket.is_before(&holder)
         {
-            return Verdict::Dropped { by: holder.run };
+            return GateVerdict::Dropped { by: holder.run };
         }
         self.want_place(&ticket);
         self.queue_up(ticket)
@@ -22,7 +22,7 @@ impl AdmissionState {
     /// crashed before it asked the run to end.
     pub(super) fn want_place(&mut self, ticket: &GateEntry) {
         if let Some(holder) = self.holder()
-            && holder.place == Place::Running
+            && holder.place == GatePlace::Running
         {
             self.wanted = Some(holder.run);
             if holder.behind != Some(ticket.run) {
@@ -42,11 +42,11 @@ impl AdmissionState {
             return Some(newer.run);
         }
         for other in others {
-            if other.place == Place::Granted {
+            if other.place == GatePlace::Granted {
                 self.called = self.called.saturating_sub(1);
             }
             let dropped = GateEntry {
-                place: Place::Dropped,
+                place: GatePlace::Dropped,
                 behind: Some(ticket.run),
                 ..other
             };

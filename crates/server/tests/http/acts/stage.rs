@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use hyper::Method;
-use semel_api::types::{PushFlow, PutConnection, SetSecret, Standing, StartRun};
+use semel_api::types::{PushFlow, PutConnection, RunStatus, SetSecret, StartRun};
 use semel_model::{RunId, SecretText, Span};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -38,7 +38,7 @@ pub(super) struct Stage {
     pub(super) doubt: String,
 }
 
-async fn start(world: &World, flow: &str) -> Result<(RunId, Standing)> {
+async fn start(world: &World, flow: &str) -> Result<(RunId, RunStatus)> {
     let start = StartRun {
         key: Some("k".to_owned()),
         ..StartRun::default()
@@ -102,7 +102,7 @@ pub(super) async fn stage() -> Result<Stage> {
         .await?;
     bank.next("/plain/", Behaviour::CloseWithoutAnswer).await?;
     let (charged, state) = start(&world, "charging").await?;
-    anyhow::ensure!(state == Standing::InDoubt, "{state}");
+    anyhow::ensure!(state == RunStatus::InDoubt, "{state}");
     let doubts = world.client.list_doubts().await?.items;
     let doubt = doubts.iter().find(|effect| effect.run == charged);
     let doubt = doubt.context("a doubt")?.id.to_string();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use semel_model::connection::SignIn;
+use semel_model::connection::HttpAuth;
 use semel_model::request::{ExternalRequest, HttpRequest};
 use semel_model::{Guard, Span};
 use semel_steps::Destination;
@@ -31,7 +31,7 @@ impl Subject for Http {
     }
 
     fn destination(&self, at: At, _: Wanted) -> Result<Destination> {
-        Ok(destination(target(&at.url(""), SignIn::None), &[]))
+        Ok(destination(target(&at.url(""), HttpAuth::None), &[]))
     }
 
     fn request(&self, at: At, wanted: Wanted, timeout: Span) -> ExternalRequest {

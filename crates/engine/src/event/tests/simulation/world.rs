@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use semel_model::approval::Decision as Verdict;
-use semel_model::effect::{ConfirmedBy, Entry};
-use semel_model::event::{Event, Seen};
+use semel_model::approval::ApprovalDecision as Verdict;
+use semel_model::effect::{ConfirmedBy, LedgerEntry};
+use semel_model::event::{Event, ProbeFinding};
 use semel_model::request::{LocalChange, StepRequest};
-use semel_model::run::{EndState, Reason};
+use semel_model::run::{EndState, StopReason};
 use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, RunId, WaitId, task};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Simulation;
-use crate::decide::{Act, confirmed, settle_context};
+use crate::decide::{NextAction, confirmed, settle_context};
 use crate::event::{begin_child, expect_done};
 use crate::external_result::ExternalResult;
 use crate::settle;
@@ -22,17 +22,17 @@ use crate::vault::Destinations;
 
 impl Simulation<'_> {
     /// Plays what the world does; false where the run rests for good.
-    pub(super) fn play(&mut self, act: Act) -> bool {
+    pub(super) fn play(&mut self, act: NextAction) -> bool {
         match act {
-            Act::Perform(_) => self.perform(),
-            Act::Change(change) => self.change(&change),
-            Act::Read(_) => self.read(),
-            Act::ReadEntry(_) => self.compute(),
-            Act::Probe(_) => self.probe(),
-            Act::Sleep { until, .. } => return self.wake(until),
-            Act::Fan => self.fan(),
-            Act::Park(reason, fault) => return self.park(reason, fault),
-            Act::End(end) => return self.end(end),
+            NextAction::Perform(_) => self.perform(),
+            NextAction::Change(change) => self.change(&change),
+            NextAction::Read(_) => self.read(),
+            NextAction::ReadEntry(_) => self.compute(),
+            NextAction::Probe(_) => self.probe(),
+            NextAction::Sleep { until, .. } => return self.wake(until),
+            NextAction::Fan => self.fan(),
+            NextAction::Park(reason, fault) => return self.park(reason, fault),
+            NextAction::End(end) => return self.end(end),
         }
         true
     }
@@ -77,7 +77,7 @@ impl Simulation<'_> {
         let (Some(at), Some(pending)) = (self.state.step(flow), self.state.effect()) else {
             panic!("an attempt is made at a step");
         };
-        let Entry::Pending(effect) = &pending.entry else {
+        let LedgerEntry::Pending(effect) = &pending.entry else {
             panic!("an attempt is made by its intent");
         };
         let context = self.context(flow, &destinations, &nothing);
@@ -123,16 +123,16 @@ impl Simulation<'_> {
         let fault = Fault::passing("http-503", "busy");
         let seen = match self.choose(5) {
             0 => return self.done_by(ConfirmedBy::Probe),
-            1 => Seen::Absent,
-            2 => Seen::AbsentSoFar {
+            1 => ProbeFinding::Absent,
+            2 => ProbeFinding::AbsentSoFar {
                 absent_from: later,
                 next_at: later,
             },
-            3 => Seen::Unclear {
+            3 => ProbeFinding::Unclear {
                 fault,
                 retry_at: Some(later),
             },
-            _ => Seen::Unclear {
+            _ => ProbeFinding::Unclear {
                 fault,
                 retry_at: None,
             },
@@ -194,13 +194,13 @@ impl Simulation<'_> {
         true
     }
 
-    fn seen_task(&self, choice: u8, attempt: i32) -> semel_store::tasks::Seen {
-        semel_store::tasks::Seen {
+    fn seen_task(&self, choice: u8, attempt: i32) -> semel_store::tasks::TaskSnapshot {
+        semel_store::tasks::TaskSnapshot {
             state: match choice {
-                0 => task::State::Done,
-                1 => task::State::Lost,
-                2 => task::State::Open,
-                _ => task::State::Failed,
+                0 => task::TaskState::Done,
+                1 => task::TaskState::Lost,
+                2 => task::TaskState::Open,
+                _ => task::TaskState::Failed,
             },
             attempt,
             answer: None,
@@ -251,7 +251,7 @@ impl Simulation<'_> {
             index: 0,
             item: json!("a"),
         };
-        let run = self.state.run.part(&step, "a");
+        let run = self.state.run.child(&step, "a");
         let child = begin_child(run, &self.state, begun, self.flow).unwrap();
         let script: Vec<u8> = self.script.clone().skip(3).collect();
         let mut played = Self::at(self.flow, child.clone(), script);
@@ -279,7 +279,7 @@ impl Simulation<'_> {
     }
 
     /// An operator acts on a stopped run, or does not.
-    fn park(&mut self, reason: Reason, fault: Fault) -> bool {
+    fn park(&mut self, reason: StopReason, fault: Fault) -> bool {
         if !self.state.stopped {
             self.record(Event::Stopped { reason, fault });
         }
@@ -287,22 +287,22 @@ impl Simulation<'_> {
         match (reason, self.choose(6)) {
             (_, 5) => return false,
             (_, 4) if !self.cancel => self.cancel = true,
-            (Reason::InDoubt, 0) => self.record(Event::Licensed {
+            (StopReason::InDoubt, 0) => self.record(Event::Licensed {
                 step,
                 reason: "looked".to_owned(),
             }),
-            (Reason::InDoubt, 1) => self.done_by(ConfirmedBy::Person),
-            (Reason::InDoubt, 2) => {
+            (StopReason::InDoubt, 1) => self.done_by(ConfirmedBy::Person),
+            (StopReason::InDoubt, 2) => {
                 let id = self.state.effect().map(|pending| pending.entry.id());
                 self.evidence
                     .extend(id.map(|id| (id, json!({ "status": 200 }))));
             }
-            (Reason::InDoubt, _) => self.record(Event::Failed {
+            (StopReason::InDoubt, _) => self.record(Event::Failed {
                 step,
                 fault: Fault::permanent("failed-by-person", "enough"),
                 retry_at: None,
             }),
-            (Reason::NeedsReview | Reason::Quarantined, _) => self.resume(true),
+            (StopReason::NeedsReview | StopReason::Quarantined, _) => self.resume(true),
         }
         true
     }

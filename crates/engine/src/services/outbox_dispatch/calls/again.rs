@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use semel_model::run::State;
-use semel_store::outbox::Event;
+use semel_model::run::RunState;
+use semel_store::outbox::OutboxEvent;
 use semel_store::runs::RunView;
 use semel_store::{claims, runs};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl Runtime {
     /// Resumes the run that a resumed caller called before, where it failed and can be resumed.
     pub(super) async fn resume_called(
         self: &Arc<Self>,
-        event: &Event,
+        event: &OutboxEvent,
         again: &CallAgain,
     ) -> Result<CalledRun, PassError> {
         let held = claims::find(self.cell.of(again.claim), again.claim).await?;
@@ -44,7 +44,7 @@ impl Runtime {
             return Ok(CalledRun::Active);
         }
         let failed_before = called.ended_at.is_some_and(|at| at <= event.emitted_at);
-        if called.state == State::Failed && failed_before {
+        if called.state == RunState::Failed && failed_before {
             let caller = (event.namespace_id, event.run);
             if self.resume_for_caller(caller, &called, again).await? {
                 return Ok(CalledRun::Active);

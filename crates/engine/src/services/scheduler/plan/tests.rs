@@ -18,8 +18,8 @@ fn hourly(missed: Missed, most: u32) -> ScheduleTrigger {
     }
 }
 
-fn skip(first: &str, last: &str, instants: i64, reason: &'static str) -> Call {
-    Call::Skip(Stretch {
+fn skip(first: &str, last: &str, instants: i64, reason: &'static str) -> TickAction {
+    TickAction::Skip(Stretch {
         first: at(first),
         last: at(last),
         instants,
@@ -36,14 +36,14 @@ fn up_to(now: &str) -> Span {
     }
 }
 
-fn decided(missed: Missed, most: u32, now: &str) -> Vec<Call> {
+fn decided(missed: Missed, most: u32, now: &str) -> Vec<TickAction> {
     let (calls, whole) = decide(&hourly(missed, most), up_to(now), 100);
     assert!(whole);
     calls
 }
 
 /// Decides a time in goes that skip at most so many instants each.
-fn in_goes(schedule: &ScheduleTrigger, mut span: Span, skips: usize) -> Vec<Call> {
+fn in_goes(schedule: &ScheduleTrigger, mut span: Span, skips: usize) -> Vec<TickAction> {
     let mut all = vec![];
     loop {
         let (calls, whole) = decide(schedule, span, skips);
@@ -58,8 +58,14 @@ fn in_goes(schedule: &ScheduleTrigger, mut span: Span, skips: usize) -> Vec<Call
 #[test]
 fn an_instant_that_is_decided_in_time_is_fired_under_every_policy() {
     for missed in [Missed::Skip, Missed::Once, Missed::All] {
-        assert_eq!(decided(missed, 9, "01:00:00"), [Call::Fire(at("01:00:00"))]);
-        assert_eq!(decided(missed, 9, "01:04:59"), [Call::Fire(at("01:00:00"))]);
+        assert_eq!(
+            decided(missed, 9, "01:00:00"),
+            [TickAction::Fire(at("01:00:00"))]
+        );
+        assert_eq!(
+            decided(missed, 9, "01:04:59"),
+            [TickAction::Fire(at("01:00:00"))]
+        );
         assert_eq!(decided(missed, 9, "00:59:59"), []);
     }
 }
@@ -79,7 +85,7 @@ fn skip_fires_the_current_instant_beside_those_that_were_overtaken() {
         missed,
         [
             skip("01:00:00", "03:00:00", 3, "missed"),
-            Call::Fire(at("04:00:00"))
+            TickAction::Fire(at("04:00:00"))
         ]
     );
 }
@@ -92,14 +98,14 @@ fn once_fires_the_last_however_late_it_is() {
         missed,
         [
             skip("01:00:00", "03:00:00", 3, "missed"),
-            Call::Fire(at("04:00:00"))
+            TickAction::Fire(at("04:00:00"))
         ]
     );
 }
 
 #[test]
 fn all_fires_the_latest_up_to_its_number() {
-    let fires = ["03:00:00", "04:00:00"].map(|text| Call::Fire(at(text)));
+    let fires = ["03:00:00", "04:00:00"].map(|text| TickAction::Fire(at(text)));
 
     let capped = decided(Missed::All, 2, "04:30:00");
     let whole = decided(Missed::All, 4, "04:30:00");
@@ -123,8 +129,8 @@ fn instants_of_a_pause_are_skipped_and_those_before_it_are_not() {
     assert_eq!(
         calls,
         [
-            Call::Fire(at("01:00:00")),
-            Call::Fire(at("02:00:00")),
+            TickAction::Fire(at("01:00:00")),
+            TickAction::Fire(at("02:00:00")),
             skip("03:00:00", "04:00:00", 2, "paused")
         ]
     );
@@ -142,14 +148,16 @@ fn a_long_time_is_decided_in_goes_with_the_same_fires() {
             let (in_one_go, whole) = decide(&schedule, span, 100);
             let in_goes = in_goes(&schedule, span, 2);
 
-            let fires = |calls: &[Call]| -> Vec<Call> {
-                let fires = calls.iter().filter(|call| matches!(call, Call::Fire(_)));
+            let fires = |calls: &[TickAction]| -> Vec<TickAction> {
+                let fires = calls
+                    .iter()
+                    .filter(|call| matches!(call, TickAction::Fire(_)));
                 fires.cloned().collect()
             };
-            let instants = |calls: &[Call]| -> i64 {
-                let count = |call: &Call| match call {
-                    Call::Fire(_) => 1,
-                    Call::Skip(stretch) => stretch.instants,
+            let instants = |calls: &[TickAction]| -> i64 {
+                let count = |call: &TickAction| match call {
+                    TickAction::Fire(_) => 1,
+                    TickAction::Skip(stretch) => stretch.instants,
                 };
                 calls.iter().map(count).sum()
             };
@@ -180,12 +188,15 @@ fn an_instant_that_has_its_run_is_not_skipped_with_the_others() {
     let calls = stretch.split(&instants, &HashSet::from([instants[1]]));
 
     let skip = |first: usize, last: usize| {
-        Call::Skip(Stretch {
+        TickAction::Skip(Stretch {
             first: instants[first],
             last: instants[last],
             instants: i64::try_from(last - first + 1).unwrap(),
             reason: "missed",
         })
     };
-    assert_eq!(calls, [skip(0, 0), Call::Fire(instants[1]), skip(2, 3)]);
+    assert_eq!(
+        calls,
+        [skip(0, 0), TickAction::Fire(instants[1]), skip(2, 3)]
+    );
 }

@@ -1,16 +1,16 @@
 //! Child runs: items and branches of runs.
 
-use semel_api::types::{Part, PartState, Progress};
+use semel_api::types::{ChildRun, ChildRunProgress, ChildRunState};
 
 use super::{fault_text, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 
 /// Child runs as a table.
-pub(crate) fn table(parts: &[Part], style: Style) -> String {
+pub(crate) fn table(parts: &[ChildRun], style: Style) -> String {
     let mut table = style.table(&["STEP", "#", "KEY", "STATE", "RUN", "OUTCOME"]);
     for part in parts {
-        let state = match part.standing {
-            Some(standing) if part.state == PartState::Open => standing.as_str(),
+        let state = match part.run_state {
+            Some(standing) if part.state == ChildRunState::Open => standing.as_str(),
             _ => part.state.as_str(),
         };
         table.add_row([
@@ -26,7 +26,7 @@ pub(crate) fn table(parts: &[Part], style: Style) -> String {
 }
 
 /// The progress of a run's child runs, by step.
-pub(crate) fn progress(steps: &[Progress], style: Style) -> String {
+pub(crate) fn progress(steps: &[ChildRunProgress], style: Style) -> String {
     let heads = [
         "STEP",
         "ALL",
@@ -56,7 +56,7 @@ pub(crate) fn progress(steps: &[Progress], style: Style) -> String {
     render(&table)
 }
 
-fn outcome(part: &Part) -> String {
+fn outcome(part: &ChildRun) -> String {
     match (&part.fault, &part.result) {
         (Some(fault), _) => fault_text(fault),
         (None, Some(result)) => value(result),
@@ -64,10 +64,10 @@ fn outcome(part: &Part) -> String {
     }
 }
 
-const fn tone(state: PartState) -> Tone {
+const fn tone(state: ChildRunState) -> Tone {
     match state {
-        PartState::Succeeded => Tone::Good,
-        PartState::Failed | PartState::Cancelled => Tone::Bad,
-        PartState::Pending | PartState::Open => Tone::Plain,
+        ChildRunState::Succeeded => Tone::Good,
+        ChildRunState::Failed | ChildRunState::Cancelled => Tone::Bad,
+        ChildRunState::Pending | ChildRunState::Open => Tone::Plain,
     }
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// A connection.
-pub(crate) struct Wire {
+pub(crate) struct LoadConnection {
     stream: TcpStream,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) body: &'a [u8],
 }
 
-impl Wire {
+impl LoadConnection {
     /// Opens a connection.
     pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)

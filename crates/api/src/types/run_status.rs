@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use semel_model::run::State;
+use semel_model::run::RunState;
 use serde::{Deserialize, Serialize};
 
 /// The state of a run in one word. *Active* stands for four words where the server did not read the
 /// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum RunStatus {
     /// Queued, running, waiting or retrying; the server did not look which.
     Active,
     /// Due, and no worker holds it yet.
@@ -43,9 +43,9 @@ pub enum Standing {
     "expected one of active, queued, running, waiting, retrying, in_doubt, needs_review, \
      quarantined, succeeded, failed, cancelled, superseded"
 )]
-pub struct StandingError;
+pub struct RunStatusError;
 
-impl Standing {
+impl RunStatus {
     /// Every standing.
     pub const ALL: [Self; 12] = [
         Self::Active,
@@ -81,18 +81,18 @@ impl Standing {
     }
 
     /// The stored state of a run in this state.
-    pub fn state(self) -> State {
+    pub fn state(self) -> RunState {
         match self {
             Self::Active | Self::Queued | Self::Running | Self::Waiting | Self::Retrying => {
-                State::Active
+                RunState::Active
             }
-            Self::InDoubt => State::InDoubt,
-            Self::NeedsReview => State::NeedsReview,
-            Self::Quarantined => State::Quarantined,
-            Self::Succeeded => State::Succeeded,
-            Self::Failed => State::Failed,
-            Self::Cancelled => State::Cancelled,
-            Self::Superseded => State::Superseded,
+            Self::InDoubt => RunState::InDoubt,
+            Self::NeedsReview => RunState::NeedsReview,
+            Self::Quarantined => RunState::Quarantined,
+            Self::Succeeded => RunState::Succeeded,
+            Self::Failed => RunState::Failed,
+            Self::Cancelled => RunState::Cancelled,
+            Self::Superseded => RunState::Superseded,
         }
     }
 
@@ -102,33 +102,33 @@ impl Standing {
     }
 }
 
-impl From<State> for Standing {
-    fn from(state: State) -> Self {
+impl From<RunState> for RunStatus {
+    fn from(state: RunState) -> Self {
         match state {
-            State::Active => Self::Active,
-            State::InDoubt => Self::InDoubt,
-            State::NeedsReview => Self::NeedsReview,
-            State::Quarantined => Self::Quarantined,
-            State::Succeeded => Self::Succeeded,
-            State::Failed => Self::Failed,
-            State::Cancelled => Self::Cancelled,
-            State::Superseded => Self::Superseded,
+            RunState::Active => Self::Active,
+            RunState::InDoubt => Self::InDoubt,
+            RunState::NeedsReview => Self::NeedsReview,
+            RunState::Quarantined => Self::Quarantined,
+            RunState::Succeeded => Self::Succeeded,
+            RunState::Failed => Self::Failed,
+            RunState::Cancelled => Self::Cancelled,
+            RunState::Superseded => Self::Superseded,
         }
     }
 }
 
-impl FromStr for Standing {
-    type Err = StandingError;
+impl FromStr for RunStatus {
+    type Err = RunStatusError;
 
-    fn from_str(text: &str) -> Result<Self, StandingError> {
+    fn from_str(text: &str) -> Result<Self, RunStatusError> {
         Self::ALL
             .into_iter()
             .find(|standing| standing.as_str() == text)
-            .ok_or(StandingError)
+            .ok_or(RunStatusError)
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for RunStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_standing_reads_back_as_it_is_written() {
-        for standing in Standing::ALL {
+        for standing in RunStatus::ALL {
             let wire = serde_json::to_value(standing).unwrap();
 
             assert_eq!(wire, standing.as_str(), "the wire and the word agree");

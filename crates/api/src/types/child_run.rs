@@ -6,12 +6,12 @@ use semel_model::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::standing::Standing;
+use super::run_status::RunStatus;
 
 /// The state of a child run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PartState {
+pub enum ChildRunState {
     /// Not begun.
     Pending,
     /// Begun and not ended; it may be stopped until an operator acts.
@@ -24,7 +24,7 @@ pub enum PartState {
     Cancelled,
 }
 
-impl PartState {
+impl ChildRunState {
     /// Every state.
     pub const ALL: [Self; 5] = [
         Self::Pending,
@@ -47,13 +47,13 @@ impl PartState {
     }
 }
 
-impl fmt::Display for PartState {
+impl fmt::Display for ChildRunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl std::str::FromStr for PartState {
+impl std::str::FromStr for ChildRunState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -64,7 +64,7 @@ impl std::str::FromStr for PartState {
 
 /// An item or a branch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct ChildRun {
     /// The step that it belongs to.
     pub step: String,
     /// Its place in the list, from 0.
@@ -74,10 +74,10 @@ pub struct Part {
     /// The run that does its steps.
     pub run: RunId,
     /// Its state.
-    pub state: PartState,
+    pub state: ChildRunState,
     /// The state of that run, once it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub run_state: Option<RunStatus>,
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
@@ -88,7 +88,7 @@ pub struct Part {
 
 /// The progress of a step's child runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct ChildRunProgress {
     /// The step.
     pub step: String,
     /// All of them.
@@ -108,13 +108,13 @@ pub struct Progress {
 /// Which child runs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PartFilter {
+pub struct ChildRunFilter {
     /// Only of this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// Only those in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<PartState>,
+    pub state: Option<ChildRunState>,
     /// The most child runs of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,

@@ -24,7 +24,7 @@ const STDERR: u32 = 1;
 const STDOUT_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX + 64 * 1024;
 
 /// A connection that is authenticated.
-pub(super) struct Wire {
+pub(super) struct SshConnection {
     handle: Handle<Pinned>,
 }
 
@@ -77,7 +77,7 @@ impl client::Handler for Pinned {
     }
 }
 
-impl Wire {
+impl SshConnection {
     /// Connects to a checked address, checks the host's key, and authenticates.
     pub(super) async fn connect(
         target: &SshTarget,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::RunId;
-use semel_model::run::State;
-use semel_store::child_runs::{self, PartFilter};
+use semel_model::run::RunState;
+use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::queue;
 use serde_json::json;
 
@@ -66,7 +66,7 @@ async fn a_branch_that_fails_fails_the_step_once_all_have_ended() -> Result<()> 
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 
-    assert_eq!(end.state, State::Failed);
+    assert_eq!(end.state, RunState::Failed);
     let fault = fault(&end)?;
     assert_eq!(fault.code, "branch-failed");
     assert!(
@@ -101,7 +101,7 @@ async fn each_item_is_done_once_by_its_key() -> Result<()> {
 
     let (accepted, end) = world.play(ITEMS).await?;
 
-    assert_eq!(end.state, State::Succeeded, "{end:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     let result: serde_json::Value = serde_json::from_str(&end.result.unwrap_or_default())?;
     assert_eq!(result["count"], 3);
     assert_eq!(result["results"], json!([2, 6, 8]));
@@ -130,7 +130,7 @@ async fn only_what_failed_is_tried_again() -> Result<()> {
     world.publish(&steps.replace("ON_ERROR", "stop")).await?;
 
     let (accepted, end) = world.play(r#"{"id":"1","items":["a","b","c"]}"#).await?;
-    assert_eq!(end.state, State::Failed, "{end:?}");
+    assert_eq!(end.state, RunState::Failed, "{end:?}");
     let first = fault(&end)?;
     assert_eq!(first.code, "item-failed");
     assert!(first.message.starts_with("item b"), "{}", first.message);
@@ -149,7 +149,7 @@ async fn only_what_failed_is_tried_again() -> Result<()> {
         .await?;
     assert_eq!(
         end.context("a run")?.state,
-        State::Failed,
+        RunState::Failed,
         "it is still refused"
     );
     assert_eq!(world.peer.count("/status/403/flag").await?.calls, 2);
@@ -192,7 +192,7 @@ async fn items_are_undone_where_the_run_fails() -> Result<()> {
 
     assert_eq!(
         (end.state, fault(&end)?.code.as_str()),
-        (State::Failed, "sold-out")
+        (RunState::Failed, "sold-out")
     );
     assert_eq!(world.peer.count("/plain/book").await?.effects, 3);
     for item in ["a", "b", "c"] {
@@ -230,7 +230,7 @@ async fn cancelling_a_run_reaches_its_items() -> Result<()> {
     queue::ask_cancel(world.engine.cell().of(run), world.namespace_id, run).await?;
     let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
 
-    assert_eq!(end.context("a run")?.state, State::Cancelled);
+    assert_eq!(end.context("a run")?.state, RunState::Cancelled);
     assert_eq!(
         list(&world, run).await?,
         ["cancelled", "cancelled", "pending"]
@@ -291,10 +291,10 @@ async fn a_foreach_over_no_list_fails_the_run() -> Result<()> {
 
     assert_eq!(
         (end.state, fault(&end)?.code.as_str()),
-        (State::Failed, "items-not-a-list")
+        (RunState::Failed, "items-not-a-list")
     );
     let empty = world.play(r#"{"id":"2","items":[]}"#).await?.1;
-    assert_eq!(empty.state, State::Succeeded);
+    assert_eq!(empty.state, RunState::Succeeded);
     let source = "flow: other\ntrigger:\n  api: {}\nsteps:\n  - { id: a, function: '1' }\nresult: steps.a.result\n";
     world.publish_source(source).await?;
     assert_eq!(start(&world, "other", "k").await?, json!(1));
@@ -306,7 +306,7 @@ async fn list(world: &World, run: RunId) -> Result<Vec<String>> {
     let views = child_runs::list(
         world.engine.cell().of(run),
         run,
-        PartFilter::default(),
+        ChildRunFilter::default(),
         1000,
     )
     .await?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// The place of a child run in its parent.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ChildPosition {
     /// The run.
     pub parent: RunId,
     /// The step of that run.
@@ -15,12 +15,12 @@ pub struct Part {
     /// What expressions call the item, where it is one, and the item.
     pub item: Option<(String, Value)>,
     /// Its ancestors, from the outermost run to the nearest.
-    pub around: Vec<Around>,
+    pub around: Vec<EnclosingRun>,
 }
 
 /// One ancestor of a child run, and the child's place in it.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub struct EnclosingRun {
     /// The run.
     pub run: RunId,
     /// The step of it.
