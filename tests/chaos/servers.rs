@@ -1,14 +1,14 @@
 //! `semel serve` as real processes: one database, any number of servers on it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use hyper::Method;
 use semel_testkit::client::Answer;
 use semel_testkit::semel::{self, Api, migrate};
-use semel_testkit::{Build, Client, Connection, Process, Program, Server};
+use semel_testkit::{Client, Connection, Process, Program, Server};
 
 /// The database of every storm.
 const DATABASE: &str = "semel";
@@ -106,23 +106,21 @@ pub(crate) async fn serve_at(
     })
 }
 
-/// The test build, with fault points: what `SEMEL_FAULTS_BIN` names, or one that is built now.
+/// The product with fault points: what `SEMEL_FAULTS_BIN` names, or the one built beside this test.
+///
+/// This package asks for the fault points, so that every build of the whole workspace has them.
 pub(crate) fn faults() -> Result<Program> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-    match built {
-        Ok(path) => Ok(Program::semel_at(path)),
-        Err(error) => bail!("the test build is missing: {error}"),
-    }
-}
-
-/// Cargo's own lock lets one process build; the others find it built.
-fn build() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("SEMEL_FAULTS_BIN") {
-        return Ok(path.into());
-    }
-    let faults = Build::of_this_test()?.below("faults");
-    let product = ["--package", "semel-cli", "--features", "faults"];
-    faults.cargo("build", &product)?;
-    Ok(faults.binary("semel"))
+    static HAS_POINTS: OnceLock<bool> = OnceLock::new();
+    let path = Program::beside("semel", "SEMEL_FAULTS_BIN")?.path();
+    let is_found = || {
+        let mut grep = Command::new("grep");
+        grep.args(["--quiet", "--text", "SEMEL_FAULTS"]).arg(&path);
+        grep.status().is_ok_and(|status| status.success())
+    };
+    ensure!(
+        *HAS_POINTS.get_or_init(is_found),
+        "{} has no fault points: build the whole workspace, `cargo build --workspace --all-targets`",
+        path.display()
+    );
+    Ok(Program::semel_at(path))
 }
