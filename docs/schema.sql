@@ -9,6 +9,7 @@
 CREATE TYPE run_state AS ENUM ('active', 'in_doubt', 'needs_review', 'quarantined', 'succeeded', 'failed', 'cancelled', 'superseded');
 CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
 CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
+CREATE TYPE effect_guard AS ENUM ('transaction', 'key', 'natural', 'probe', 'repeat', 'review');
 CREATE TYPE child_state AS ENUM ('pending', 'open', 'succeeded', 'failed', 'cancelled');
 CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
 CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
@@ -244,10 +245,10 @@ CREATE TABLE claims (
     last_partition_date date,
     -- From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.
     counted_from timestamp with time zone,
+    -- When an operator freed the key. Null where the key is held, or is free because it expired.
+    dropped_at timestamp with time zone,
 
-    CONSTRAINT claims_pkey PRIMARY KEY (id),
-    CONSTRAINT claims_run_number_check CHECK ((run_number > 0)),
-    CONSTRAINT last_run_is_whole CHECK (((last_run IS NULL) = (last_partition_date IS NULL)))
+    CONSTRAINT claims_pkey PRIMARY KEY (id)
 );
 CREATE INDEX claims_by_expiry ON claims USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -281,8 +282,7 @@ CREATE TABLE runs (
     parent_id uuid,
 
     CONSTRAINT runs_pkey PRIMARY KEY (id),
-    CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state])))),
-    CONSTRAINT result_when_succeeded CHECK (((result IS NULL) OR (state = 'succeeded'::run_state)))
+    CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state]))))
 ) WITH (fillfactor=85);
 CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at);
 
@@ -309,10 +309,7 @@ CREATE TABLE queue (
     -- Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.
     woken boolean NOT NULL DEFAULT false,
 
-    CONSTRAINT queue_pkey PRIMARY KEY (run_id),
-    CONSTRAINT queue_epoch_check CHECK ((epoch >= 0)),
-    CONSTRAINT queue_seq_check CHECK ((seq > 0)),
-    CONSTRAINT queue_stalled_takes_check CHECK ((stalled_takes >= 0))
+    CONSTRAINT queue_pkey PRIMARY KEY (run_id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX queue_by_due ON queue USING btree (due_at) WHERE (holder IS NULL);
 CREATE INDEX queue_by_holder ON queue USING btree (holder) WHERE (holder IS NOT NULL);
@@ -348,9 +345,7 @@ CREATE TABLE journal (
     -- The events of this write, in order.
     events json NOT NULL,
 
-    CONSTRAINT journal_pkey PRIMARY KEY (partition_date, run_id, seq),
-    CONSTRAINT journal_epoch_check CHECK ((epoch >= 0)),
-    CONSTRAINT journal_seq_check CHECK ((seq > 0))
+    CONSTRAINT journal_pkey PRIMARY KEY (partition_date, run_id, seq)
 ) PARTITION BY RANGE (partition_date);
 
 -- The ledger: one row per change to the outside world, written before the change is made; an effect on kv has its row from the commit that makes it.
@@ -368,7 +363,7 @@ CREATE TABLE effects (
     -- The kind of step, e.g. http or kv.
     kind text NOT NULL,
     -- What makes a repeat safe.
-    guard text NOT NULL,
+    guard effect_guard NOT NULL,
     -- Pending from before the first byte leaves until the outcome is known.
     state effect_state NOT NULL,
     -- The number of the latest attempt.
@@ -383,9 +378,7 @@ CREATE TABLE effects (
     note text,
 
     CONSTRAINT effects_pkey PRIMARY KEY (partition_date, id),
-    CONSTRAINT effects_attempt_check CHECK ((attempt > 0)),
-    CONSTRAINT effects_guard_check CHECK ((guard = ANY (ARRAY['transaction'::text, 'key'::text, 'natural'::text, 'probe'::text, 'repeat'::text, 'review'::text]))),
-    CONSTRAINT settled_unless_pending CHECK (((settled_at IS NULL) = (state = 'pending'::effect_state)))
+    CONSTRAINT attempted_and_settled_unless_pending CHECK (((attempt > 0) AND ((settled_at IS NULL) = (state = 'pending'::effect_state))))
 ) PARTITION BY RANGE (partition_date);
 CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX effects_in_doubt ON ONLY effects USING btree (namespace_id, intended_at) WHERE (state = 'in_doubt'::effect_state);
@@ -845,7 +838,7 @@ CREATE TABLE webhook_deliveries (
     attempt integer NOT NULL DEFAULT 0,
     -- When the next attempt is made.
     due_at timestamp with time zone NOT NULL,
-    -- When it was delivered, or when Semel gave up.
+    -- When it was delivered, or when Semel stopped retrying it.
     settled_at timestamp with time zone,
     -- What the last attempt saw.
     note text,

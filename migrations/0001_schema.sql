@@ -192,7 +192,8 @@ CREATE TABLE claims (
     run_number          integer,
     last_run            uuid,
     last_partition_date date,
-    counted_from        timestamptz
+    counted_from        timestamptz,
+    dropped_at          timestamptz
 );
 COMMENT ON TABLE claims IS 'Which run answers for each key. The primary key is the promise: one key, one run.';
 COMMENT ON COLUMN claims.id IS 'Digest of namespace, flow and key; slot in front.';
@@ -203,6 +204,7 @@ COMMENT ON COLUMN claims.run_number IS 'How many runs of the key expired or were
 COMMENT ON COLUMN claims.last_run IS 'The run before run_id; where the key is free, run_id itself.';
 COMMENT ON COLUMN claims.last_partition_date IS 'Which partition holds the history of last_run. The row stays for as long as that history.';
 COMMENT ON COLUMN claims.counted_from IS 'From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.';
+COMMENT ON COLUMN claims.dropped_at IS 'When an operator freed the key. Null where the key is held, or is free because it expired.';
 CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TYPE run_state AS ENUM
@@ -772,7 +774,7 @@ COMMENT ON COLUMN webhook_deliveries.body IS 'The CloudEvent, the same bytes on 
 COMMENT ON COLUMN webhook_deliveries.emitted_at IS 'When the event committed.';
 COMMENT ON COLUMN webhook_deliveries.attempt IS 'How many attempts were made, since an operator last had it retried.';
 COMMENT ON COLUMN webhook_deliveries.due_at IS 'When the next attempt is made.';
-COMMENT ON COLUMN webhook_deliveries.settled_at IS 'When it was delivered, or when Semel gave up.';
+COMMENT ON COLUMN webhook_deliveries.settled_at IS 'When it was delivered, or when Semel stopped retrying it.';
 COMMENT ON COLUMN webhook_deliveries.note IS 'What the last attempt saw.';
 COMMENT ON COLUMN webhook_deliveries.retry_since IS 'From when the time for its attempts counts: when it became due, or when an operator had it retried.';
 CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries (settled_at) WHERE state <> 'due';

@@ -70,7 +70,7 @@ async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;
     let mut worker = place.worker("sleep 2; echo finished")?;
-    worker.until_line("begun", PATIENCE).await?;
+    worker.until_line("started", PATIENCE).await?;
 
     worker.sigterm()?;
     let status = worker.until_exit(PATIENCE).await?;

@@ -33,7 +33,7 @@ const PLAIN: &[(&str, &[&str])] = &[
         &["migrate", "apply_all", "list_pending", "list_missing"],
     ),
     ("object_versions.rs", &["start_noting"]),
-    ("outbox.rs", &["start_spreading"]),
+    ("outbox.rs", &["start_dispatching"]),
     ("partitions.rs", &["keep_up"]),
     ("queue.rs", &["new"]),
     ("queue/lost.rs", &["recover", "recover_strays"]),

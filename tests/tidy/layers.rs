@@ -20,7 +20,7 @@ fn a_module_of_the_engine_uses_only_what_stands_above_it() -> Result<()> {
 fn a_cycle_is_reported() {
     let order = ["state", "decide", "turn"].map(str::to_owned);
     let uses = |state: &str, turn: &str| {
-        let decide = "use crate::state::RunState;";
+        let decide = "use crate::state::FoldedRun;";
         let sources = [("state", state), ("decide", decide), ("turn", turn)];
         Modules::of_sources(sources.into_iter()).at_root()
     };

@@ -178,7 +178,8 @@ fn public_type(line: &str) -> Option<&str> {
     let end = rest
         .find(|c: char| !c.is_alphanumeric())
         .unwrap_or(rest.len());
-    is_type.then_some(&rest[..end])
+    // A name that a macro fills in begins with `$`.
+    (is_type && end > 0).then_some(&rest[..end])
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tokens, as the commands that reach the database make them.
 
 use semel_model::{NamespaceName, Span};
-use semel_server::auth::token;
+use semel_server::auth::token_format;
 use semel_store::{Cell, tokens};
 
 use crate::answer::{Problem, chain};
@@ -25,7 +25,7 @@ pub(crate) async fn make_token(
     name: &str,
     groups: &[String],
 ) -> Result<String, Problem> {
-    let minted = token::mint()
+    let minted = token_format::mint()
         .map_err(|error| Problem::local(format!("the system gives no randomness: {error}")))?;
     let lifetime = Span::from_secs(LIFETIME_DAYS * 86_400);
     tokens::insert(
@@ -44,7 +44,7 @@ pub(crate) async fn make_token(
 
 /// Whether a token works.
 pub(crate) async fn works(cell: &Cell, text: &str) -> Result<bool, Problem> {
-    let Some(presented) = token::parse(text) else {
+    let Some(presented) = token_format::parse(text) else {
         return Ok(false);
     };
     let found = tokens::find(cell.home(), presented.id)

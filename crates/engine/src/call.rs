@@ -35,6 +35,8 @@ pub(crate) struct CallRequest {
     pub(crate) key: String,
     pub(crate) input: Value,
     pub(crate) caller: Option<Caller>,
+    /// The claim of the call's key.
+    pub(crate) claim: Option<ClaimId>,
     /// The call that this one follows, where the caller was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) again: Option<CallAgain>,

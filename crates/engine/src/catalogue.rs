@@ -126,7 +126,7 @@ impl Catalogue {
     }
 
     /// The live releases of a namespace that take an event.
-    pub fn listeners(&self, namespace_id: i32, event: &str) -> Vec<Arc<Release>> {
+    pub fn releases_for_event(&self, namespace_id: i32, event: &str) -> Vec<Arc<Release>> {
         let takes = |release: &&Arc<Release>| {
             let trigger = release.flow.trigger.event.as_ref();
             release.namespace_id == namespace_id

@@ -59,7 +59,7 @@ pub struct DecideContext<'a> {
     /// Callbacks that came, by wait.
     pub answers: &'a [(WaitId, Value)],
     /// Late responses that workers recorded after they had lost their lease, by effect.
-    pub evidence: &'a [(EffectId, Value)],
+    pub late_responses: &'a [(EffectId, Value)],
     /// What came from outside for the run's current step.
     pub outside: &'a ExternalResult,
 }
@@ -89,7 +89,7 @@ pub enum NextAction {
     /// Start and await the child runs of the run's current step.
     Fan,
     /// Stop the run until an operator acts.
-    Park(StopReason, Fault),
+    StopRun(StopReason, Fault),
     /// End the run by this event, which is not applied yet.
     End(Event),
 }
@@ -167,7 +167,7 @@ fn next(state: &FoldedRun, context: &DecideContext<'_>) -> Next {
         Current::Reading(reading) => match reading.retry_at {
             Some(at) if context.now < at => sleep(at, true),
             Some(_) => begin(state, context, step).unwrap_or_else(|error| broken(step, &error)),
-            None if reading.fault.retryable => Next::Act(NextAction::Park(
+            None if reading.fault.retryable => Next::Act(NextAction::StopRun(
                 StopReason::NeedsReview,
                 reading.fault.clone(),
             )),
@@ -196,9 +196,10 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
         }));
     }
     let find = |name: &str| context.destinations.connection(name);
+    let name = step.id.as_str();
     let key = step
         .guard()
-        .map(|_| EffectId::derive(state.run, step.id.as_str(), "", 0));
+        .map(|_| EffectId::derive(state.run, name, "", state.generation(name)));
     match step.work(&scope, &find, key)? {
         StepWork::Request(request) => Ok(match key {
             Some(effect) => intend(context, step, effect, request),
@@ -334,7 +335,11 @@ pub(crate) fn scope<'a>(state: &'a FoldedRun, context: &DecideContext<'a>) -> Sc
         .with("waits", context.waits)
         .with("run", context.run)
         .with("env", &context.flow.env);
-    match state.child_of.as_ref().and_then(|part| part.item.as_ref()) {
+    match state
+        .child_of
+        .as_ref()
+        .and_then(|child| child.item.as_ref())
+    {
         Some((name, item)) => scope.with(name, item),
         None => scope,
     }

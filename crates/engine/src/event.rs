@@ -57,7 +57,7 @@ pub fn apply(
         } => lifecycle::apply_amended(state, step, external_id.as_deref(), result),
         Event::Ended { .. } => lifecycle::apply_ended(state),
 
-        Event::Held { .. } | Event::Joined { .. } => gate::apply_held(state, event),
+        Event::GateWaiting { .. } | Event::Joined { .. } => gate::apply_held(state, event),
         Event::Admitted { gate } => gate::apply_admitted(state, *gate),
 
         Event::Switched { step, case } => step::apply_switched(state, flow, step, *case),
@@ -202,7 +202,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Undoing { .. }
         | Event::Resumed { .. }
         | Event::Amended { .. }
-        | Event::Held { .. }
+        | Event::GateWaiting { .. }
         | Event::Joined { .. }
         | Event::Admitted { .. }
         | Event::Switched { .. }
@@ -251,7 +251,7 @@ pub(crate) fn announce(
         | Event::Undoing { .. }
         | Event::Resumed { .. }
         | Event::Amended { .. }
-        | Event::Held { .. }
+        | Event::GateWaiting { .. }
         | Event::Joined { .. }
         | Event::Admitted { .. }
         | Event::Switched { .. }
@@ -296,7 +296,7 @@ pub fn describe(event: &Event) -> String {
             result,
             fault,
         } => lifecycle::describe_ended(*state, result, fault.as_ref()),
-        Event::Held {
+        Event::GateWaiting {
             gate,
             behind,
             until,

@@ -43,10 +43,15 @@ impl ExternalResult {
 /// What may wake a run.
 pub(crate) fn wake_source(state: &FoldedRun) -> WakeSource {
     match &state.current {
-        Current::Effect(pending) => match (&pending.entry, &pending.request) {
-            (LedgerEntry::Pending(effect), StepRequest::Task(_)) => WakeSource::Task(effect.id()),
-            (LedgerEntry::InDoubt(effect), _) => WakeSource::Evidence(state.run, effect.id()),
-            _ => WakeSource::Nothing,
+        Current::Effect(pending) => match &pending.entry {
+            LedgerEntry::Pending(effect) => match &pending.request {
+                StepRequest::Task(_) => WakeSource::Task(effect.id()),
+                StepRequest::External(_) | StepRequest::Local(_) => WakeSource::Nothing,
+            },
+            LedgerEntry::InDoubt(effect) => WakeSource::LateResponse(state.run, effect.id()),
+            LedgerEntry::Retrying(_) | LedgerEntry::Failed(_) | LedgerEntry::Done(_) => {
+                WakeSource::Nothing
+            }
         },
         Current::Approving(approving) => WakeSource::Approval(approving.wait),
         Current::Fresh

@@ -36,7 +36,7 @@ mod signature;
 mod webhook;
 
 pub use api::{KeySource, Start};
-use delivery::{begin_unforeseen, first_event, first_state};
+use delivery::{begin_unplanned, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
 pub use order::StaleDelivery;
@@ -148,13 +148,13 @@ impl Runtime {
         let events = first_row(&first, &[]).map_err(unread)?;
         let seems_known = self.local.recent.has(claim);
         let mut begun = None;
-        let mut first_move = None;
+        let mut first_effect = None;
         if permit.is_some() && !seems_known {
             let state = first_state(RunId::derive(claim, 0), &inbound, input);
             if release.may_open {
                 let key = &inbound.key;
-                let foreseen = FirstEffectPlan::plan(self, &release, key, state, &first);
-                (begun, first_move) = foreseen.unzip();
+                let planned = FirstEffectPlan::plan(self, &release, key, state, &first);
+                (begun, first_effect) = planned.unzip();
             } else {
                 begun = Some(TurnStart::At(Box::new(state)));
             }
@@ -171,7 +171,7 @@ impl Runtime {
             delivery: DeliveryId::generate(),
             events,
             holder: permit.as_ref().map(|_| session.id),
-            first_effect: first_move,
+            first_effect,
             seems_known,
         };
         let expected = permit
@@ -202,7 +202,7 @@ impl Runtime {
                     Some(permit) => {
                         let begun = match begun {
                             Some(begun) if met.run == RunId::derive(claim, 0) => begun,
-                            _ => begin_unforeseen(&mut inbound, &met)?,
+                            _ => begin_unplanned(&mut inbound, &met)?,
                         };
                         let fresh = LoadedRun {
                             run: met.run,

@@ -14,7 +14,6 @@ use gate_repair::GateRepair;
 use lease_renewal::LeaseRenewal;
 use outbound_webhooks::OutboundWebhooks;
 use outbox_dispatch::OutboxDispatch;
-use partition_upkeep::PartitionUpkeep;
 use poller::Poller;
 use reconciliation::Reconciliation;
 use recovery::Recovery;
@@ -22,6 +21,7 @@ use resource_cleanup::ResourceCleanup;
 use retention::Retention;
 use scheduler::Scheduler;
 use service::Service;
+use upkeep::PartitionUpkeep;
 
 mod broadcasts;
 mod cache_refresh;
@@ -29,7 +29,6 @@ mod gate_repair;
 mod lease_renewal;
 mod outbound_webhooks;
 mod outbox_dispatch;
-mod partition_upkeep;
 mod poller;
 pub(crate) mod reconciliation;
 mod recovery;
@@ -37,6 +36,7 @@ mod resource_cleanup;
 mod retention;
 pub(crate) mod scheduler;
 mod service;
+mod upkeep;
 
 /// Starts every service.
 pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {

@@ -1,6 +1,6 @@
 //! Folding: from a run's journal to what is true of it now.
 //!
-//! Everything that deciding needs is in [`RunState`], and everything in it comes from events:
+//! Everything that deciding needs is in [`FoldedRun`], and everything in it comes from events:
 //! [`crate::event`] says what each of them changes. The same journal gives the same state on any
 //! worker, at any time. An event that does not fit the state before it is an error.
 

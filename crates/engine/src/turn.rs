@@ -14,7 +14,7 @@ use semel_flow::{Flow, Step};
 use semel_model::event::Event;
 use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
-use semel_store::journal::Lease;
+use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use semel_store::queue::ReturnCause;
 use semel_store::runs::Stage;
@@ -49,12 +49,12 @@ mod outcomes;
 mod outlast;
 pub(crate) mod parent_state;
 mod pending_write;
+mod perform;
 mod reads;
 mod stuck;
 pub(crate) mod take;
 mod unreadable;
 mod views;
-mod world;
 mod write;
 
 use first_effect::FirstAct;
@@ -64,7 +64,7 @@ use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
 
 /// What happens to the lease of a run that only an operator wakes.
-const STOPPED: Lease = Lease::Return {
+const STOPPED: LeaseChange = LeaseChange::Return {
     due_at: None,
     stage: Stage::Stopped,
 };
@@ -94,7 +94,7 @@ pub struct Turn {
     /// What the run does first, whose intent was committed when the run was accepted.
     opening: Option<FirstAct>,
     answers: Vec<(WaitId, Value)>,
-    evidence: Vec<(EffectId, Value)>,
+    late_responses: Vec<(EffectId, Value)>,
     outside: ExternalResult,
     cancel: bool,
     /// What happened since the last write.
@@ -110,14 +110,14 @@ pub struct Turn {
     /// Held while the run is one that was taken before without progress.
     suspect: Option<OwnedSemaphorePermit>,
     /// Whether the lease was returned or lost, so that nothing is left to return.
-    settled: bool,
+    lease_over: bool,
     /// Whether something else changed the run before its last write.
     overtaken: bool,
 }
 
 /// Why a turn ended without returning its lease.
 #[derive(Debug)]
-pub enum Stop {
+pub enum TurnError {
     /// Another worker has the run.
     Fenced,
     /// The database did not take the write, or this process does not know what it wrote.
@@ -137,22 +137,22 @@ impl Turn {
     /// Carries the run on until it ends, sleeps or is lost.
     pub(crate) async fn drive(mut self) {
         let gone = match self.stuck() {
-            Some(fault) => self.park(StopReason::Quarantined, fault).await,
+            Some(fault) => self.stop_run(StopReason::Quarantined, fault).await,
             None if self.stays_quarantined() => self.commit(STOPPED).await,
             None => self.go_boxed().await,
         };
         if let Err(stop) = gone {
-            self.stopped(stop).await;
+            self.handle_error(stop).await;
         }
     }
 
     /// What `go` does, boxed in a function that is no coroutine: so the code of a turn is compiled once,
     /// in this crate, and not again in every crate that awaits something which may take a turn.
-    fn go_boxed(&mut self) -> BoxFuture<'_, Result<(), Stop>> {
+    fn go_boxed(&mut self) -> BoxFuture<'_, Result<(), TurnError>> {
         Box::pin(self.go())
     }
 
-    async fn go(&mut self) -> Result<(), Stop> {
+    async fn go(&mut self) -> Result<(), TurnError> {
         // Even when the process is stopping: an intent that no worker follows would become a doubt.
         match self.opening.take() {
             Some(FirstAct::Perform(request)) => self.perform(request).await?,
@@ -165,10 +165,10 @@ impl Turn {
         self.runtime.know_connections(&self.release).await;
         loop {
             if self.runtime.shutdown.requested.is_cancelled() && self.pending.is_empty() {
-                return Err(Stop::Unsure("the process is stopping".to_owned()));
+                return Err(TurnError::Unsure("the process is stopping".to_owned()));
             }
             if let Some(fault) = self.too_long() {
-                return self.park(StopReason::Quarantined, fault).await;
+                return self.stop_run(StopReason::Quarantined, fault).await;
             }
             let destinations = self.runtime.destinations(&self.release);
             // Taken out meanwhile: the context borrows everything else of the turn.
@@ -189,7 +189,7 @@ impl Turn {
                         Stage::Waiting
                     };
                     return self
-                        .commit(Lease::Return {
+                        .commit(LeaseChange::Return {
                             due_at: until,
                             stage,
                         })
@@ -199,14 +199,14 @@ impl Turn {
                     if let FanOutResult::Sleep = self.fan().await? {
                         let stage = Stage::Waiting;
                         let due_at = None;
-                        return self.commit(Lease::Return { due_at, stage }).await;
+                        return self.commit(LeaseChange::Return { due_at, stage }).await;
                     }
                 }
-                NextAction::Park(reason, fault) => return self.park(reason, fault).await,
+                NextAction::StopRun(reason, fault) => return self.stop_run(reason, fault).await,
                 NextAction::End(mut end) => {
                     self.leave_gates(&mut end).await?;
                     self.record(end)?;
-                    return self.commit(Lease::End).await;
+                    return self.commit(LeaseChange::End).await;
                 }
             }
         }
@@ -228,7 +228,7 @@ impl Turn {
     }
 
     /// Applies an event, and keeps it for the next write with what it changes and announces.
-    pub(crate) fn record(&mut self, event: Event) -> Result<(), Stop> {
+    pub(crate) fn record(&mut self, event: Event) -> Result<(), TurnError> {
         let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
         let before = Before::of(&self.state, flow);
         let applied = event::apply(&mut self.state, &event, flow, now);
@@ -240,8 +240,8 @@ impl Turn {
     }
 
     /// An event does not fit: it would have been in the next row of the journal.
-    fn inconsistent(&self, misfit: Misfit) -> Stop {
-        Stop::Inconsistent(misfit.at(self.seq + 1))
+    fn inconsistent(&self, misfit: Misfit) -> TurnError {
+        TurnError::Inconsistent(misfit.at(self.seq + 1))
     }
 
     /// The run was taken before without progress: it is held alone until it makes some.
@@ -256,7 +256,11 @@ impl Turn {
     }
 
     /// Stops the run until an operator acts.
-    pub(crate) async fn park(&mut self, reason: StopReason, fault: Fault) -> Result<(), Stop> {
+    pub(crate) async fn stop_run(
+        &mut self,
+        reason: StopReason,
+        fault: Fault,
+    ) -> Result<(), TurnError> {
         if !self.state.stopped {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "run stopped until an operator acts: {}", fault.message);
@@ -310,7 +314,7 @@ impl Turn {
             jitter: jitter(),
             cancel: self.cancel,
             answers: &self.answers,
-            evidence: &self.evidence,
+            late_responses: &self.late_responses,
             outside: &self.outside,
         }
     }
@@ -320,7 +324,7 @@ impl Drop for Turn {
     /// A turn that ends in any other way than by returning its lease leaves a run that this process
     /// holds and does not move.
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.lease_over {
             let cause = match (
                 self.overtaken,
                 self.runtime.shutdown.requested.is_cancelled(),
@@ -338,9 +342,9 @@ impl Drop for Turn {
 }
 
 /// The database did not answer, so that whether anything was written is not known; or it refuses.
-fn unsure(error: ReadError) -> Stop {
+fn unsure(error: ReadError) -> TurnError {
     match error.refusal() {
-        Some(words) => Stop::Refused(words),
-        None => Stop::Unsure(error.to_string()),
+        Some(words) => TurnError::Refused(words),
+        None => TurnError::Unsure(error.to_string()),
     }
 }

@@ -6,24 +6,21 @@
 //! memory, and loads them again when control data changes.
 
 mod destinations;
-mod keys;
+mod master_keys;
 mod seal;
 
-pub use keys::KeyReport;
+pub use master_keys::{KeyReport, MasterKeys};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use hmac::{Hmac, KeyInit as _, Mac};
 use jiff::Timestamp;
 use semel_model::{SecretText, Span};
 use semel_steps::Destination;
 use semel_store::audit::AuditEntry;
 use semel_store::secrets::{self, DataKeyRow, SecretRow};
 use semel_store::{Cell, ReadError, connections, flows};
-use sha2::Sha256;
 
-use crate::secret::{Secret, SecretError};
 pub use destinations::Destinations;
 use seal::SealingKey;
 
@@ -32,44 +29,6 @@ pub const OVERLAP: Span = Span::from_const_secs(24 * 3_600);
 
 /// The most bytes of a secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
-
-/// The master keys. The first key encrypts; any of them decrypts. That is how they are rotated.
-#[derive(Clone)]
-pub struct MasterKeys(Vec<SealingKey>);
-
-impl MasterKeys {
-    /// Reads keys of 64 hex digits, separated by commas or lines, the current one first.
-    ///
-    /// # Errors
-    ///
-    /// Where one of them is no key, or there is none.
-    pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let words = text.split([',', '\n']).map(str::trim);
-        let keys: Result<Vec<SealingKey>, SecretError> = words
-            .filter(|word| !word.is_empty())
-            .map(|word| Secret::from_hex(word).map(|secret| SealingKey::new(*secret.bytes())))
-            .collect();
-        match keys? {
-            keys if keys.is_empty() => Err(SecretError),
-            keys => Ok(Self(keys)),
-        }
-    }
-
-    /// A key derived from the installation's secret, where the operator names no other.
-    #[must_use]
-    pub fn derive(secret: &Secret) -> Self {
-        let mac = Hmac::<Sha256>::new_from_slice(secret.bytes());
-        assert!(mac.is_ok(), "a key of any length will do");
-        let digest = mac.map(|mac| mac.chain_update(b"semel.master-key.1").finalize());
-        Self(vec![SealingKey::new(
-            digest.map_or([0; 32], |digest| digest.into_bytes().into()),
-        )])
-    }
-
-    fn current(&self) -> &SealingKey {
-        &self.0[0]
-    }
-}
 
 impl std::fmt::Debug for MasterKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

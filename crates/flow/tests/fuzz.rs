@@ -1,7 +1,7 @@
 //! Files and expressions that no author would write: none may break the reader, take a second or a
 //! great deal of memory.
 //!
-//! `SEMEL_FUZZ_SECS` says for how long (2 by itself, 60 in CI), `SEMEL_FUZZ_SEED` where chance
+//! `SEMEL_FUZZ_SECS` says for how long (2 by itself, 20 in CI), `SEMEL_FUZZ_SEED` where chance
 //! begins. A failure prints its input.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "helpers of tests")]

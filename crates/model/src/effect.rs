@@ -146,9 +146,9 @@ pub enum ConfirmedBy {
     /// A read that found it.
     Probe,
     /// A late response, recorded by a worker that had lost its lease.
-    Evidence,
+    LateResponse,
     /// An operator.
-    Person,
+    Operator,
 }
 
 /// The right to perform a doubtful effect again.
@@ -168,7 +168,7 @@ pub enum Licence {
     /// The destination keeps a marker that commits with the effect: a repeat finds it.
     Marker,
     /// An operator says that it did not happen, and nothing of the last attempt can still arrive.
-    Person,
+    Operator,
 }
 
 impl Effect<Pending> {
@@ -249,7 +249,7 @@ impl Effect<InDoubt> {
         // A probe, a missing commit or an operator vouch that nothing happened before; the other
         // licences only say that a second time does no harm.
         self.doubted = match licence {
-            Licence::Absent | Licence::Uncommitted | Licence::Person => false,
+            Licence::Absent | Licence::Uncommitted | Licence::Operator => false,
             Licence::Key | Licence::Natural | Licence::Repeat | Licence::Marker => true,
         };
         self.into_state(Pending)

@@ -132,7 +132,7 @@ pub enum Event {
         fault: Fault,
     },
     /// The run waits at a gate before its first step.
-    Held {
+    GateWaiting {
         /// Which of the flow's gates.
         gate: gate::GateKind,
         /// The gate itself.

@@ -196,13 +196,13 @@ pub struct GateEntry {
     /// When its delivery was accepted, which decides its place in line.
     pub accepted_at: Timestamp,
     /// The row of its journal after which it came.
-    pub since: i32,
+    pub after_seq: i32,
     /// The run that it joined, that it gave way to, or that wants its place.
-    pub behind: Option<RunId>,
+    pub related_run: Option<RunId>,
     /// When it may start, where that is later.
     pub ready_at: Option<Timestamp>,
     /// Whether it has to be woken.
-    pub summoned: bool,
+    pub needs_wake_up: bool,
 }
 
 impl GateEntry {

@@ -56,7 +56,7 @@ impl Verb {
     ///
     /// Such an operation can commit together with the next intent, because the next step can be
     /// rendered before the write is made.
-    pub fn foreseen_result(&self) -> Option<Value> {
+    pub fn known_result(&self) -> Option<Value> {
         match self {
             Self::Set {
                 value,

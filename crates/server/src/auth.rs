@@ -19,9 +19,9 @@ use uuid::Uuid;
 use crate::answer::{self, Answered};
 use crate::error::ApiError;
 
-pub mod token;
+pub mod token_format;
 
-use token::Presented;
+use token_format::Presented;
 
 /// How long a verified token is accepted without another read.
 const VERIFIED_FOR: Duration = Duration::from_secs(4);
@@ -96,7 +96,7 @@ pub(crate) struct Watcher;
 fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, text) = value.split_once(' ')?;
-    token::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+    token_format::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
 }
 
 /// The same for a missing, misspelt, unknown, expired or revoked token.
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_remembered_token_needs_its_secret_again() {
-        let (one, other) = (token::mint().unwrap(), token::mint().unwrap());
-        let presented = token::parse(&one.text).unwrap();
+        let (one, other) = (token_format::mint().unwrap(), token_format::mint().unwrap());
+        let presented = token_format::parse(&one.text).unwrap();
         let forged = Presented {
             id: one.id,
             digest: other.digest,

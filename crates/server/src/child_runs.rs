@@ -52,15 +52,15 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
-fn view(part: &ChildRunView) -> Option<ChildRun> {
+fn view(child: &ChildRunView) -> Option<ChildRun> {
     Some(ChildRun {
-        step: part.step.clone(),
-        index: part.index,
-        key: part.key.clone(),
-        run: part.run,
-        state: part.state.parse().ok()?,
-        run_state: part.run_state.map(RunStatus::from),
-        result: read_json(part.result.as_deref()),
-        fault: read_json(part.fault.as_deref()),
+        step: child.step.clone(),
+        index: child.index,
+        key: child.key.clone(),
+        run: child.run,
+        state: child.state.parse().ok()?,
+        run_state: child.run_state.map(RunStatus::from),
+        result: read_json(child.result.as_deref()),
+        fault: read_json(child.fault.as_deref()),
     })
 }

@@ -61,7 +61,7 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
     let before = cursor::read(filter.cursor.as_deref())?;
     let mut wanted = runs::RunFilter {
         flow: filter.flow.as_ref().map(ToString::to_string),
-        states: filter.state.map(|standing| vec![standing.state()]),
+        states: filter.state.map(|status| vec![status.state()]),
         before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
     };
     let mut items = Vec::new();
@@ -96,7 +96,7 @@ fn stands(run: &RunView, wanted: Option<RunStatus>) -> bool {
     match wanted {
         None => true,
         Some(RunStatus::Active) => run.state == semel_model::run::RunState::Active,
-        Some(standing) => run.state_word() == standing.as_str(),
+        Some(status) => run.state_word() == status.as_str(),
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     })
 }
 
-/// How far the parts of a run are, by step.
+/// The progress of the child runs of a run, by step.
 async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<ChildRunProgress>, ReadError> {
     let steps = child_runs::steps(cell, run).await?;
     let progress = steps.into_iter().map(|(step, counts)| ChildRunProgress {
@@ -170,7 +170,7 @@ async fn find_gate(
     }
     let mut last = None;
     for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
-        if let Event::Held { gate, id, .. } = event {
+        if let Event::GateWaiting { gate, id, .. } = event {
             last = Some((gate, id));
         } else if let Event::Joined { run } = event {
             return Ok(Some(joining(run)));
@@ -181,13 +181,13 @@ async fn find_gate(
     let Some((gate, id)) = last else {
         return Ok(None);
     };
-    let standing = gates::find_position(app.cell().of(id), id, run.id).await?;
-    Ok(standing.map(|standing| AtGate {
+    let position = gates::find_position(app.cell().of(id), id, run.id).await?;
+    Ok(position.map(|position| AtGate {
         gate,
-        place: standing.place.as_str().to_owned(),
-        behind: standing.behind,
-        ahead: standing.ahead,
-        until: standing.ready_at,
+        place: position.place.as_str().to_owned(),
+        behind: position.behind,
+        ahead: position.ahead,
+        until: position.ready_at,
     }))
 }
 
@@ -234,7 +234,7 @@ pub(crate) async fn await_end(
     patience: Duration,
 ) -> Result<Option<runs::RunSnapshot>, ReadError> {
     tokio::select! {
-        standing = app.engine.await_end(run, patience) => standing,
+        snapshot = app.engine.await_end(run, patience) => snapshot,
         () = app.shutdown.cancelled() => app.engine.await_end(run, Duration::ZERO).await,
     }
 }

@@ -138,8 +138,8 @@ async fn tell(app: &App, taken: Intake, wait: Option<Span>) -> Answered {
     match taken {
         Intake::Accepted(mut accepted) => {
             follow(app, &mut accepted, wait).await?;
-            let standing = run_status(app, &accepted).await?;
-            intake::receipt_with_status(status(&accepted), &accepted, standing, false)
+            let run_status = run_status(app, &accepted).await?;
+            intake::receipt_with_status(status(&accepted), &accepted, run_status, false)
         }
         Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
@@ -175,10 +175,10 @@ async fn follow(app: &App, accepted: &mut Accepted, wait: Option<Span>) -> Resul
     if patience.is_zero() || accepted.state.is_ended() {
         return Ok(());
     }
-    if let Some(standing) = runs::await_end(app, accepted.run, patience).await? {
-        accepted.state = standing.state;
-        accepted.result = standing.result;
-        accepted.fault = standing.fault;
+    if let Some(snapshot) = runs::await_end(app, accepted.run, patience).await? {
+        accepted.state = snapshot.state;
+        accepted.result = snapshot.result;
+        accepted.fault = snapshot.fault;
     }
     Ok(())
 }

@@ -122,11 +122,11 @@ impl Executors {
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
     pub async fn deliver(
         &self,
-        parcel: WebhookPayload<'_>,
+        payload: WebhookPayload<'_>,
         to: &Destination,
         key: EffectId,
     ) -> Outcome {
-        let delivery = self.notify.deliver(parcel, to, key);
+        let delivery = self.notify.deliver(payload, to, key);
         self.within_limits(Whose::Connection(to), delivery).await
     }
 

@@ -98,14 +98,14 @@ impl NotifyExecutor {
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
     pub async fn deliver(
         &self,
-        parcel: WebhookPayload<'_>,
+        payload: WebhookPayload<'_>,
         to: &Destination,
         key: EffectId,
     ) -> Outcome {
         let Target::Webhook(target) = &to.connection.to else {
             return Outcome::Failed(to.unfit("a subscription"));
         };
-        match webhook::parcel_request(parcel, to, target, key) {
+        match webhook::payload_request(payload, to, target, key) {
             Ok((request, signed)) => self.post(&request, to, &signed, key).await,
             Err(fault) => Outcome::Failed(fault),
         }

@@ -1,7 +1,7 @@
 //! The `approvals` table: what people are asked, and what they decided.
 //!
 //! An approval leaves `open` once: the first decision, timeout or withdrawal wins. A decision, its
-//! audit record and the waking of its run are one commit: that of [`Deciding`]. Locks on `queue`
+//! audit record and the waking of its run are one commit: that of [`DecisionBatch`]. Locks on `queue`
 //! come before locks on `approvals`. Statements that name approvals write `state IS NOT DISTINCT
 //! FROM`, which fits no index, so that PostgreSQL finds the rows by their identity.
 

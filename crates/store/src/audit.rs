@@ -1,10 +1,10 @@
 //! The `audit` table: what operators did that changes what Semel would have done by itself.
 //!
 //! An act and its record are one commit: code that changes something on an operator's behalf passes
-//! the [`Act`] to the statement or transaction that makes the change. Rows are only ever added; the
+//! the [`AuditEntry`] to the statement or transaction that makes the change. Rows are only ever added; the
 //! database itself refuses to change or remove one.
 //!
-//! What cannot be recorded is refused before anything is done: see [`Act::because`].
+//! What cannot be recorded is refused before anything is done: see [`AuditEntry::because`].
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;

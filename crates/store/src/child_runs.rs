@@ -262,12 +262,12 @@ pub struct ChildProgress {
 pub async fn load(
     cell: SlotCell<'_>,
     of: ChildrenOf<'_>,
-    parts: &[NewChildRun],
+    children: &[NewChildRun],
 ) -> Result<(), ReadError> {
-    let indexes: Vec<i32> = parts.iter().map(|part| part.index).collect();
-    let runs: Vec<Uuid> = parts.iter().map(|part| *part.run.as_uuid()).collect();
-    let keys: Vec<&str> = parts.iter().map(|part| part.key.as_str()).collect();
-    let items: Vec<&str> = parts.iter().map(|part| part.item.as_str()).collect();
+    let indexes: Vec<i32> = children.iter().map(|child| child.index).collect();
+    let runs: Vec<Uuid> = children.iter().map(|child| *child.run.as_uuid()).collect();
+    let keys: Vec<&str> = children.iter().map(|child| child.key.as_str()).collect();
+    let items: Vec<&str> = children.iter().map(|child| child.item.as_str()).collect();
     let values: [&(dyn ToSql + Sync); 6] = [
         of.parent.as_uuid(),
         &of.step,
@@ -380,19 +380,19 @@ pub async fn reopen(
 /// Resumes one failed child run. False if it did not fail, or was resumed already.
 pub async fn reopen_one(
     cell: SlotCell<'_>,
-    part: RunId,
+    child: RunId,
     event: &Event,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let events = to_text([event]);
-    let values: [&(dyn ToSql + Sync); 2] = [&events, part.as_uuid()];
+    let values: [&(dyn ToSql + Sync); 2] = [&events, child.as_uuid()];
     let opened = audit::query_opt(cell, REOPEN_ONE, &values, act).await?;
     Ok(opened.is_some())
 }
 
 /// The step that a child run belongs to.
-pub async fn find_step(cell: SlotCell<'_>, part: RunId) -> Result<Option<String>, ReadError> {
+pub async fn find_step(cell: SlotCell<'_>, child: RunId) -> Result<Option<String>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(STEP_OF, &[part.as_uuid()]).await?;
+    let row = client.query_opt(STEP_OF, &[child.as_uuid()]).await?;
     Ok(row.map(|row| row.get(0)))
 }

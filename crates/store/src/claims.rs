@@ -54,13 +54,18 @@ const DROP: &str = "/* commits alone: drop key */
            AND r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')
            FOR UPDATE OF c FOR SHARE OF r)
     UPDATE claims c
-       SET expires_at = NULL, counted_from = NULL, last_run = j.run_id, last_partition_date = j.partition_date
+       SET expires_at = NULL, counted_from = NULL, last_run = j.run_id,
+           last_partition_date = j.partition_date, dropped_at = moment()
       FROM judged j
      WHERE c.id = j.id";
 
+/// The run that answers for a key; where the key has expired, the last that did.
+const LAST_RUN: &str = "SELECT run_id FROM claims WHERE id = $1 AND dropped_at IS NULL";
+
 const NUMBERS: &str = "SELECT id, coalesce(run_number, 0) FROM claims WHERE id = ANY ($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[accept::MEET, accept::REFUSE, FIND, DROP, NUMBERS];
+pub(crate) const STATEMENTS: &[&str] =
+    &[accept::MEET, accept::REFUSE, FIND, DROP, LAST_RUN, NUMBERS];
 
 /// One arrival, verified and keyed, on its way to the gate.
 #[derive(Clone, Debug)]
@@ -131,6 +136,14 @@ pub struct ClaimView {
 /// Looks a claim up that holds its key.
 pub async fn find(cell: SlotCell<'_>, claim: ClaimId) -> Result<Option<ClaimView>, ReadError> {
     find_first(&cell.reader().await?, &[claim]).await
+}
+
+/// The run that answers for a key or, where the key has expired, the last one that did; none where an
+/// operator dropped the key.
+pub async fn find_last_run(cell: SlotCell<'_>, claim: ClaimId) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(LAST_RUN, &[claim.as_uuid()]).await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
 }
 
 /// Looks up the claim of a key that people know by its text: what a sender or an author named comes

@@ -107,7 +107,7 @@ pub struct DuplicateView {
     /// The claim or wait that stopped it.
     pub subject: Uuid,
     /// Where it was stopped: `claim`, `wait` or `replay`.
-    pub place: String,
+    pub stopped_by: String,
     /// Its payload's fingerprint; all zeros where further payloads are counted together.
     pub fingerprint: Fingerprint,
     /// The run that answered.
@@ -162,7 +162,7 @@ async fn read_views(
 fn read_view(row: &Row) -> DuplicateView {
     DuplicateView {
         subject: row.get(0),
-        place: row.get(1),
+        stopped_by: row.get(1),
         fingerprint: Fingerprint::from_uuid(row.get(2)),
         run: RunId::from_uuid(row.get(3)),
         verdict: row.get(4),

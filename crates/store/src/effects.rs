@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
 
-/// The part of a flight that makes new entries.
+/// The part of a batch's statement that makes new entries.
 pub(crate) const ENTERED: &str = ",
     entered AS (
         INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
@@ -29,7 +29,7 @@ pub(crate) const ENTERED: &str = ",
             AS t (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id,
                   note))";
 
-/// The part of a flight that changes entries. A settled entry stays settled: the guard stands in
+/// The part of a batch's statement that changes entries. A settled entry stays settled: the guard stands in
 /// the `WHERE` clause. Only a run that was resumed makes a further attempt at what failed, or is in
 /// doubt again about an effect that an operator had settled as failed, which a late response may
 /// show to be done.

@@ -62,10 +62,10 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn push(&mut self, departure: GateExit) {
-        self.runs.push(*departure.run.as_uuid());
-        self.gates.push(*departure.gate.as_uuid());
-        self.seqs.push(departure.seq);
+    pub(crate) fn push(&mut self, exit: GateExit) {
+        self.runs.push(*exit.run.as_uuid());
+        self.gates.push(*exit.gate.as_uuid());
+        self.seqs.push(exit.seq);
     }
 
     pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
@@ -77,8 +77,8 @@ impl Rows {
 /// Removes exits whose gates were notified.
 pub async fn remove(cell: EveryCell<'_>, told: &[GateExit]) -> Result<(), ReadError> {
     let mut rows = Rows::default();
-    for departure in told {
-        rows.push(*departure);
+    for exit in told {
+        rows.push(*exit);
     }
     let client = cell.reader().await?;
     let statement = client.prepare_cached(REMOVE).await?;

@@ -3,7 +3,7 @@
 //!
 //! Visits to many gates are one transaction. It locks each gate's row first, in the order of their
 //! identities, reads the entries that the visits can concern, has each gate's `AdmissionState`
-//! decide, and writes what changed. Commit points: there is one, the `COMMIT` of [`Visiting`]. A
+//! decide, and writes what changed. Commit points: there is one, the `COMMIT` of [`AdmissionBatch`]. A
 //! visit may be submitted twice: a run that is inside gets the same answer again, a run that has
 //! left is gone.
 //!
@@ -112,7 +112,7 @@ pub async fn list_overdue(cell: &Cell) -> Result<Vec<WakeUp>, ReadError> {
 }
 
 /// A run's place at a gate, where it has one.
-pub async fn find_ticket(
+pub async fn find_entry(
     cell: SlotCell<'_>,
     gate: GateId,
     run: RunId,
@@ -121,7 +121,7 @@ pub async fn find_ticket(
     let statement = client.prepare_cached(FIND).await?;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [gate.as_uuid(), run.as_uuid()];
     let row = client.query_opt(&statement, &values).await?;
-    Ok(row.as_ref().map(|row| read_ticket(row, 0)))
+    Ok(row.as_ref().map(|row| read_entry(row, 0)))
 }
 
 /// A run's place at a gate as an operator sees it.
@@ -143,7 +143,7 @@ pub async fn find_position(
     gate: GateId,
     run: RunId,
 ) -> Result<Option<QueuePosition>, ReadError> {
-    let Some(ticket) = find_ticket(cell, gate, run).await? else {
+    let Some(ticket) = find_entry(cell, gate, run).await? else {
         return Ok(None);
     };
     let client = cell.reader().await?;
@@ -162,7 +162,7 @@ pub async fn find_position(
         .get(0);
     let inside = holder.map(|row| RunId::from_uuid(row.get(0)));
     let behind = match ticket.place {
-        GatePlace::Joining | GatePlace::Dropped => ticket.behind,
+        GatePlace::Joining | GatePlace::Dropped => ticket.related_run,
         GatePlace::Waiting | GatePlace::Debouncing | GatePlace::Granted | GatePlace::Running => {
             inside
         }
@@ -181,7 +181,7 @@ pub(crate) async fn forget(cell: EveryCell<'_>, most: i64) -> Result<u64, ReadEr
 }
 
 /// Reads an entry whose columns begin at `at`.
-fn read_ticket(row: &Row, at: usize) -> GateEntry {
+fn read_entry(row: &Row, at: usize) -> GateEntry {
     let place: &str = row.get(at + 1);
     let Ok(place) = place.parse() else {
         unreachable!("no ticket has the place {place}")
@@ -190,9 +190,9 @@ fn read_ticket(row: &Row, at: usize) -> GateEntry {
         run: RunId::from_uuid(row.get(at)),
         place,
         accepted_at: row.get(at + 2),
-        since: row.get(at + 3),
-        behind: row.get::<_, Option<Uuid>>(at + 4).map(RunId::from_uuid),
+        after_seq: row.get(at + 3),
+        related_run: row.get::<_, Option<Uuid>>(at + 4).map(RunId::from_uuid),
         ready_at: row.get(at + 5),
-        summoned: row.get(at + 6),
+        needs_wake_up: row.get(at + 6),
     }
 }

@@ -4,7 +4,7 @@
 //! ledger, the waits, the shared entries and the record, and what happens to the lease. The
 //! transitions of all runs that are ready together are one transaction and one commit.
 //!
-//! Commit points: there is one, that of [`Record`]. Its statement begins with the fence: each row
+//! Commit points: there is one, that of [`TransitionBatch`]. Its statement begins with the fence: each row
 //! of `queue` must still carry the holder, the epoch and the sequence number that the worker
 //! believes in. If one does not, the whole flight is rolled back, the late worker gets an error,
 //! and the others are submitted again without it.
@@ -45,7 +45,7 @@ pub(crate) use events::to_text;
 use pipeline::Frame;
 use statement::ChangeKinds;
 pub use transition::{
-    EffectChange, JournalRow, Lease, RecordChange, Transition, WaitChange, Written,
+    EffectChange, JournalRow, LeaseChange, RecordChange, Transition, TransitionResult, WaitChange,
 };
 
 /// Holds every row of the queue that a batch touches, in the order of identities.
@@ -103,7 +103,7 @@ pub fn start_recording(cell: &Cell) -> Writer<TransitionBatch> {
 
 impl Batch for TransitionBatch {
     type Item = Arc<Transition>;
-    type Answer = Written;
+    type Answer = TransitionResult;
 
     const LANES: usize = 2;
     /// Measured: `docs/decisions/0005-one-writer-per-process.md`.
@@ -129,10 +129,10 @@ impl Batch for TransitionBatch {
         &mut self,
         connection: &mut WriterConnection,
         items: &mut Vec<Arc<Transition>>,
-    ) -> Result<Vec<Written>, Error> {
+    ) -> Result<Vec<TransitionResult>, Error> {
         let mut batch: Vec<&Transition> = items.iter().map(Arc::as_ref).collect();
         batch.sort_unstable_by_key(|item| item.run);
-        let mut answers: HashMap<RunId, Written> = HashMap::with_capacity(items.len());
+        let mut answers: HashMap<RunId, TransitionResult> = HashMap::with_capacity(items.len());
         loop {
             match commit(connection, &batch).await {
                 Ok(written) => {
@@ -157,7 +157,11 @@ impl Batch for TransitionBatch {
         }
         Ok(items
             .iter()
-            .map(|item| answers.remove(&item.run).unwrap_or(Written::Fenced))
+            .map(|item| {
+                answers
+                    .remove(&item.run)
+                    .unwrap_or(TransitionResult::Fenced)
+            })
             .collect())
     }
 }
@@ -166,7 +170,7 @@ impl Batch for TransitionBatch {
 async fn one_by_one(
     connection: &mut WriterConnection,
     batch: &[&Transition],
-) -> Result<HashMap<RunId, Written>, Error> {
+) -> Result<HashMap<RunId, TransitionResult>, Error> {
     let mut answers = HashMap::with_capacity(batch.len());
     for item in batch {
         match commit(connection, std::slice::from_ref(item)).await {
@@ -175,7 +179,7 @@ async fn one_by_one(
                 let judged = examine(connection, std::slice::from_ref(item)).await?;
                 let why = judged.into_values().next();
                 // A worker that passes the queue's fence still holds the run, and must return it.
-                answers.insert(item.run, why.unwrap_or(Written::Overtaken));
+                answers.insert(item.run, why.unwrap_or(TransitionResult::Overtaken));
             }
             Err(error) => return Err(error),
         }
@@ -187,7 +191,7 @@ async fn one_by_one(
 async fn examine(
     connection: &mut WriterConnection,
     batch: &[&Transition],
-) -> Result<HashMap<RunId, Written>, Error> {
+) -> Result<HashMap<RunId, TransitionResult>, Error> {
     let ready = connection.prepare(&[EXAMINE]).await?;
     let Moves {
         runs,
@@ -209,12 +213,12 @@ async fn examine(
             (true, _) => continue,
             (false, true) => judged.insert(
                 RunId::from_uuid(run),
-                Written::Committed {
+                TransitionResult::Committed {
                     cancel: false,
                     made: None,
                 },
             ),
-            (false, false) => judged.insert(RunId::from_uuid(run), Written::Fenced),
+            (false, false) => judged.insert(RunId::from_uuid(run), TransitionResult::Fenced),
         };
     }
     Ok(judged)
@@ -224,10 +228,10 @@ async fn examine(
 async fn commit(
     connection: &mut WriterConnection,
     batch: &[&Transition],
-) -> Result<HashMap<RunId, Written>, Error> {
+) -> Result<HashMap<RunId, TransitionResult>, Error> {
     let ordered = kv::in_order(batch);
     let text = ChangeKinds::of(batch, ordered.is_empty()).text();
-    let follows = batch.iter().any(|item| item.has_followers());
+    let follows = batch.iter().any(|item| item.needs_extra_statements());
     let mut texts = vec![text];
     if follows || !ordered.is_empty() {
         texts.extend(pipeline::EXTRA_STATEMENTS);
@@ -242,7 +246,7 @@ async fn commit(
     let answer = |item: &&Transition| {
         let cancel = cancelled.contains(item.run.as_uuid());
         let made = made.remove(&item.run);
-        (item.run, Written::Committed { cancel, made })
+        (item.run, TransitionResult::Committed { cancel, made })
     };
     Ok(batch.iter().map(answer).collect())
 }

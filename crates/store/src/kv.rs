@@ -28,7 +28,7 @@ use crate::journal::Transition;
 use crate::locks;
 use crate::writer::connection::PreparedClient;
 
-/// The part of a flight that sets entries.
+/// The part of a batch's statement that sets entries.
 pub(crate) const SET: &str = ",
     stored AS (
         INSERT INTO kv (slot, namespace_id, entry, value, expires_at)

@@ -3,7 +3,6 @@
 //! Workers poll by due time, in batches, one poller per process. A million sleeping runs sort
 //! behind the end of the index that is read, so they cost nothing.
 
-mod call;
 mod cancel;
 mod depth;
 mod load;
@@ -11,14 +10,15 @@ mod lost;
 mod returned;
 mod seeded_bug;
 mod stuck;
+mod wake;
 
-pub use call::{give_head_start, summon, wake};
 pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use load::TAKE_BYTES_MAX;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{HeldRun, ReturnCause, list_held_besides, return_runs};
 pub use stuck::{defer, quarantine};
+pub use wake::{give_head_start, wake, wake_at_gate};
 
 use std::time::Duration;
 
@@ -116,9 +116,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     load::PUT_BACK,
     SLEEP_ON,
     cancel::CANCEL,
-    call::WAKE,
-    call::SUMMON,
-    call::HEAD_START,
+    wake::WAKE,
+    wake::WAKE_AT_GATE,
+    wake::HEAD_START,
     depth::DEPTH,
 ];
 
@@ -155,7 +155,7 @@ pub struct Taken {
     /// Callbacks that came.
     pub answers: Vec<waits::WaitAnswer>,
     /// Responses that lost workers recorded.
-    pub evidence: Vec<late_responses::LateResponse>,
+    pub late_responses: Vec<late_responses::LateResponse>,
 }
 
 /// What one take found.

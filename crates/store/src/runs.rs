@@ -16,7 +16,7 @@ mod reopen;
 pub use amend::{Amended, amend};
 pub use reopen::{ReopenResult, reopen};
 
-/// The part of a flight that writes what transitions make of the record.
+/// The part of a batch's statement that writes what transitions make of the record.
 pub(crate) const RECORDED: &str = ",
     recorded AS (
         UPDATE runs r

@@ -95,7 +95,10 @@ pub async fn delete(
     // After the subscription, in a statement of its own: what was being made due meanwhile is
     // committed by now, and seen.
     let failed = tx
-        .execute(webhook_deliveries::GIVE_UP, &[&namespace_id, &name])
+        .execute(
+            webhook_deliveries::FAIL_OF_SUBSCRIPTION,
+            &[&namespace_id, &name],
+        )
         .await?;
     audit::append(&tx, act).await?;
     tx.commit().await?;

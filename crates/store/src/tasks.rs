@@ -7,7 +7,7 @@
 //! Statements that name tasks write `state IS NOT DISTINCT FROM`, which fits no index: PostgreSQL
 //! finds the rows by their identity, however few of that state the statistics know.
 //!
-//! Commit points: the claim, and the `COMMIT` of [`Settling`].
+//! Commit points: the claim, and the `COMMIT` of [`TaskAnswerBatch`].
 
 use jiff::Timestamp;
 use semel_model::task::TaskState;

@@ -2,7 +2,7 @@
 //!
 //! A wait leaves `open` once: the first callback, timeout or withdrawal wins. A callback that comes
 //! before its wait opens leaves a row that the wait finds when it does. Commit point: the `COMMIT`
-//! of [`Answering`].
+//! of [`CallbackBatch`].
 
 use std::collections::HashMap;
 
@@ -23,8 +23,8 @@ use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
 /// Opens waits of a transition. An early callback's row stays as it is; a wait that was open before
-/// opens again, because its run was resumed: it had timed out, or a called run had failed. What
-/// answered it stays in its row, so that the same message does not answer it twice.
+/// opens again, because its run was resumed: it had timed out, was withdrawn, or a called run had
+/// failed. What answered it stays in its row, so that the same message does not answer it twice.
 pub(crate) const OPEN: &str = "
     INSERT INTO waits (id, run_id, state, step, opened_at, until)
     SELECT t.id, t.run_id, 'open', t.step, (SELECT moment()), t.until
@@ -161,6 +161,8 @@ impl Callback {
 /// The result of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallbackResult {
+    /// Another callback of the same commit was tried instead, and was refused: it may be repeated.
+    NotTried,
     /// It was the first: the run continues with it.
     First,
     /// Another was first, or the wait had ended: this is what was recorded.
@@ -258,6 +260,11 @@ impl Batch for CallbackBatch {
                 let first = firsts.get(&item.wait) == Some(&index);
                 match recorded.get(item.wait.as_uuid()) {
                     Some(_) if first && won.contains(item.wait.as_uuid()) => CallbackResult::First,
+                    // The one that spoke for it had answered the wait before, and did not again.
+                    Some(CallbackResult::Recorded {
+                        state: WaitState::Open,
+                        ..
+                    }) if !first => CallbackResult::NotTried,
                     Some(reply) => *reply,
                     None => CallbackResult::Unknown,
                 }

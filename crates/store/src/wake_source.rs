@@ -15,7 +15,7 @@ pub enum WakeSource {
     /// A person who decides its approval.
     Approval(WaitId),
     /// A lost worker that learned what happened to the run's effect in doubt.
-    Evidence(RunId, EffectId),
+    LateResponse(RunId, EffectId),
 }
 
 impl WakeSource {
@@ -25,7 +25,7 @@ impl WakeSource {
             Self::Nothing => None,
             Self::Task(task) => Some((tasks::HEAR, vec![*task.as_uuid()])),
             Self::Approval(wait) => Some((approvals::HEAR, vec![*wait.as_uuid()])),
-            Self::Evidence(run, effect) => {
+            Self::LateResponse(run, effect) => {
                 let ids = vec![*run.as_uuid(), *effect.as_uuid()];
                 Some((late_responses::HEAR_OF_ONE, ids))
             }

@@ -70,7 +70,7 @@ const RETRY: &str = "
        SET state = 'due', attempt = 0, due_at = moment(), retry_since = moment(), settled_at = NULL
      WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'failed'";
 
-pub(crate) const GIVE_UP: &str = "
+pub(crate) const FAIL_OF_SUBSCRIPTION: &str = "
     UPDATE webhook_deliveries
        SET state = 'failed', settled_at = moment(), note = 'its subscription was removed'
      WHERE namespace_id = $1 AND subscription = $2 AND state = 'due'";
@@ -95,7 +95,16 @@ const FORGET: &str = "
            SELECT event_id, subscription FROM webhook_deliveries
             WHERE state <> 'due' AND settled_at < moment() - interval '30 days' LIMIT 5000)";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, TAKE, SETTLE, RETRY, GIVE_UP, LIST, STATE, FORGET];
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT,
+    TAKE,
+    SETTLE,
+    RETRY,
+    FAIL_OF_SUBSCRIPTION,
+    LIST,
+    STATE,
+    FORGET,
+];
 
 /// A delivery that is due.
 #[derive(Clone, Debug)]
@@ -173,7 +182,7 @@ pub struct DeliveryView {
     pub emitted_at: Timestamp,
     /// When it is tried next.
     pub due_at: Timestamp,
-    /// When it was delivered, or when Semel gave up.
+    /// When it was delivered, or when Semel stopped retrying it.
     pub settled_at: Option<Timestamp>,
     /// What was seen on the last attempt.
     pub note: Option<String>,

@@ -32,19 +32,6 @@ impl Build {
         })
     }
 
-    /// The same profile with a target directory below this one, for other features.
-    pub fn below(self, name: &str) -> Self {
-        Self {
-            target: self.target.join(name),
-            profile: self.profile,
-        }
-    }
-
-    /// Where a binary of this build is.
-    pub fn binary(&self, name: &str) -> PathBuf {
-        self.target.join(&self.profile).join(name)
-    }
-
     /// Runs a command of cargo's in the workspace and returns what it writes to standard output.
     pub fn cargo(&self, command: &str, arguments: &[&str]) -> Result<Vec<u8>> {
         let output = Command::new(env!("CARGO"))
@@ -81,8 +68,6 @@ mod tests {
 
         assert_eq!(dist.profile_flags(), ["--profile", "dist"]);
         assert_eq!(debug.profile_flags(), Vec::<&str>::new());
-        assert_eq!(dist.binary("semel"), Path::new("/t/dist/semel"));
-        let faults = debug.below("faults").binary("semel");
-        assert_eq!(faults, Path::new("/t/faults/debug/semel"));
+        assert_eq!(dist.target, Path::new("/t"));
     }
 }

@@ -86,7 +86,9 @@ fn taken_over(cell: Cell, effects: u64, calls: u64) -> Expected {
         // The author accepted repeats of this one.
         Guard::Repeat => done(effects + 1, calls + 1, "answer"),
         // The paused server wakes up with a response: it counts as a late response.
-        Guard::Review if cell.fault == Fault::Pause && effects == 1 => done(1, calls, "evidence"),
+        Guard::Review if cell.fault == Fault::Pause && effects == 1 => {
+            done(1, calls, "late_response")
+        }
         Guard::Review => Expected {
             end: End::InDoubt,
             counted: counted(effects, calls),

@@ -212,7 +212,7 @@ pub struct Duplicate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Where they were stopped: `claim`, `wait`, `replay` or `order`.
-    pub place: String,
+    pub stopped_by: String,
     /// How they were treated: `repeat`, `mismatch`, `held` or `stale`.
     pub verdict: String,
     /// How many.

@@ -37,7 +37,7 @@ pub enum RunStatus {
     Superseded,
 }
 
-/// The text names no standing.
+/// The text names no status.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected one of active, queued, running, waiting, retrying, in_doubt, needs_review, \
@@ -46,7 +46,7 @@ pub enum RunStatus {
 pub struct RunStatusError;
 
 impl RunStatus {
-    /// Every standing.
+    /// Every status.
     pub const ALL: [Self; 12] = [
         Self::Active,
         Self::Queued,
@@ -123,7 +123,7 @@ impl FromStr for RunStatus {
     fn from_str(text: &str) -> Result<Self, RunStatusError> {
         Self::ALL
             .into_iter()
-            .find(|standing| standing.as_str() == text)
+            .find(|status| status.as_str() == text)
             .ok_or(RunStatusError)
     }
 }
@@ -139,12 +139,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standing_reads_back_as_it_is_written() {
-        for standing in RunStatus::ALL {
-            let wire = serde_json::to_value(standing).unwrap();
+    fn a_status_reads_back_as_it_is_written() {
+        for status in RunStatus::ALL {
+            let wire = serde_json::to_value(status).unwrap();
 
-            assert_eq!(wire, standing.as_str(), "the wire and the word agree");
-            assert_eq!(standing.as_str().parse(), Ok(standing));
+            assert_eq!(wire, status.as_str(), "the wire and the word agree");
+            assert_eq!(status.as_str().parse(), Ok(status));
         }
     }
 }

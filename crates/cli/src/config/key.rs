@@ -214,6 +214,8 @@ impl Key {
 /// is shown only when no password can be in it.
 fn without_password(address: &str) -> String {
     match url::Url::parse(address) {
+        // `user:password@host` reads as a URL of the scheme `user`.
+        Ok(url) if !url.has_authority() && address.contains('@') => "(kept secret)".to_owned(),
         Ok(mut url) => {
             if url.password().is_some() {
                 // Fails for addresses that cannot have one, which then have none to show.
@@ -224,7 +226,9 @@ fn without_password(address: &str) -> String {
             }
             url.to_string()
         }
-        Err(_) if address.contains("password") => "(kept secret)".to_owned(),
+        Err(_) if address.contains("password") || address.contains('@') => {
+            "(kept secret)".to_owned()
+        }
         Err(_) => address.to_owned(),
     }
 }
@@ -248,5 +252,14 @@ mod tests {
                 .shown("postgresql://h/d?password=hunter2")
                 .contains("hunter2")
         );
+        for address in [
+            "me:hunter2@proxy.example:3128",
+            "http://me:p/hunter2@proxy:3128",
+        ] {
+            assert!(
+                !Key::HttpProxy.shown(address).contains("hunter2"),
+                "{address}"
+            );
+        }
     }
 }

@@ -6,20 +6,20 @@ use super::{fault_text, value};
 use crate::style::{Style, Tone, cell, render, toned_cell};
 
 /// Child runs as a table.
-pub(crate) fn table(parts: &[ChildRun], style: Style) -> String {
+pub(crate) fn table(children: &[ChildRun], style: Style) -> String {
     let mut table = style.table(&["STEP", "#", "KEY", "STATE", "RUN", "OUTCOME"]);
-    for part in parts {
-        let state = match part.run_state {
-            Some(standing) if part.state == ChildRunState::Open => standing.as_str(),
-            _ => part.state.as_str(),
+    for child in children {
+        let state = match child.run_state {
+            Some(status) if child.state == ChildRunState::Open => status.as_str(),
+            _ => child.state.as_str(),
         };
         table.add_row([
-            cell(&part.step),
-            cell(part.index.to_string()),
-            cell(&part.key),
-            toned_cell(tone(part.state), state),
-            cell(part.run.to_string()),
-            cell(outcome(part)),
+            cell(&child.step),
+            cell(child.index.to_string()),
+            cell(&child.key),
+            toned_cell(tone(child.state), state),
+            cell(child.run.to_string()),
+            cell(outcome(child)),
         ]);
     }
     render(&table)
@@ -56,8 +56,8 @@ pub(crate) fn progress(steps: &[ChildRunProgress], style: Style) -> String {
     render(&table)
 }
 
-fn outcome(part: &ChildRun) -> String {
-    match (&part.fault, &part.result) {
+fn outcome(child: &ChildRun) -> String {
+    match (&child.fault, &child.result) {
         (Some(fault), _) => fault_text(fault),
         (None, Some(result)) => value(result),
         (None, None) => String::new(),

@@ -220,7 +220,7 @@ pub(crate) fn duplicates(duplicates: &[Duplicate], style: Style) -> String {
             cell(ago(duplicate.last_at)),
             cell(duplicate.count.to_string()),
             toned_cell(tone, &duplicate.verdict),
-            cell(&duplicate.place),
+            cell(&duplicate.stopped_by),
             cell(duplicate.flow.as_deref().unwrap_or("-")),
             cell(key_of(duplicate)),
         ]);

@@ -8,8 +8,8 @@ use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, offset, printable};
 
 /// The tone of a status.
-pub(crate) const fn tone(standing: RunStatus) -> Tone {
-    match standing {
+pub(crate) const fn tone(status: RunStatus) -> Tone {
+    match status {
         RunStatus::Succeeded => Tone::Good,
         RunStatus::InDoubt | RunStatus::NeedsReview | RunStatus::Quarantined => Tone::Odd,
         RunStatus::Failed | RunStatus::Cancelled | RunStatus::Superseded => Tone::Bad,
@@ -102,7 +102,7 @@ pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
         format!("  accepted  {} ({})", run.accepted_at, ago(run.accepted_at)),
     ];
     if let Some(parent) = run.parent {
-        lines.push(format!("  part of   {parent}"));
+        lines.push(format!("  child of  {parent}"));
     }
     if let Some(ended_at) = run.ended_at {
         let took = offset(run.accepted_at, ended_at);

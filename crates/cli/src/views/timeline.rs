@@ -47,7 +47,7 @@ const fn tone(event: &Event) -> Tone {
             EndState::Failed | EndState::Cancelled | EndState::Superseded => Tone::Bad,
         },
         Event::Accepted { .. }
-        | Event::Held { .. }
+        | Event::GateWaiting { .. }
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun { .. }

@@ -14,8 +14,8 @@ use semel_store::runs::{Amended, RunView};
 use semel_store::{effects, flows, journal, runs};
 use serde_json::Value;
 
+use super::operator_result::derive_id;
 use super::settle::SettleError;
-use super::settlement::derive_id;
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 
@@ -140,7 +140,7 @@ fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleErro
         if let Event::Done { step: done, by, .. } = event
             && done == step
         {
-            said = *by == ConfirmedBy::Person;
+            said = *by == ConfirmedBy::Operator;
         } else if said
             && let Some(user) = acted(event)
             && readers.all().any(|reader| reader == user)
@@ -150,7 +150,7 @@ fn is_unused(flow: &Flow, step: &str, events: &[Event]) -> Result<(), SettleErro
             && let Event::FanOpened { step: fan } = event
             && let Some(reader) = readers.all().find(|reader| is_inside(flow, reader, fan))
         {
-            let why = format!("the step `{reader}` of a part of `{fan}` may have used it");
+            let why = format!("the step `{reader}` of a child run of `{fan}` may have used it");
             return Err(not(why));
         }
     }
@@ -184,7 +184,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::WaitOpened { step, .. }
         | Event::ApprovalOpened { step, .. } => Some(step),
         Event::Accepted { .. }
-        | Event::Held { .. }
+        | Event::GateWaiting { .. }
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun { .. }
@@ -224,7 +224,7 @@ mod tests {
     fn said() -> Event {
         Event::Done {
             step: "charge".to_owned(),
-            by: ConfirmedBy::Person,
+            by: ConfirmedBy::Operator,
             external_id: None,
             status: None,
             result: Value::Null,

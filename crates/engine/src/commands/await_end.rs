@@ -30,16 +30,16 @@ impl Runtime {
         let deadline = Instant::now() + patience;
         // Before the record is read, so that an end in between is not missed.
         let mut watch = self.local.completions.watch(run);
-        let over = |standing: &RunSnapshot| standing.state != RunState::Active;
+        let over = |snapshot: &RunSnapshot| snapshot.state != RunState::Active;
         let mut look = !watch.is_carried();
         // The caller is a request: it must not take a connection from the engine's work.
         let cell = self.cell.for_people();
         loop {
             let now = Instant::now();
             if look || now >= deadline {
-                let standing = runs::find_snapshot(cell.of(run), run).await?;
-                if now >= deadline || standing.as_ref().is_some_and(over) {
-                    return Ok(standing);
+                let snapshot = runs::find_snapshot(cell.of(run), run).await?;
+                if now >= deadline || snapshot.as_ref().is_some_and(over) {
+                    return Ok(snapshot);
                 }
             }
             let pause = match watch.is_carried() {
@@ -47,7 +47,7 @@ impl Runtime {
                 false => LOOK_EVERY,
             };
             match timeout_at(deadline.min(now + pause), watch.told()).await {
-                Ok(Some(standing)) if over(&standing) => return Ok(Some(standing)),
+                Ok(Some(snapshot)) if over(&snapshot) => return Ok(Some(snapshot)),
                 Ok(_) | Err(_) => look = true,
             }
         }

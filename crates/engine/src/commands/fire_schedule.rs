@@ -315,7 +315,7 @@ impl Runtime {
             None => {
                 let expected = expected_run(namespace, &flow.name, at);
                 let known = runs::find_snapshot(self.cell.of(expected), expected).await?;
-                known.map(|standing| standing.run)
+                known.map(|snapshot| snapshot.run)
             }
         };
         let declared = flow.trigger.schedule.as_ref().ok_or(FireError::Unknown)?;

@@ -123,9 +123,7 @@ impl Runtime {
             (RunState::Failed, Some(parent)) => {
                 match self.stands_alone(namespace_id, run, parent).await? {
                     true => self.reopen_item(run, &resumed, &act).await,
-                    false => Err(unfit(&format!(
-                        "resume the run that it is a part of, {parent}"
-                    ))),
+                    false => Err(unfit(&format!("resume its parent run, {parent}"))),
                 }
             }
             (RunState::Failed, None) if !wish.ask_again && is_rejection(view.fault.as_deref()) => {
@@ -147,7 +145,7 @@ impl Runtime {
                 }
             }
             (RunState::NeedsReview | RunState::Quarantined, _) => {
-                self.unpark((namespace_id, run), resumed, act).await
+                self.resume_stopped((namespace_id, run), resumed, act).await
             }
             (RunState::InDoubt, _) => Err(unfit("settle the doubt first, semel doubt list")),
             (RunState::Active, _) => Err(unfit("it continues by itself")),
@@ -220,7 +218,11 @@ impl Runtime {
             by: again.by.clone(),
             asks_again: again.asks_again,
         }];
-        let keep = self.keep_of(namespace_id, called.id).await?;
+        let keep = match self.keep_of(namespace_id, called.id).await {
+            // Its release is gone: it cannot be resumed.
+            Err(ResumeError::Unknown) => return Ok(false),
+            keep => keep?,
+        };
         let reopening = self.reopen(called.id, &resumed, None, keep).await?;
         Ok(matches!(
             reopening,
@@ -242,7 +244,7 @@ impl Runtime {
     async fn stands_alone(
         self: &Arc<Self>,
         namespace_id: i32,
-        part: RunId,
+        child: RunId,
         parent: RunId,
     ) -> Result<bool, ReadError> {
         let cell = &self.cell;
@@ -250,12 +252,12 @@ impl Runtime {
         if parent.is_none_or(|parent| parent.state != RunState::Succeeded) {
             return Ok(false);
         }
-        let release = runs::find_release(cell.of(part), namespace_id, part).await?;
+        let release = runs::find_release(cell.of(child), namespace_id, child).await?;
         let release = match release {
             Some((release, _)) => self.catalogue.get(release).await?,
             None => None,
         };
-        let step = child_runs::find_step(cell.of(part), part).await?;
+        let step = child_runs::find_step(cell.of(child), child).await?;
         let (Some(release), Some(step)) = (release, step) else {
             return Ok(false);
         };
@@ -278,7 +280,7 @@ impl Runtime {
         Ok(())
     }
 
-    async fn unpark(
+    async fn resume_stopped(
         self: &Arc<Self>,
         (namespace_id, run): (i32, RunId),
         resumed: Event,

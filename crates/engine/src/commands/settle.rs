@@ -12,7 +12,7 @@ use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::effects::{self, EffectView};
 use serde_json::Value;
 
-use super::settlement::said;
+use super::operator_result::{ResultNeeded, done_by_operator};
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 use crate::settle::span_between;
@@ -105,6 +105,12 @@ impl SettleError {
 }
 
 unavailable_from_store!(SettleError);
+
+impl From<ResultNeeded> for SettleError {
+    fn from(ResultNeeded(why): ResultNeeded) -> Self {
+        Self::ResultNeeded(why)
+    }
+}
 
 impl From<CommandError> for SettleError {
     fn from(error: CommandError) -> Self {
@@ -207,7 +213,7 @@ impl Runtime {
                 external_id,
                 result,
                 ..
-            } => said(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
+            } => done_by_operator(turn.flow(), &step, external_id.as_deref(), result.as_ref())?,
             Settlement::DidNotHappen { reason } => {
                 self.landing_over(turn, view, pending)?;
                 Event::Licensed {

@@ -142,11 +142,11 @@ impl Runtime {
         Ok(failed)
     }
 
-    /// Tries a `given_up` delivery again, as if it were new, under the same id.
+    /// Tries a `failed` delivery again, as if it were new, under the same id.
     ///
     /// # Errors
     ///
-    /// Where there is none, or its state is not `given_up`.
+    /// Where there is none, or its state is not `failed`.
     pub async fn retry_delivery(
         self: &Arc<Self>,
         by: Actor<'_>,

@@ -58,15 +58,18 @@ pub(super) fn go_on(
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }
             Some(_) => again(None),
-            None => Next::Act(NextAction::Park(
+            None => Next::Act(NextAction::StopRun(
                 StopReason::NeedsReview,
                 effect.state().fault.clone(),
             )),
         },
         LedgerEntry::InDoubt(effect) => {
-            if let Some((_, response)) = context.evidence.iter().find(|(id, _)| *id == effect.id())
+            if let Some((_, response)) = context
+                .late_responses
+                .iter()
+                .find(|(id, _)| *id == effect.id())
             {
-                return Next::Event(confirmed(step, response, ConfirmedBy::Evidence));
+                return Next::Event(confirmed(step, response, ConfirmedBy::LateResponse));
             }
             match (pending.licence, &pending.plan) {
                 // It is known not to be there, and the author's attempts are used up.
@@ -94,7 +97,7 @@ pub(super) fn go_on(
                 (None, Some(DoubtPlan::Review) | None) => {
                     let doubt = &effect.state().doubt;
                     let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
-                    Next::Act(NextAction::Park(StopReason::InDoubt, fault))
+                    Next::Act(NextAction::StopRun(StopReason::InDoubt, fault))
                 }
             }
         }

@@ -17,7 +17,7 @@ pub(super) fn finish(state: &FoldedRun, context: &DecideContext<'_>) -> Event {
         return failed(fault.clone());
     }
     let result = match (&state.child_of, &context.flow.result) {
-        (Some(part), _) => Ok(part_result(state, part)),
+        (Some(child), _) => Ok(child_result(state, child)),
         (None, Some(expr)) => expr.eval(&scope(state, context)),
         (None, None) => Ok(Value::Null),
     };
@@ -31,8 +31,8 @@ pub(super) fn finish(state: &FoldedRun, context: &DecideContext<'_>) -> Event {
 }
 
 /// The result of a child run: of an item, its last step's result; of a branch, all its steps'.
-fn part_result(state: &FoldedRun, part: &ChildPosition) -> Value {
-    if part.item.is_some() {
+fn child_result(state: &FoldedRun, child: &ChildPosition) -> Value {
+    if child.item.is_some() {
         let last = state.gave.last();
         return last.map_or(Value::Null, |step| state.steps[step]["result"].clone());
     }
@@ -53,7 +53,7 @@ pub(super) fn succeeded(result: Value) -> Event {
 /// what cannot be undone.
 pub(super) fn fail(state: &FoldedRun, context: &DecideContext<'_>, fault: &Fault) -> Next {
     if state.undoing.is_some() {
-        return Next::Act(NextAction::Park(StopReason::NeedsReview, fault.clone()));
+        return Next::Act(NextAction::StopRun(StopReason::NeedsReview, fault.clone()));
     }
     let flow = context.flow;
     let undoable = |place: &usize| flow.steps[*place].undo.is_some() || flow.undoes_inside(*place);

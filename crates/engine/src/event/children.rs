@@ -41,7 +41,7 @@ fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<Fo
         return Err(Unfit);
     };
     let outer = parent.child_of.as_ref();
-    let mut around = outer.map_or_else(Vec::new, |part| part.around.clone());
+    let mut around = outer.map_or_else(Vec::new, |child| child.around.clone());
     around.push(EnclosingRun {
         run: parent.run,
         step: step.clone(),

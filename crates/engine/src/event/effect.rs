@@ -210,7 +210,7 @@ pub(super) fn apply_probed(
 }
 
 pub(super) fn apply_licensed(state: &mut FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
-    in_doubt(state, flow, step)?.licence = Some(Licence::Person);
+    in_doubt(state, flow, step)?.licence = Some(Licence::Operator);
     state.stopped = false;
     Ok(())
 }
@@ -239,7 +239,7 @@ const fn licensed(licence: Licence) -> &'static str {
         Licence::Absent => " (repeat: a probe found nothing)",
         Licence::Uncommitted => " (repeat: nothing was committed)",
         Licence::Marker => " (repeat: the destination keeps a marker)",
-        Licence::Person => " (repeat: an operator confirmed that it did not happen)",
+        Licence::Operator => " (repeat: an operator confirmed that it did not happen)",
     }
 }
 
@@ -255,8 +255,8 @@ pub(super) fn describe_done(
         ConfirmedBy::Answer => "response received",
         ConfirmedBy::Commit => "committed",
         ConfirmedBy::Probe => "found by a probe",
-        ConfirmedBy::Evidence => "late response received",
-        ConfirmedBy::Person => "confirmed by an operator",
+        ConfirmedBy::LateResponse => "late response received",
+        ConfirmedBy::Operator => "confirmed by an operator",
     };
     format!("{step}: done{status}{id} ({by})")
 }

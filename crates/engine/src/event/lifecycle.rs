@@ -143,6 +143,13 @@ pub(super) fn apply_resumed(
         state.admitted.clear();
         state.held = None;
         state.reopened = true;
+        // Its end withdrew what it waited for, which the step asks for again.
+        if matches!(
+            state.current,
+            Current::Waiting { .. } | Current::Approving(_)
+        ) {
+            state.current = Current::Fresh;
+        }
     }
     match &mut state.current {
         Current::Effect(pending) => {
@@ -326,7 +333,7 @@ fn problem_event(
         "state": how.as_str(),
         "code": fault.map(|fault| fault.code.clone()),
         "message": fault.map(|fault| fault.message.clone()),
-        "parent": state.child_of.as_ref().map(|part| part.parent.to_string()),
+        "parent": state.child_of.as_ref().map(|child| child.parent.to_string()),
     });
     let effect = EffectId::derive(state.run, "", event, context.number());
     Some(message(effect, event, &data))

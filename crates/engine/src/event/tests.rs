@@ -72,7 +72,7 @@ const NAMES: [&str; 32] = [
     "stopped",
     "resumed",
     "ended",
-    "held",
+    "gate_waiting",
     "admitted",
     "joined",
     "begun",
@@ -122,7 +122,7 @@ fn a_call_that_failed_is_made_again_by_an_effect_of_its_own() {
 /// What runs write that pass no gate, are no children, and that no operator corrects.
 #[test]
 fn simulated_runs_write_every_other_event() {
-    let unwritten = ["held", "admitted", "joined", "begun", "amended"];
+    let unwritten = ["gate_waiting", "admitted", "joined", "begun", "amended"];
     let mut written = BTreeSet::new();
     let mut random = 1_u64;
     for _ in 0..600 {

@@ -124,6 +124,10 @@ impl Runtime {
                 ..
             }
             | CallbackResult::Unknown => Err(CallbackError::Unknown),
+            CallbackResult::NotTried => {
+                let why = "another callback of the wait was judged instead";
+                Err(CallbackError::Unavailable(why.to_owned()))
+            }
         }
     }
 

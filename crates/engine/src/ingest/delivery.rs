@@ -163,7 +163,7 @@ pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> Folded
 }
 
 /// Where a run begins whose first effect was not planned: its key was seen before, or expired.
-pub(super) fn begin_unforeseen(
+pub(super) fn begin_unplanned(
     inbound: &mut Inbound,
     met: &AcceptResult,
 ) -> Result<TurnStart, IntakeError> {

@@ -79,13 +79,13 @@ async fn find_first(
 ) -> Result<Accepted, ReadError> {
     let held = claims::find(runtime.cell.of(first), first).await?;
     let run = held.map_or_else(|| RunId::derive(first, 0), |held| held.run);
-    let standing = runs::find_snapshot(runtime.cell.of(run), run).await?;
+    let snapshot = runs::find_snapshot(runtime.cell.of(run), run).await?;
     Ok(Accepted {
         run,
         key: inbound.key.clone(),
         flow: inbound.release.flow.name.to_string(),
         replayed: true,
-        state: standing.map_or(RunState::Active, |standing| standing.state),
+        state: snapshot.map_or(RunState::Active, |snapshot| snapshot.state),
         result: None,
         fault: None,
         accepted_at: runtime.clock.now(),

@@ -56,12 +56,12 @@ impl Completions {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn let_go(&self, run: RunId, standing: Option<RunSnapshot>) {
+    fn let_go(&self, run: RunId, snapshot: Option<RunSnapshot>) {
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(&run) {
             entry.carriers = entry.carriers.saturating_sub(1);
             // Also without a final state: waiters must poll the database from now on.
-            entry.told.send_replace(standing);
+            entry.told.send_replace(snapshot);
             if entry.is_idle() {
                 entries.remove(&run);
             }
@@ -87,9 +87,9 @@ pub(crate) struct Carried {
 
 impl Carried {
     /// Notifies the waiters of the run's state now that it is no longer carried.
-    pub(crate) fn tell(&mut self, standing: RunSnapshot) {
+    pub(crate) fn tell(&mut self, snapshot: RunSnapshot) {
         if std::mem::take(&mut self.lets_go) {
-            self.ends.let_go(self.run, Some(standing));
+            self.ends.let_go(self.run, Some(snapshot));
         }
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         RunId::derive(ClaimId::from_uuid(Uuid::from_u128(1)), 0)
     }
 
-    fn standing(state: RunState) -> RunSnapshot {
+    fn snapshot(state: RunState) -> RunSnapshot {
         RunSnapshot {
             run: run(),
             state,
@@ -168,11 +168,11 @@ mod tests {
         let mut watch = ends.watch(run());
         assert!(watch.is_carried());
 
-        carried.tell(standing(RunState::Succeeded));
+        carried.tell(snapshot(RunState::Succeeded));
 
         let told = watch.told().await;
         assert_eq!(
-            told.map(|standing| standing.state),
+            told.map(|snapshot| snapshot.state),
             Some(RunState::Succeeded)
         );
         drop((watch, carried));
@@ -197,7 +197,7 @@ mod tests {
     fn an_end_that_was_notified_before_is_not_awaited() {
         let ends = Arc::new(Completions::default());
         let mut carried = ends.carry(run());
-        carried.tell(standing(RunState::Failed));
+        carried.tell(snapshot(RunState::Failed));
 
         assert!(!ends.watch(run()).is_carried());
         drop(carried);

@@ -81,7 +81,7 @@ impl Service for EventBroadcasts {
 impl Runtime {
     /// Completes the waits that are for this event, or records a broadcast that will. An error
     /// means that the caller tries again.
-    pub(crate) async fn answer_listeners(
+    pub(crate) async fn answer_event_waits(
         self: &Arc<Self>,
         event: &OutboxEvent,
     ) -> Result<(), PassError> {
@@ -252,7 +252,7 @@ impl Runtime {
             jitter: 0.0,
             cancel: false,
             answers: &[],
-            evidence: &[],
+            late_responses: &[],
             outside: &ExternalResult::Nothing,
         };
         let scope: Scope<'_> = scope(&state, &context).with("event", data);

@@ -52,7 +52,7 @@ impl GateRepair {
     async fn wake_overdue(&self) -> Result<(), ReadError> {
         let overdue = gates::list_overdue(&self.runtime.cell).await?;
         if !overdue.is_empty() {
-            queue::summon(self.runtime.cell.every(), &overdue).await?;
+            queue::wake_at_gate(self.runtime.cell.every(), &overdue).await?;
             self.runtime.signals.wake.notify_one();
         }
         Ok(())

@@ -58,9 +58,9 @@ impl Lines {
     }
 
     fn begin(&mut self, line: Line) {
-        let standing = self.by_name.entry(line).or_default();
-        standing.busy += 1;
-        standing.served = self.takes;
+        let load = self.by_name.entry(line).or_default();
+        load.busy += 1;
+        load.served = self.takes;
     }
 
     fn end(&mut self, line: Option<Line>) {
@@ -68,12 +68,12 @@ impl Lines {
         let Some(line) = line else {
             return self.by_name.values_mut().for_each(|it| it.busy = 0);
         };
-        if let Some(standing) = self.by_name.get_mut(&line) {
-            standing.busy = (standing.busy - 1).max(0);
+        if let Some(load) = self.by_name.get_mut(&line) {
+            load.busy = (load.busy - 1).max(0);
         }
         if self.by_name.len() > LINES_MAX {
             // Dropped lines count as never served, which does not harm the others.
-            self.by_name.retain(|_, standing| standing.busy > 0);
+            self.by_name.retain(|_, load| load.busy > 0);
         }
     }
 
@@ -81,11 +81,11 @@ impl Lines {
         let lines = self.by_name.iter();
         lines
             .map(
-                |((namespace_id, subscription), standing)| webhook_deliveries::SubscriptionLoad {
+                |((namespace_id, subscription), load)| webhook_deliveries::SubscriptionLoad {
                     namespace_id: *namespace_id,
                     subscription: subscription.clone(),
-                    busy: standing.busy,
-                    served: standing.served,
+                    busy: load.busy,
+                    served: load.served,
                 },
             )
             .collect()
@@ -206,13 +206,13 @@ async fn attempt(runtime: &Runtime, delivery: &DueDelivery) -> DeliveryResult {
         let note = format!("there is no connection `{}`", delivery.connection);
         return again(delivery, runtime.clock.now(), note, None);
     };
-    let parcel = WebhookPayload {
+    let payload = WebhookPayload {
         body: &delivery.body,
         content_type: "application/cloudevents+json",
         timeout: DELIVERY_TIMEOUT,
     };
     let session = runtime.session();
-    let outcome = Box::pin(session.executors.deliver(parcel, to, delivery.event)).await;
+    let outcome = Box::pin(session.executors.deliver(payload, to, delivery.event)).await;
     match outcome {
         Outcome::Done(_) => DeliveryResult::Delivered,
         // Final: the receiver says that it is gone, or there is no webhook.

@@ -107,7 +107,10 @@ impl Runtime {
             Relay::Later => return None,
             Relay::NotACall => {}
         }
-        for release in self.catalogue.listeners(event.namespace_id, &event.event) {
+        for release in self
+            .catalogue
+            .releases_for_event(event.namespace_id, &event.event)
+        {
             match self.receive_event(release, event).await {
                 Ok(_) => {}
                 Err(IntakeError::Unavailable(error)) => {
@@ -118,7 +121,7 @@ impl Runtime {
                 Err(error) => tracing::warn!(%error, event.id = %event.id, "an event was refused"),
             }
         }
-        if let Err(error) = self.answer_listeners(event).await {
+        if let Err(error) = self.answer_event_waits(event).await {
             tracing::debug!(%error, event.id = %event.id, "a wait could not be answered yet");
             return None;
         }

@@ -157,7 +157,7 @@ impl Runtime {
                 let expected = |nominal| expected_run(&release.namespace, flow, nominal);
                 let runs: Vec<RunId> = instants.iter().map(|it| expected(*it)).collect();
                 let known = runs::list_snapshots(self.cell.every(), &runs).await?;
-                let known: HashSet<RunId> = known.iter().map(|standing| standing.run).collect();
+                let known: HashSet<RunId> = known.iter().map(|snapshot| snapshot.run).collect();
                 let pairs = instants.iter().zip(&runs);
                 fired.extend(
                     pairs
@@ -230,7 +230,7 @@ impl Runtime {
         let known = runs::list_snapshots(self.cell.every(), &expected).await?;
         let mut together = Vec::with_capacity(wanted.len());
         for ((release, nominal), run) in wanted.iter().zip(expected) {
-            let known = known.iter().any(|standing| standing.run == run);
+            let known = known.iter().any(|snapshot| snapshot.run == run);
             together.push(async move {
                 match known {
                     true => Some(TickVerdict::Fired { run, by: None }),

@@ -3,9 +3,9 @@
 
 use semel_model::event::Event;
 use semel_store::audit::AuditEntry;
-use semel_store::journal::Lease;
+use semel_store::journal::LeaseChange;
 
-use super::{Stop, Turn};
+use super::{Turn, TurnError};
 use crate::state::FoldError;
 
 /// Why a command about a run is not carried out.
@@ -32,18 +32,21 @@ impl Turn {
             return Ok(());
         };
         match stop {
-            Stop::Fenced => Err(CommandError::Busy),
-            Stop::Unsure(reason) | Stop::Refused(reason) => Err(CommandError::Unavailable(reason)),
-            Stop::Inconsistent(error) => {
-                self.stopped(Stop::Inconsistent(error.clone())).await;
+            TurnError::Fenced => Err(CommandError::Busy),
+            TurnError::Unsure(reason) | TurnError::Refused(reason) => {
+                Err(CommandError::Unavailable(reason))
+            }
+            TurnError::Inconsistent(error) => {
+                self.handle_error(TurnError::Inconsistent(error.clone()))
+                    .await;
                 Err(CommandError::Inconsistent(error))
             }
         }
     }
 
-    async fn commit_act(&mut self, event: Event, act: AuditEntry) -> Result<(), Stop> {
+    async fn commit_act(&mut self, event: Event, act: AuditEntry) -> Result<(), TurnError> {
         self.record(event)?;
         self.pending.act(act);
-        self.commit(Lease::Keep).await
+        self.commit(LeaseChange::Keep).await
     }
 }

@@ -19,10 +19,10 @@ use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{
     self, ChildProgress, ChildStart, ChildrenOf, NewChildRun, ReopenedChildren,
 };
-use semel_store::journal::Lease;
+use semel_store::journal::LeaseChange;
 use serde_json::Value;
 
-use super::{Stop, Turn, unsure};
+use super::{Turn, TurnError, unsure};
 use crate::state::Current;
 
 mod gather;
@@ -47,10 +47,10 @@ pub(super) enum FanOutResult {
 
 impl Turn {
     /// Starts and awaits the child runs of the run's current step.
-    pub(super) async fn fan(&mut self) -> Result<FanOutResult, Stop> {
+    pub(super) async fn fan(&mut self) -> Result<FanOutResult, TurnError> {
         // Child runs read the journal up to here.
         if !self.pending.is_empty() {
-            self.commit(Lease::Keep).await?;
+            self.commit(LeaseChange::Keep).await?;
         }
         let Current::Fan(fan) = self.state.current.clone() else {
             return Ok(FanOutResult::GoOn);
@@ -62,7 +62,7 @@ impl Turn {
             if !loaded {
                 return Ok(FanOutResult::GoOn);
             }
-            self.commit(Lease::Keep).await?;
+            self.commit(LeaseChange::Keep).await?;
         }
         let told = self.runtime.local.children.watch(self.run);
         let mut seen = None::<ChildProgress>;
@@ -85,7 +85,7 @@ impl Turn {
             seen = Some(look);
             if self.runtime.shutdown.requested.is_cancelled() {
                 // Due at once for another process: perhaps no child run is left that would wake it.
-                return Err(Stop::Unsure("the process is stopping".to_owned()));
+                return Err(TurnError::Unsure("the process is stopping".to_owned()));
             }
             if idle >= LINGER {
                 return Ok(FanOutResult::Sleep);
@@ -98,7 +98,7 @@ impl Turn {
         }
     }
 
-    async fn look(&self) -> Result<ChildProgress, Stop> {
+    async fn look(&self) -> Result<ChildProgress, TurnError> {
         child_runs::look(self.cell(), self.of())
             .await
             .map_err(unsure)
@@ -113,7 +113,7 @@ impl Turn {
 
     /// Begins child runs for which there is room, or asks those that have begun to end; returns
     /// whether any began.
-    async fn move_children(&self, look: &ChildProgress) -> Result<bool, Stop> {
+    async fn move_children(&self, look: &ChildProgress) -> Result<bool, TurnError> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(false);
         };
@@ -143,13 +143,13 @@ impl Turn {
         let begun =
             child_runs::begin(self.cell(), self.of(), concurrency(self.step()), &with).await;
         failpoint("begin.after", &subject).await;
-        let begun = begun.map_err(unsure)?.ok_or(Stop::Fenced)?;
+        let begun = begun.map_err(unsure)?.ok_or(TurnError::Fenced)?;
         self.runtime.signals.wake.notify_one();
         Ok(begun > 0)
     }
 
     /// What the states of the child runs mean for the step; nothing where it continues as it is.
-    async fn judge(&self, look: &ChildProgress) -> Result<Option<Event>, Stop> {
+    async fn judge(&self, look: &ChildProgress) -> Result<Option<Event>, TurnError> {
         let Current::Fan(fan) = &self.state.current else {
             return Ok(None);
         };
@@ -189,7 +189,7 @@ impl Turn {
     }
 
     /// Records all child runs; those that were recorded before stay as they are.
-    async fn load_children(&self) -> Result<Event, Stop> {
+    async fn load_children(&self) -> Result<Event, TurnError> {
         let step = self.step().id.to_string();
         if let Some(fault) = self.state.undoing.clone() {
             let undoing = Event::Undoing { fault };
@@ -233,7 +233,7 @@ impl Turn {
     }
 
     /// Resumes child runs that have ended.
-    async fn reopen(&self, which: ReopenedChildren, event: &Event) -> Result<u32, Stop> {
+    async fn reopen(&self, which: ReopenedChildren, event: &Event) -> Result<u32, TurnError> {
         let mut count = 0;
         loop {
             let lease = (self.epoch, self.session.id);
@@ -247,7 +247,7 @@ impl Turn {
         }
     }
 
-    async fn load_branches(&self, parallel: &Parallel) -> Result<u32, Stop> {
+    async fn load_branches(&self, parallel: &Parallel) -> Result<u32, TurnError> {
         let of = self.of();
         let branches = (0..).zip(&parallel.branches).map(|(index, _)| NewChildRun {
             index,

@@ -45,7 +45,7 @@ impl FirstAct {
             | NextAction::Probe(_)
             | NextAction::Sleep { .. }
             | NextAction::Fan
-            | NextAction::Park(..)
+            | NextAction::StopRun(..)
             | NextAction::End(_) => None,
         }
     }
@@ -73,7 +73,7 @@ impl FirstEffectPlan {
             jitter: jitter(),
             cancel: false,
             answers: &[],
-            evidence: &[],
+            late_responses: &[],
             outside: &ExternalResult::Nothing,
         };
         // The run's first turn finds and reports an event that does not fit.

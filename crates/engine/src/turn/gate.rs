@@ -14,7 +14,7 @@ use semel_model::{Fault, RunId, gate};
 use semel_steps::failpoint::failpoint;
 use semel_store::gate_exits::GateExit;
 use semel_store::gates::{self as tickets, GateRequest};
-use semel_store::journal::Lease;
+use semel_store::journal::LeaseChange;
 use semel_store::object_versions::{self, Age};
 use semel_store::queue;
 use semel_store::runs::{self, Stage};
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::leave;
 use super::write::unwritten;
-use super::{Stop, Turn, unsure};
+use super::{Turn, TurnError, unsure};
 use crate::gates::{self, Gate};
 
 /// How long a run that joined another one waits where that one was resumed after its end.
@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl Turn {
     /// Passes the gates that the run has not passed yet. False where it sleeps or has ended there.
-    pub(super) async fn pass_gates(&mut self) -> Result<bool, Stop> {
+    pub(super) async fn pass_gates(&mut self) -> Result<bool, TurnError> {
         // A run that is to end need not wait for admission.
         if !self.has_gates() || self.cancel {
             return Ok(true);
@@ -52,7 +52,7 @@ impl Turn {
     }
 
     /// Asks for admission. False where the run sleeps or has ended.
-    async fn enter(&mut self, gate: &Gate) -> Result<bool, Stop> {
+    async fn enter(&mut self, gate: &Gate) -> Result<bool, TurnError> {
         let visit = GateOperation::Enter {
             accepted_at: self.accepted_at,
             since: self.seq,
@@ -74,17 +74,17 @@ impl Turn {
             let asked = queue::ask_cancel(cell, namespace_id, other).await;
             asked.map_err(unsure)?;
         }
-        if !answer.summons.is_empty() {
-            let told = queue::summon(self.runtime.cell.every(), &answer.summons).await;
+        if !answer.wake_ups.is_empty() {
+            let told = queue::wake_at_gate(self.runtime.cell.every(), &answer.wake_ups).await;
             told.map_err(unsure)?;
         }
-        if answer.wanted.is_some() || !answer.summons.is_empty() {
+        if answer.wanted.is_some() || !answer.wake_ups.is_empty() {
             self.runtime.signals.wake.notify_one();
         }
         match answer.verdict {
             Some(GateVerdict::In) => self.admitted(gate).await,
             Some(GateVerdict::Wait { behind, until }) => {
-                let held = Event::Held {
+                let held = Event::GateWaiting {
                     gate: gate.kind,
                     id,
                     behind,
@@ -102,12 +102,12 @@ impl Turn {
                 self.give_way(fault).await
             }
             Some(GateVerdict::Dropped { by }) => self.give_way(gave_way(gate, by)).await,
-            None => Err(Stop::Unsure("the gate gave no decision".to_owned())),
+            None => Err(TurnError::Unsure("the gate gave no decision".to_owned())),
         }
     }
 
     /// The gate admitted the run. Something newer may have been accepted while it waited.
-    async fn admitted(&mut self, gate: &Gate) -> Result<bool, Stop> {
+    async fn admitted(&mut self, gate: &Gate) -> Result<bool, TurnError> {
         if let Some(version) = &gate.version {
             let age = object_versions::judge(self.runtime.cell.of(gate.id), gate.id, version).await;
             if let Age::Stale(newest) = age.map_err(unsure)? {
@@ -126,19 +126,20 @@ impl Turn {
         gate: &Gate,
         held: Event,
         until: Option<jiff::Timestamp>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, TurnError> {
         if self.state.held.as_ref() != Some(&held) {
             self.record(held)?;
         }
         let stage = Stage::Waiting;
         let due_at = until;
-        self.commit(Lease::Return { due_at, stage }).await?;
-        let ticket = tickets::find_ticket(self.runtime.cell.of(gate.id), gate.id, self.run).await;
+        self.commit(LeaseChange::Return { due_at, stage }).await?;
+        let ticket = tickets::find_entry(self.runtime.cell.of(gate.id), gate.id, self.run).await;
         let ticket = ticket.map_err(unsure)?;
-        if let Some(ticket) = ticket.filter(|ticket| ticket.summoned) {
+        if let Some(ticket) = ticket.filter(|ticket| ticket.needs_wake_up) {
             let at = ticket.ready_at.unwrap_or(self.accepted_at);
             let run = self.run;
-            let told = queue::summon(self.runtime.cell.every(), &[gate::WakeUp { run, at }]).await;
+            let told =
+                queue::wake_at_gate(self.runtime.cell.every(), &[gate::WakeUp { run, at }]).await;
             told.map_err(unsure)?;
             self.runtime.signals.wake.notify_one();
         }
@@ -146,15 +147,15 @@ impl Turn {
     }
 
     /// Ends as another run did.
-    async fn end_as(&mut self, other: RunId) -> Result<bool, Stop> {
-        let standing = runs::find_snapshot(self.runtime.cell.of(other), other).await;
-        let Some(standing) = standing.map_err(unsure)? else {
+    async fn end_as(&mut self, other: RunId) -> Result<bool, TurnError> {
+        let snapshot = runs::find_snapshot(self.runtime.cell.of(other), other).await;
+        let Some(snapshot) = snapshot.map_err(unsure)? else {
             let message = format!("{other}, which it joined, has been deleted");
             return self
                 .give_way(Fault::permanent("joined-gone", message))
                 .await;
         };
-        let state = match standing.state {
+        let state = match snapshot.state {
             RunState::Succeeded => EndState::Succeeded,
             RunState::Failed => EndState::Failed,
             RunState::Cancelled => EndState::Cancelled,
@@ -166,13 +167,13 @@ impl Turn {
             | RunState::Quarantined => {
                 let due_at = Some(self.runtime.clock.now() + LOOK_AGAIN);
                 let stage = Stage::Waiting;
-                self.commit(Lease::Return { due_at, stage }).await?;
+                self.commit(LeaseChange::Return { due_at, stage }).await?;
                 return Ok(false);
             }
         };
         let read = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
-        let result: Option<Value> = read(standing.result);
-        let fault: Option<Value> = read(standing.fault);
+        let result: Option<Value> = read(snapshot.result);
+        let fault: Option<Value> = read(snapshot.fault);
         let fault = fault.and_then(|fault| serde_json::from_value(fault).ok());
         if self.state.held.is_none() {
             self.record(Event::Joined { run: other })?;
@@ -182,7 +183,7 @@ impl Turn {
     }
 
     /// Ends without having begun.
-    async fn give_way(&mut self, fault: Fault) -> Result<bool, Stop> {
+    async fn give_way(&mut self, fault: Fault) -> Result<bool, TurnError> {
         self.end(EndState::Superseded, Value::Null, Some(fault))
             .await?;
         Ok(false)
@@ -193,7 +194,7 @@ impl Turn {
         state: EndState,
         result: Value,
         fault: Option<Fault>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), TurnError> {
         let mut end = Event::Ended {
             state,
             result,
@@ -201,7 +202,7 @@ impl Turn {
         };
         self.leave_gates(&mut end).await?;
         self.record(end)?;
-        self.commit(Lease::End).await
+        self.commit(LeaseChange::End).await
     }
 
     /// Whether the run passes gates. A child run is admitted with its parent.
@@ -211,7 +212,7 @@ impl Turn {
 
     /// Notes that the run leaves its gates at its end. Where a newer run took its place, the end
     /// says so.
-    pub(super) async fn leave_gates(&mut self, end: &mut Event) -> Result<(), Stop> {
+    pub(super) async fn leave_gates(&mut self, end: &mut Event) -> Result<(), TurnError> {
         if !self.has_gates() {
             return Ok(());
         }
@@ -223,8 +224,10 @@ impl Turn {
         let (Some(gate), true) = (gates.iter().find(replaces), self.cancel) else {
             return Ok(());
         };
-        let ticket = tickets::find_ticket(self.runtime.cell.of(gate.id), gate.id, self.run).await;
-        let by = ticket.map_err(unsure)?.and_then(|ticket| ticket.behind);
+        let ticket = tickets::find_entry(self.runtime.cell.of(gate.id), gate.id, self.run).await;
+        let by = ticket
+            .map_err(unsure)?
+            .and_then(|ticket| ticket.related_run);
         if let (Some(by), Event::Ended { state, fault, .. }) = (by, end)
             && *state == EndState::Cancelled
         {
@@ -241,15 +244,15 @@ impl Turn {
         if self.gates.is_none() {
             return;
         }
-        let standing = runs::find_snapshot(self.cell(), self.run).await;
-        let over = standing.is_ok_and(|known| known.is_none_or(|it| it.state.is_ended()));
+        let snapshot = runs::find_snapshot(self.cell(), self.run).await;
+        let over = snapshot.is_ok_and(|known| known.is_none_or(|it| it.state.is_ended()));
         for gate in self.gates.iter().flatten().filter(|_| over) {
-            let departure = GateExit {
+            let exit = GateExit {
                 run: self.run,
                 gate: gate.id,
                 seq: self.seq + 1,
             };
-            leave::leave(&self.runtime, departure, "").await;
+            leave::leave(&self.runtime, exit, "").await;
         }
     }
 
@@ -258,12 +261,12 @@ impl Turn {
     pub(super) fn tell_gates(&self) {
         for gate in self.gates.iter().flatten() {
             let (runtime, subject) = (self.runtime.clone(), self.key.text());
-            let departure = GateExit {
+            let exit = GateExit {
                 run: self.run,
                 gate: gate.id,
                 seq: self.seq,
             };
-            let told = async move { leave::leave(&runtime, departure, &subject).await };
+            let told = async move { leave::leave(&runtime, exit, &subject).await };
             self.runtime.work.turns.spawn(told);
         }
     }

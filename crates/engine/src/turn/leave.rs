@@ -9,8 +9,8 @@ use semel_store::queue;
 use crate::runtime::Runtime;
 
 /// Leaves a gate after a run has ended, and wakes the next run.
-pub(crate) async fn leave(runtime: &Runtime, departure: GateExit, subject: &str) {
-    let GateExit { run, gate, seq } = departure;
+pub(crate) async fn leave(runtime: &Runtime, exit: GateExit, subject: &str) {
+    let GateExit { run, gate, seq } = exit;
     failpoint("leave.before", subject).await;
     let visit = GateOperation::Leave { seq };
     match runtime
@@ -25,13 +25,15 @@ pub(crate) async fn leave(runtime: &Runtime, departure: GateExit, subject: &str)
     {
         Ok(answer) => {
             failpoint("leave.after", subject).await;
-            if !answer.summons.is_empty() {
-                if let Err(error) = queue::summon(runtime.cell.every(), &answer.summons).await {
+            if !answer.wake_ups.is_empty() {
+                if let Err(error) =
+                    queue::wake_at_gate(runtime.cell.every(), &answer.wake_ups).await
+                {
                     tracing::debug!(%error, gate.id = %gate, "failed to wake the next run at a gate; gate repair retries");
                 }
                 runtime.signals.wake.notify_one();
             }
-            runtime.limiter.note_recorded_exits([departure]);
+            runtime.limiter.note_recorded_exits([exit]);
         }
         Err(error) => tracing::warn!(%error, run.id = %run, gate.id = %gate,
             "failed to leave a gate; gate repair retries"),

@@ -71,7 +71,7 @@ impl Turn {
             views,
             opening,
             answers: Vec::new(),
-            evidence: Vec::new(),
+            late_responses: Vec::new(),
             outside: ExternalResult::Nothing,
             cancel: false,
             pending: PendingWrite::default(),
@@ -80,7 +80,7 @@ impl Turn {
             quarantined: false,
             charged: false,
             suspect: None,
-            settled: false,
+            lease_over: false,
             overtaken: false,
         }
     }
@@ -130,8 +130,8 @@ impl Turn {
             .into_iter()
             .map(|it| (it.wait, it.payload))
             .collect();
-        turn.evidence = taken
-            .evidence
+        turn.late_responses = taken
+            .late_responses
             .into_iter()
             .map(|it| (it.effect, it.response))
             .collect();
@@ -177,7 +177,7 @@ impl Runtime {
     ) -> Result<ExternalResult, ReadError> {
         Ok(match wake_source(state) {
             // Late responses are loaded with the run.
-            WakeSource::Nothing | WakeSource::Evidence(..) => ExternalResult::Nothing,
+            WakeSource::Nothing | WakeSource::LateResponse(..) => ExternalResult::Nothing,
             WakeSource::Task(task) => {
                 let seen = tasks::look(self.cell.of(task), task).await?;
                 seen.map_or(ExternalResult::Nothing, ExternalResult::Task)

@@ -6,13 +6,17 @@ use semel_model::event::{Caller, Event};
 use semel_model::request::RunStart;
 use semel_model::{ClaimId, EffectId, RunId, WaitId};
 
-use super::{Stop, Turn};
+use super::{Turn, TurnError};
 use crate::call::{CallAgain, CallRequest, START, called};
 use crate::event::message;
 
 impl Turn {
     /// Requests a run of another flow, in the commit that records the request.
-    pub(super) fn perform_start(&mut self, effect: EffectId, start: RunStart) -> Result<(), Stop> {
+    pub(super) fn perform_start(
+        &mut self,
+        effect: EffectId,
+        start: RunStart,
+    ) -> Result<(), TurnError> {
         let step = self.step();
         let Some((key, claim)) = called(&self.release, self.run, step, &start.flow) else {
             unreachable!("an identity and a name are no longer than a key may be");
@@ -30,6 +34,7 @@ impl Turn {
             key: key.text(),
             input: start.input,
             caller,
+            claim: Some(claim),
             again: self.call_again(&name, claim),
         };
         self.pending.announce(message(effect, START, &asked));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::event::Event;
-use semel_store::journal::{Transition, Written};
+use semel_store::journal::{Transition, TransitionResult};
 use semel_store::late_responses::{self, LateResponse};
 use semel_store::writer::WriteError;
 
@@ -24,7 +24,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 impl Turn {
     /// Writes a transition; one that carries an outcome, however long that takes.
-    pub(super) async fn submit(&self, transition: Arc<Transition>) -> Result<Written, WriteError> {
+    pub(super) async fn submit(
+        &self,
+        transition: Arc<Transition>,
+    ) -> Result<TransitionResult, WriteError> {
         if !carries_outcome(&transition) {
             return self.runtime.writers.record.write(transition).await;
         }
@@ -45,7 +48,7 @@ impl Turn {
 
     /// Records the response that only this process knows as a late response, however long that
     /// takes.
-    pub(super) async fn hand_in_evidence(&mut self) {
+    pub(super) async fn record_late_responses(&mut self) {
         let Some(late) = self.unrecorded.take() else {
             return;
         };

@@ -9,14 +9,14 @@ use semel_model::{Fault, FaultKind, Looked, Outcome};
 use semel_store::kv;
 use serde_json::Value;
 
-use super::{Stop, Turn, unsure};
+use super::{Turn, TurnError, unsure};
 use crate::decide;
 use crate::runtime::jitter;
 use crate::settle;
 use crate::state::Current;
 
 impl Turn {
-    pub(super) async fn read(&mut self, request: &ExternalRequest) -> Result<(), Stop> {
+    pub(super) async fn read(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let outcome = self.ask(request).await;
         let name = self.step().id.to_string();
@@ -71,7 +71,7 @@ impl Turn {
         }
     }
 
-    pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), Stop> {
+    pub(super) async fn read_entry(&mut self, operation: &Operation) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let namespace_id = self.release.namespace_id;
         let entry = operation.entry.as_str();
@@ -86,7 +86,7 @@ impl Turn {
         })
     }
 
-    pub(super) async fn probe(&mut self, request: &ExternalRequest) -> Result<(), Stop> {
+    pub(super) async fn probe(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         // What it finds is true from here on: what lands while it asks may be missed.
         let asked_at = self.runtime.clock.now();

@@ -11,7 +11,7 @@ use semel_model::{Doubt, Fault};
 use semel_store::queue;
 
 use super::pending_write::PendingWrite;
-use super::{Stop, Turn};
+use super::{Turn, TurnError};
 use crate::event::{self, Before};
 use crate::state::FoldError;
 
@@ -83,21 +83,23 @@ impl Turn {
 
     /// Quarantines the run without what it wanted to write.
     async fn quarantine_without(&mut self, fault: Fault) {
-        self.hand_in_evidence().await;
+        self.record_late_responses().await;
         self.pending = PendingWrite::default();
         // The state as the journal has it, without what was to follow: the attempt, and an active
         // run.
         self.state.ended = false;
         self.state.stopped = false;
         self.doubt_what_was_sent(&fault);
-        match self.park(StopReason::Quarantined, fault.clone()).await {
+        match self.stop_run(StopReason::Quarantined, fault.clone()).await {
             Ok(()) => {}
-            Err(Stop::Fenced) => self.settled = true,
-            Err(Stop::Unsure(reason)) => {
+            Err(TurnError::Fenced) => self.lease_over = true,
+            Err(TurnError::Unsure(reason)) => {
                 tracing::warn!(run.id = %self.run, key = %self.key, reason,
                     "failed to quarantine a run; its next take retries");
             }
-            Err(Stop::Refused(_) | Stop::Inconsistent(_)) => self.quarantine_bare(&fault).await,
+            Err(TurnError::Refused(_) | TurnError::Inconsistent(_)) => {
+                self.quarantine_bare(&fault).await
+            }
         }
     }
 
@@ -125,7 +127,7 @@ impl Turn {
     async fn quarantine_bare(&mut self, fault: &Fault) {
         let (cell, session) = (self.cell(), self.session.id);
         match queue::quarantine(cell, self.run, self.epoch, session, fault).await {
-            Ok(_) => self.settled = true,
+            Ok(_) => self.lease_over = true,
             Err(error) => tracing::error!(run.id = %self.run, key = %self.key, %error,
                 "failed to quarantine a run"),
         }

@@ -56,7 +56,10 @@ fn comer(flow: &Flow, state: &FoldedRun, step: &Step) -> Option<Comer> {
         ways.push((holder, list));
         inside = holder.inside;
     }
-    let around = state.child_of.as_ref().map_or(&[][..], |part| &part.around);
+    let around = state
+        .child_of
+        .as_ref()
+        .map_or(&[][..], |child| &child.around);
     let mut run = around.first().map_or(state.run, |around| around.run);
     let mut begins_in = None;
     let mut is_mine = true;

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use semel_model::event::Event;
 use semel_model::run::RunState;
 use semel_steps::failpoint::failpoint;
-use semel_store::journal::{Lease, RecordChange, Written};
+use semel_store::journal::{LeaseChange, RecordChange, TransitionResult};
 use semel_store::queue;
 use semel_store::runs::RunSnapshot;
 use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
 use super::outcomes::Outcomes;
-use super::{Stop, Turn, pending_write, unsure};
+use super::{Turn, TurnError, pending_write, unsure};
 use crate::{event, external_result};
 
 impl Turn {
     /// An effect's outcome is written before anything slow is built on it.
-    pub(super) async fn commit_what_matters(&mut self) -> Result<(), Stop> {
+    pub(super) async fn commit_what_matters(&mut self) -> Result<(), TurnError> {
         if self.pending.must_be_written() {
-            self.commit(Lease::Keep).await
+            self.commit(LeaseChange::Keep).await
         } else {
             Ok(())
         }
     }
 
     /// Writes what happened since the last write.
-    pub(crate) async fn commit(&mut self, lease: Lease) -> Result<(), Stop> {
+    pub(crate) async fn commit(&mut self, lease: LeaseChange) -> Result<(), TurnError> {
         if self.pending.is_empty() {
             return self.commit_nothing(lease).await;
         }
@@ -41,7 +41,7 @@ impl Turn {
         let written = self.submit(Arc::new(transition)).await;
         failpoint(after, &self.key.text()).await;
         match written {
-            Ok(Written::Committed { cancel, made }) => {
+            Ok(TransitionResult::Committed { cancel, made }) => {
                 self.runtime.metrics.transitions.add_one();
                 outcomes.and(made.as_ref()).count(&self.runtime.metrics);
                 self.seq += 1;
@@ -57,47 +57,47 @@ impl Turn {
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
-                if lease == Lease::End {
+                if lease == LeaseChange::End {
                     self.tell_gates();
                 }
                 Ok(())
             }
-            Ok(Written::Fenced) => Err(Stop::Fenced),
+            Ok(TransitionResult::Fenced) => Err(TurnError::Fenced),
             // Returned to the queue, so that the next turn finds the callback.
-            Ok(Written::Overtaken) => {
+            Ok(TransitionResult::Overtaken) => {
                 self.overtaken = true;
-                Err(Stop::Unsure("a callback came first".to_owned()))
+                Err(TurnError::Unsure("a callback came first".to_owned()))
             }
             Err(error) => Err(unwritten(error)),
         }
     }
 
     /// Takes in the event that a write made itself.
-    fn learn(&mut self, made: Option<Event>) -> Result<(), Stop> {
+    fn learn(&mut self, made: Option<Event>) -> Result<(), TurnError> {
         match (self.pending.take_expectation(), made) {
             (true, Some(event)) => {
                 let (now, flow) = (self.runtime.clock.now(), &self.release.flow);
                 let applied = event::apply(&mut self.state, &event, flow, now);
                 // The row is written: a worker that folds the journal finds the same.
-                applied.map_err(|misfit| Stop::Inconsistent(misfit.at(self.seq)))
+                applied.map_err(|misfit| TurnError::Inconsistent(misfit.at(self.seq)))
             }
             // The write took effect before its answer was lost: only the journal knows the result.
-            (true, None) => Err(Stop::Unsure(
+            (true, None) => Err(TurnError::Unsure(
                 "the result of a write must be read back".to_owned(),
             )),
             (false, _) => Ok(()),
         }
     }
 
-    fn after_commit(&mut self, lease: &Lease, end: Option<RecordChange>) {
+    fn after_commit(&mut self, lease: &LeaseChange, end: Option<RecordChange>) {
         match lease {
-            Lease::Keep => return,
-            Lease::Return {
+            LeaseChange::Keep => return,
+            LeaseChange::Return {
                 due_at: Some(due_at),
                 ..
             } => self.runtime.expect_due(*due_at),
-            Lease::Return { due_at: None, .. } => {}
-            Lease::End => {
+            LeaseChange::Return { due_at: None, .. } => {}
+            LeaseChange::End => {
                 let metrics = &self.runtime.metrics;
                 match end.as_ref().map(|record| record.state) {
                     Some(RunState::Succeeded) => metrics.runs_succeeded.add_one(),
@@ -107,9 +107,9 @@ impl Turn {
                 }
             }
         }
-        self.settled = true;
-        if let (Lease::End, Some(part)) = (lease, &self.state.child_of) {
-            self.runtime.local.children.tell(part.parent);
+        self.lease_over = true;
+        if let (LeaseChange::End, Some(child)) = (lease, &self.state.child_of) {
+            self.runtime.local.children.tell(child.parent);
         }
         if let Some(record) = end {
             self.carried.tell(RunSnapshot {
@@ -122,8 +122,8 @@ impl Turn {
     }
 
     /// The run was woken for nothing: it sleeps again, and the journal stays as it is.
-    async fn commit_nothing(&mut self, lease: Lease) -> Result<(), Stop> {
-        let Lease::Return { due_at, stage } = lease else {
+    async fn commit_nothing(&mut self, lease: LeaseChange) -> Result<(), TurnError> {
+        let LeaseChange::Return { due_at, stage } = lease else {
             return Ok(());
         };
         let session = self.session.id;
@@ -137,30 +137,30 @@ impl Turn {
         failpoint("sleep.before", &self.key.text()).await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {
-                self.settled = true;
+                self.lease_over = true;
                 Ok(())
             }
-            Ok(false) => Err(Stop::Fenced),
+            Ok(false) => Err(TurnError::Fenced),
             Err(error) => Err(unsure(error)),
         }
     }
 
-    pub(super) async fn stopped(&mut self, stop: Stop) {
+    pub(super) async fn handle_error(&mut self, stop: TurnError) {
         match stop {
-            Stop::Fenced => {
+            TurnError::Fenced => {
                 self.runtime.metrics.fenced.add_one();
-                self.settled = true;
+                self.lease_over = true;
                 tracing::warn!(run.id = %self.run, key = %self.key, "lost the lease of a run");
-                self.hand_in_evidence().await;
+                self.record_late_responses().await;
                 self.leave_what_is_over().await;
             }
-            Stop::Unsure(reason) => {
+            TurnError::Unsure(reason) => {
                 tracing::info!(run.id = %self.run, key = %self.key, reason, "returned a run to the queue");
                 // Before the run is freed: the worker that takes it next finds the response.
-                self.hand_in_evidence().await;
+                self.record_late_responses().await;
             }
-            Stop::Refused(words) => self.refused(&words).await,
-            Stop::Inconsistent(error) => self.inconsistent_event(&error).await,
+            TurnError::Refused(words) => self.refused(&words).await,
+            TurnError::Inconsistent(error) => self.inconsistent_event(&error).await,
         }
     }
 
@@ -173,16 +173,16 @@ impl Turn {
             epoch: self.epoch,
             seq: self.seq,
             saw_cancel: self.cancel,
-            part_of: self.state.child_of.as_ref().map(|part| part.parent),
+            child_of: self.state.child_of.as_ref().map(|child| child.parent),
             tried: self.sent.is_some(),
         }
     }
 }
 
 /// Why a write did not happen, as the end of a turn.
-pub(super) fn unwritten(error: WriteError) -> Stop {
+pub(super) fn unwritten(error: WriteError) -> TurnError {
     match error {
-        WriteError::Refused(words) => Stop::Refused(words),
-        WriteError::Unavailable(_) | WriteError::Stopped => Stop::Unsure(error.to_string()),
+        WriteError::Refused(words) => TurnError::Refused(words),
+        WriteError::Unavailable(_) | WriteError::Stopped => TurnError::Unsure(error.to_string()),
     }
 }

@@ -55,7 +55,7 @@ async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
     end_of(world, run).await
 }
 
-async fn end_of(world: &World, run: RunId) -> Result<RunSnapshot> {
+pub(crate) async fn end_of(world: &World, run: RunId) -> Result<RunSnapshot> {
     let end = world.engine.await_end(run, PATIENCE).await?;
     end.context("a run")
 }
@@ -77,7 +77,7 @@ async fn execute(world: &World, statement: &str) -> Result<u64> {
 }
 
 /// The one value that a query gives, as JSON text.
-async fn json_of(world: &World, query: &str) -> Result<Value> {
+pub(crate) async fn json_of(world: &World, query: &str) -> Result<Value> {
     let client = world.engine.cell().reader().await?;
     let text: String = client.query_one(query, &[]).await?.get(0);
     Ok(serde_json::from_str(&text)?)
@@ -339,10 +339,9 @@ async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
     semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
     assert_eq!(end_of(&world, caller).await?.state, RunState::Failed);
     let called = called_runs(&world).await?.pop().context("a called run")?;
-    let wait = semel_model::WaitId::derive(caller, "other");
     let data = json!({
         "flow": "called", "key": format!("{caller}/other"), "input": { "n": 4 },
-        "caller": { "run": caller, "wait": wait },
+        "caller": null,
         "again": { "claim": called.claim, "by": "test", "asks_again": false },
     });
     let message = json!({ "id": uuid::Uuid::from_u128(7).to_string(), "data": data });
@@ -354,5 +353,48 @@ async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
     let called = called_runs(&world).await?;
     assert_eq!(called.len(), 1);
     assert_eq!(called[0].state, RunState::Failed, "it is not resumed again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_called_run_continues_although_its_key_has_expired() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next("/plain/second", refuse).await?;
+    let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
+    // As retention leaves a claim whose time is over.
+    let expire = "UPDATE claims c SET expires_at = NULL, counted_from = NULL, last_run = c.run_id,
+                         last_partition_date = r.partition_date
+                    FROM runs r WHERE r.id = c.run_id";
+    assert_eq!(execute(&world, expire).await?, 2);
+
+    let end = resume(&world, accepted.run).await?;
+
+    assert_eq!(failed.state, RunState::Failed);
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(called_runs(&world).await?.len(), 1);
+    assert_eq!(world.peer.count("/plain/first").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_of_a_run_that_has_ended_starts_nothing() -> Result<()> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
+    let wait = semel_model::WaitId::derive(accepted.run, "late");
+    let data = json!({
+        "flow": "called", "key": format!("{}/late", accepted.run), "input": { "n": 4 },
+        "caller": { "run": accepted.run, "wait": wait },
+    });
+    let message = json!({ "id": uuid::Uuid::from_u128(9).to_string(), "data": data });
+
+    put_message(&world, "semel.call.start", &message, "moment()").await?;
+
+    assert_eq!(called_runs(&world).await?.len(), 1);
+    assert_eq!(world.peer.count("/plain/first").await?.effects, 1);
     Ok(())
 }

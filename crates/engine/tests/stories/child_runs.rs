@@ -9,6 +9,7 @@ use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::queue;
 use serde_json::json;
 
+use crate::calls::{end_of, json_of};
 use crate::control::{fault, start};
 use crate::world::{World, soon};
 
@@ -301,7 +302,49 @@ async fn a_foreach_over_no_list_fails_the_run() -> Result<()> {
     Ok(())
 }
 
-/// Where the parts of a run stand, in order.
+#[tokio::test]
+async fn an_item_cancelled_at_its_wait_waits_again_when_its_list_is_resumed() -> Result<()> {
+    let world = World::start().await?;
+    let list = "steps:
+  - id: each
+    foreach:
+      in: '[7]'
+      key: item
+      on_error: collect
+      steps: [{ id: word, wait: { callback: true, within: 1h } }]
+result: steps.each.result.results
+";
+    world.publish(list).await?;
+    let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let open = "SELECT coalesce(json_agg(run_id), '[]')::text FROM waits WHERE state = 'open'";
+    let item = async || Ok(json_of(&world, open).await?[0].as_str().map(str::to_owned));
+    let item: RunId = RunId::from_uuid(soon(item).await?.parse()?);
+    let cell = world.engine.cell().of(item);
+    queue::ask_cancel(cell, world.namespace_id, item).await?;
+    let failed = end_of(&world, caller).await?;
+
+    let resumed = world
+        .engine
+        .resume(world.namespace_id, caller, "it comes now", "test");
+    resumed.await?;
+    let waits = async || {
+        let count = "SELECT count(*)::text FROM waits WHERE state = 'open'";
+        Ok((json_of(&world, count).await? == json!(1)).then_some(()))
+    };
+    soon(waits).await?;
+    let wait = semel_model::WaitId::derive(item, "word");
+    let engine = &world.engine;
+    engine
+        .complete_wait(world.namespace_id, wait, json!("now"), "test")
+        .await?;
+    let end = end_of(&world, caller).await?;
+
+    assert_eq!(failed.state, RunState::Failed, "{failed:?}");
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    Ok(())
+}
+
+/// The states of the child runs of a run, in order.
 async fn list(world: &World, run: RunId) -> Result<Vec<String>> {
     let views = child_runs::list(
         world.engine.cell().of(run),
@@ -310,5 +353,5 @@ async fn list(world: &World, run: RunId) -> Result<Vec<String>> {
         1000,
     )
     .await?;
-    Ok(views.into_iter().map(|part| part.state).collect())
+    Ok(views.into_iter().map(|child| child.state).collect())
 }

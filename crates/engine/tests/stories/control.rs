@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::world::{World, soon};
 
 /// The fault of a run that ended without success.
-pub(crate) fn fault(standing: &RunSnapshot) -> Result<Fault> {
-    let text = standing.fault.as_deref().context("a fault")?;
+pub(crate) fn fault(snapshot: &RunSnapshot) -> Result<Fault> {
+    let text = snapshot.fault.as_deref().context("a fault")?;
     Ok(serde_json::from_str(text)?)
 }
 

@@ -22,8 +22,8 @@ async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let standing = world.engine.await_end(run, PATIENCE).await?;
-    standing.context("a run")
+    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    snapshot.context("a run")
 }
 
 /// When runs were admitted, in order.
@@ -47,7 +47,7 @@ async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
         runs.push(deliver(&world, id, "a").await?.run);
     }
     runs.push(deliver(&world, "6", "b").await?.run);
-    until(&world, runs[4], "held").await?;
+    until(&world, runs[4], "gate_waiting").await?;
     let mut most = 0;
     let mut left = runs.len();
     while left > 0 {
@@ -106,9 +106,9 @@ async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()
     world.publish(steps).await?;
 
     let first = deliver(&world, "1", "a").await?;
-    until(&world, first.run, "held").await?;
+    until(&world, first.run, "gate_waiting").await?;
     let second = deliver(&world, "2", "a").await?;
-    until(&world, second.run, "held").await?;
+    until(&world, second.run, "gate_waiting").await?;
     let other = deliver(&world, "3", "b").await?;
     let dropped = end(&world, first.run).await?;
     clock::move_ahead(world.engine.cell(), Duration::from_secs(1_801)).await?;

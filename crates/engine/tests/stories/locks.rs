@@ -19,10 +19,10 @@ const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }
     result: '{\"token\": steps.alone.result.token, \"released\": steps.free.result.released}'\n";
 
 async fn end(world: &World, run: RunId) -> Result<Value> {
-    let standing = world.engine.await_end(run, PATIENCE).await?;
-    let standing = standing.context("a run")?;
-    assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
-    Ok(serde_json::from_str(&standing.result.unwrap_or_default())?)
+    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    let snapshot = snapshot.context("a run")?;
+    assert_eq!(snapshot.state, RunState::Succeeded, "{snapshot:?}");
+    Ok(serde_json::from_str(&snapshot.result.unwrap_or_default())?)
 }
 
 #[tokio::test]

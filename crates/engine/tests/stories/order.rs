@@ -41,8 +41,8 @@ async fn stale(world: &World, payload: &str) -> Result<StaleDelivery> {
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let standing = world.engine.await_end(run, PATIENCE).await?;
-    standing.context("a run")
+    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    snapshot.context("a run")
 }
 
 async fn let_one_go(world: &World) -> Result<()> {
@@ -114,9 +114,9 @@ async fn a_run_admitted_after_a_newer_version_was_accepted_does_nothing() -> Res
     let first = world.deliver(&payload("a", 1)).await?;
     world.peer.until_held(1, PATIENCE).await?;
     let second = world.deliver(&payload("a", 2)).await?;
-    until(&world, second.run, "held").await?;
+    until(&world, second.run, "gate_waiting").await?;
     let third = world.deliver(&payload("a", 3)).await?;
-    until(&world, third.run, "held").await?;
+    until(&world, third.run, "gate_waiting").await?;
     let_one_go(&world).await?;
     end(&world, first.run).await?;
     let superseded = end(&world, second.run).await?;

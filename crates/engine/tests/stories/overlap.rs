@@ -40,12 +40,12 @@ async fn let_one_go(world: &World) -> Result<()> {
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let standing = world.engine.await_end(run, PATIENCE).await?;
-    standing.context("a run")
+    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    snapshot.context("a run")
 }
 
-fn fault(standing: &RunSnapshot) -> Result<(String, String)> {
-    let fault: Value = serde_json::from_str(standing.fault.as_deref().context("a fault")?)?;
+fn fault(snapshot: &RunSnapshot) -> Result<(String, String)> {
+    let fault: Value = serde_json::from_str(snapshot.fault.as_deref().context("a fault")?)?;
     let text = |name: &str| fault[name].as_str().unwrap_or_default().to_owned();
     Ok((text("code"), text("message")))
 }
@@ -96,13 +96,13 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
     let first = deliver(&world, "1", "a").await?;
     world.peer.until_held(1, PATIENCE).await?;
     let second = deliver(&world, "2", "a").await?;
-    let held = until(&world, second.run, "held").await?;
+    let held = until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
-    until(&world, third.run, "held").await?;
+    until(&world, third.run, "gate_waiting").await?;
     let other = deliver(&world, "4", "b").await?;
     let both = world.peer.until_held(2, PATIENCE).await?;
     let id = held["id"].as_str().context("a gate")?.parse()?;
-    let standing = gates::find_position(world.engine.cell().of(id), id, third.run).await?;
+    let snapshot = gates::find_position(world.engine.cell().of(id), id, third.run).await?;
     for held in both.iter().rev() {
         world.peer.let_one_go(held).await?;
     }
@@ -114,10 +114,10 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
 
     assert_eq!(held["gate"], "overlap");
     assert_eq!(held["behind"], json!(first.run));
-    let standing = standing.context("the third is in line")?;
-    assert_eq!((standing.behind, standing.ahead), (Some(first.run), 1));
-    for standing in ends.iter().chain([&second, &third]) {
-        assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
+    let snapshot = snapshot.context("the third is in line")?;
+    assert_eq!((snapshot.behind, snapshot.ahead), (Some(first.run), 1));
+    for snapshot in ends.iter().chain([&second, &third]) {
+        assert_eq!(snapshot.state, RunState::Succeeded, "{snapshot:?}");
     }
     let order = acted(&world).await?;
     let of_a: Vec<&String> = order.iter().filter(|id| *id != "4").collect();
@@ -175,9 +175,9 @@ async fn a_run_that_joins_does_nothing_and_ends_as_the_other() -> Result<()> {
     ];
 
     assert_eq!(joined["run"], json!(first.run));
-    for standing in &ends {
-        assert_eq!(standing.state, RunState::Succeeded, "{standing:?}");
-        assert_eq!(standing.result.as_deref(), Some("\"1\""));
+    for snapshot in &ends {
+        assert_eq!(snapshot.state, RunState::Succeeded, "{snapshot:?}");
+        assert_eq!(snapshot.result.as_deref(), Some("\"1\""));
     }
     assert_eq!(acted(&world).await?, ["1"]);
     until_gates_are_empty(&world).await
@@ -190,9 +190,9 @@ async fn the_newest_run_takes_the_place_once_the_pending_effect_is_settled() -> 
     let first = deliver(&world, "1", "a").await?;
     world.peer.until_held(1, PATIENCE).await?;
     let second = deliver(&world, "2", "a").await?;
-    until(&world, second.run, "held").await?;
+    until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
-    until(&world, third.run, "held").await?;
+    until(&world, third.run, "gate_waiting").await?;
     let dropped = end(&world, second.run).await?;
     let still_there = world.peer.until_held(1, PATIENCE).await?.len();
     let_one_go(&world).await?;
@@ -201,9 +201,9 @@ async fn the_newest_run_takes_the_place_once_the_pending_effect_is_settled() -> 
     let newest = end(&world, third.run).await?;
 
     assert_eq!(still_there, 1, "the pending effect is not cut off");
-    for (standing, by) in [(&dropped, third.run), (&replaced, third.run)] {
-        let (code, message) = fault(standing)?;
-        assert_eq!(standing.state, RunState::Superseded);
+    for (snapshot, by) in [(&dropped, third.run), (&replaced, third.run)] {
+        let (code, message) = fault(snapshot)?;
+        assert_eq!(snapshot.state, RunState::Superseded);
         assert_eq!(code, "overlap-replaced");
         assert!(message.contains(&by.to_string()), "{message}");
     }
@@ -221,9 +221,9 @@ async fn a_run_that_is_cancelled_in_line_lets_the_next_pass() -> Result<()> {
     let first = deliver(&world, "1", "a").await?;
     world.peer.until_held(1, PATIENCE).await?;
     let second = deliver(&world, "2", "a").await?;
-    until(&world, second.run, "held").await?;
+    until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
-    until(&world, third.run, "held").await?;
+    until(&world, third.run, "gate_waiting").await?;
     let namespace_id = world.namespace_id;
     world
         .engine
@@ -252,7 +252,7 @@ async fn a_run_that_is_stopped_keeps_its_object_to_itself() -> Result<()> {
     let first = deliver(&world, "1", "a").await?;
     let stopped = end(&world, first.run).await?;
     let second = deliver(&world, "2", "a").await?;
-    let held = until(&world, second.run, "held").await?;
+    let held = until(&world, second.run, "gate_waiting").await?;
 
     assert_eq!(stopped.state, RunState::InDoubt);
     assert_eq!(held["behind"], json!(first.run));
@@ -266,7 +266,7 @@ async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
     let first = deliver(&world, "1", "a").await?;
     world.peer.until_held(1, PATIENCE).await?;
     let second = deliver(&world, "2", "a").await?;
-    let held = until(&world, second.run, "held").await?;
+    let held = until(&world, second.run, "gate_waiting").await?;
     let gate: semel_model::GateId = held["id"].as_str().context("a gate")?.parse()?;
 
     // As if the worker that ended the first had granted the next its place and crashed before it

@@ -32,9 +32,9 @@ async fn world_with(trigger: &str) -> Result<World> {
 
 async fn end(world: &World, run: RunId, wanted: RunState) -> Result<()> {
     soon(async || {
-        let standing = world.engine.await_end(run, Duration::from_secs(15)).await?;
-        let standing = standing.context("a run")?;
-        Ok((standing.state == wanted).then_some(()))
+        let snapshot = world.engine.await_end(run, Duration::from_secs(15)).await?;
+        let snapshot = snapshot.context("a run")?;
+        Ok((snapshot.state == wanted).then_some(()))
     })
     .await
     .with_context(|| format!("the run did not become {wanted}"))

@@ -116,7 +116,7 @@ async fn an_outcome_that_is_refused_is_never_sent_again() -> Result<()> {
     assert_eq!(
         lease().await?,
         before,
-        "evidence does not wake a quarantined run"
+        "a late response does not wake a quarantined run"
     );
     let again = world
         .engine
@@ -210,9 +210,9 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
         .resume(world.namespace_id, accepted.run, "repaired", "test")
         .await?;
     let ended = soon(async || {
-        let standing =
+        let snapshot =
             runs::find_snapshot(world.engine.cell().of(accepted.run), accepted.run).await?;
-        let state = standing.map(|standing| standing.state);
+        let state = snapshot.map(|snapshot| snapshot.state);
         Ok((state == Some(RunState::Succeeded)).then_some(()))
     });
     ended.await

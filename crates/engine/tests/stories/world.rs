@@ -231,26 +231,26 @@ impl World {
     /// Delivers a payload and waits until its run has ended or stopped.
     pub(crate) async fn play(&self, payload: &str) -> Result<(Accepted, RunSnapshot)> {
         let accepted = self.deliver(payload).await?;
-        let standing = self
+        let snapshot = self
             .engine
             .await_end(accepted.run, PATIENCE)
             .await?
             .context("a run")?;
-        Ok((accepted, standing))
+        Ok((accepted, snapshot))
     }
 
     /// Plays a delivery that must succeed, and gives its result.
     pub(crate) async fn result(&self, payload: &str) -> Result<Value> {
-        let (accepted, standing) = self.play(payload).await?;
-        if standing.state != RunState::Succeeded {
+        let (accepted, snapshot) = self.play(payload).await?;
+        if snapshot.state != RunState::Succeeded {
             bail!(
                 "{} is {}: {:?}",
                 accepted.run,
-                standing.state,
-                standing.fault
+                snapshot.state,
+                snapshot.fault
             );
         }
-        let text = standing.result.unwrap_or_else(|| "null".to_owned());
+        let text = snapshot.result.unwrap_or_else(|| "null".to_owned());
         serde_json::from_str(&text).context("a result is JSON")
     }
 }

@@ -1,7 +1,7 @@
 //! `cron`: five fields, read and matched against the calendar of a time zone.
 //!
 //! The fields are croner's (lists, ranges, steps, names, `L`, `W`, `#`); it says which days a
-//! pattern is for. Nothing here knows of offsets: [`seams`](super::seams) puts civil times on the
+//! pattern is for. Nothing here knows of offsets: [`seams`](super::dst) puts civil times on the
 //! line of instants.
 
 use std::ops::Range;

@@ -6,7 +6,7 @@ use semel_model::{EffectId, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering, template, words};
-use super::kind::{Docs, ResultOrigin, StepKind};
+use super::descriptor::{Docs, ResultOrigin, StepKind};
 use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};

@@ -5,8 +5,8 @@ use semel_model::{EffectId, FlowName, Guard};
 use serde::Serialize;
 
 use super::body::{Lowering, template};
+use super::descriptor::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::effect::{EffectKind, EffectRule, always, no_verb, transaction};
-use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::body::{BodyCheck, CONNECTION, Lowering};
+use super::descriptor::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::effect::{EffectKind, EffectRule, transaction};
-use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};

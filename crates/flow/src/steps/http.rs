@@ -12,8 +12,8 @@ pub(crate) use schema::SCHEMA;
 
 use semel_model::Guard;
 
+use super::descriptor::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
 use super::effect::{EffectKind, EffectRule};
-use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
 use super::{Action, ActionKind};
 use crate::grammar::FieldType;
 use crate::shapes::{RESOURCE, ValueKind, ValueShape, value};

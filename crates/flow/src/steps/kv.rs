@@ -6,8 +6,8 @@ use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering, template, text};
+use super::descriptor::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::effect::{EffectKind, EffectRule, transaction};
-use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};

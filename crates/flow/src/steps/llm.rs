@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::body::{CONNECTION, Lowering, text};
-use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
+use super::descriptor::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::released::body_of_answer;
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};

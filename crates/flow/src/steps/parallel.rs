@@ -4,7 +4,7 @@ use semel_model::EffectId;
 use serde::Serialize;
 
 use super::body::Lowering;
-use super::kind::{Docs, Holds, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
+use super::descriptor::{Docs, Holds, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
 use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, field};

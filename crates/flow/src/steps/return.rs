@@ -3,7 +3,7 @@
 use semel_model::EffectId;
 use serde::Serialize;
 
-use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
+use super::descriptor::{Docs, ResultOrigin, StepKind, anything, no_link, waits_for_nobody};
 use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{Expr, Scope};
 use crate::grammar::{FieldType, Place};

@@ -5,8 +5,8 @@ use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, CONNECTION, Lowering, list_of_texts, text, texts};
+use super::descriptor::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::effect::{EffectKind, EffectRule, always, no_verb};
-use super::kind::{Docs, ResultOrigin, StepKind, no_link, waits_for_nobody};
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{EvalError, Expr, Scope};

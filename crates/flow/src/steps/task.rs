@@ -5,8 +5,8 @@ use semel_model::{EffectId, Guard, Span};
 use serde::Serialize;
 
 use super::body::{Lowering, template};
+use super::descriptor::{Docs, ResultOrigin, StepKind, anything, no_link};
 use super::effect::{EffectKind, EffectRule, always, no_verb, review};
-use super::kind::{Docs, ResultOrigin, StepKind, anything, no_link};
 use super::{Action, ActionKind, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::expr::{EvalError, Expr, Scope};
 use crate::grammar::{FieldType, MapSchema, YEAR, field};

@@ -8,7 +8,7 @@ use semel_model::{EffectId, Span};
 use serde::Serialize;
 
 use super::body::{BodyCheck, Lowering};
-use super::kind::{Docs, ResultOrigin, StepKind, anything};
+use super::descriptor::{Docs, ResultOrigin, StepKind, anything};
 use super::{Action, ActionKind, ControlStep, FindConnection, ReleasedStep, RenderError, StepWork};
 use crate::diagnostic::Code;
 use crate::expr::{Expr, Scope};

@@ -16,7 +16,7 @@ impl Event {
             Self::FanEnded { .. } => "fan_ended",
             Self::Started { .. } => "started",
             Self::Undoing { .. } => "undoing",
-            Self::Held { .. } => "held",
+            Self::GateWaiting { .. } => "gate_waiting",
             Self::Admitted { .. } => "admitted",
             Self::Joined { .. } => "joined",
             Self::Computed { .. } => "computed",

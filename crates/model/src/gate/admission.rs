@@ -24,7 +24,7 @@ pub struct FreeStarts {
     /// How many runs the gate admitted so far.
     pub started: i64,
     /// The earlier starts that limit when the next ones may happen, in order; `None` where there
-    /// was none. At most [`Shares::LOADED_MAX`] of them.
+    /// was none. At most [`FreeStarts::LOADED_MAX`] of them.
     pub past: VecDeque<Option<Timestamp>>,
 }
 
@@ -73,19 +73,19 @@ pub struct AdmissionState {
     /// How often runs may be admitted.
     pub rate: Option<Rate>,
     /// How many are running.
-    pub inside: u32,
+    pub running: u32,
     /// How many are granted a place and have not come yet.
-    pub called: u32,
+    pub granted: u32,
     /// The starts that the rate still allows.
-    pub shares: FreeStarts,
+    pub free_starts: FreeStarts,
     /// The entries that were loaded or added.
-    pub tickets: BTreeMap<RunId, GateEntry>,
+    pub entries: BTreeMap<RunId, GateEntry>,
     /// Entries that changed; `None` for one that was removed.
     pub changed: BTreeMap<RunId, Option<GateEntry>>,
     /// Starts that happened now.
     pub new_starts: u32,
     now: Timestamp,
-    summons: Vec<WakeUp>,
+    wake_ups: Vec<WakeUp>,
     wanted: Option<RunId>,
 }
 
@@ -95,21 +95,21 @@ impl AdmissionState {
         Self {
             concurrency: None,
             rate: None,
-            inside: 0,
-            called: 0,
-            shares: FreeStarts::default(),
-            tickets: BTreeMap::new(),
+            running: 0,
+            granted: 0,
+            free_starts: FreeStarts::default(),
+            entries: BTreeMap::new(),
             changed: BTreeMap::new(),
             new_starts: 0,
             now,
-            summons: Vec::new(),
+            wake_ups: Vec::new(),
             wanted: None,
         }
     }
 
     /// Adds an entry as the store has it.
     pub fn load(&mut self, ticket: GateEntry) {
-        self.tickets.insert(ticket.run, ticket);
+        self.entries.insert(ticket.run, ticket);
     }
 
     /// Admits a run, or returns its place.
@@ -117,7 +117,7 @@ impl AdmissionState {
         let EntryRequest { run, rules, .. } = arrival;
         self.concurrency = rules.concurrency;
         self.rate = rules.rate;
-        let Some(ticket) = self.tickets.get(&run).copied() else {
+        let Some(ticket) = self.entries.get(&run).copied() else {
             return self.arrive(arrival);
         };
         match ticket.place {
@@ -134,15 +134,15 @@ impl AdmissionState {
                 }
                 self.look(run)
             }
-            GatePlace::Joining => match ticket.behind {
+            GatePlace::Joining => match ticket.related_run {
                 Some(run) => GateVerdict::Join {
                     run,
-                    ended: ticket.summoned,
+                    ended: ticket.needs_wake_up,
                 },
                 None => self.queue_up(ticket),
             },
             GatePlace::Dropped => GateVerdict::Dropped {
-                by: ticket.behind.unwrap_or(run),
+                by: ticket.related_run.unwrap_or(run),
             },
         }
     }
@@ -150,14 +150,14 @@ impl AdmissionState {
     /// Removes a run that has ended, and admits the next.
     pub fn leave(&mut self, run: RunId, seq: i32) {
         // A run that was resumed after that end entered the gate again.
-        let is_over = |ticket: &GateEntry| ticket.since < seq;
-        if self.tickets.get(&run).is_some_and(is_over)
-            && let Some(ticket) = self.tickets.remove(&run)
+        let is_over = |ticket: &GateEntry| ticket.after_seq < seq;
+        if self.entries.get(&run).is_some_and(is_over)
+            && let Some(ticket) = self.entries.remove(&run)
         {
             self.changed.insert(run, None);
             match ticket.place {
-                GatePlace::Running => self.inside = self.inside.saturating_sub(1),
-                GatePlace::Granted => self.called = self.called.saturating_sub(1),
+                GatePlace::Running => self.running = self.running.saturating_sub(1),
+                GatePlace::Granted => self.granted = self.granted.saturating_sub(1),
                 GatePlace::Waiting
                 | GatePlace::Debouncing
                 | GatePlace::Joining
@@ -165,9 +165,11 @@ impl AdmissionState {
             }
         }
         let joined = |ticket: &&GateEntry| {
-            ticket.place == GatePlace::Joining && ticket.behind == Some(run) && !ticket.summoned
+            ticket.place == GatePlace::Joining
+                && ticket.related_run == Some(run)
+                && !ticket.needs_wake_up
         };
-        let joined: Vec<GateEntry> = self.tickets.values().filter(joined).copied().collect();
+        let joined: Vec<GateEntry> = self.entries.values().filter(joined).copied().collect();
         for ticket in joined {
             self.summon(ticket, self.now);
         }
@@ -176,7 +178,7 @@ impl AdmissionState {
 
     /// Takes the runs to wake since the last call.
     pub fn take_summons(&mut self) -> Vec<WakeUp> {
-        std::mem::take(&mut self.summons)
+        std::mem::take(&mut self.wake_ups)
     }
 
     /// Takes the run that has to end since the last call.
@@ -186,7 +188,7 @@ impl AdmissionState {
 
     /// Whether no run counts: none is running, granted or in line.
     pub fn is_empty(&self) -> bool {
-        self.inside == 0 && self.called == 0 && !self.has_line()
+        self.running == 0 && self.granted == 0 && !self.has_line()
     }
 
     /// Whether a loaded run is in line.
@@ -198,7 +200,7 @@ impl AdmissionState {
     pub fn has_room(&self) -> bool {
         self.concurrency
             .map(|most| most + u32::from(SeededBug::GateOneTooMany.is_seeded()))
-            .is_none_or(|most| self.inside + self.called < most)
+            .is_none_or(|most| self.running + self.granted < most)
     }
 
     /// A run's first visit.
@@ -213,10 +215,10 @@ impl AdmissionState {
             run,
             place: GatePlace::Waiting,
             accepted_at,
-            since,
-            behind: None,
+            after_seq: since,
+            related_run: None,
             ready_at: None,
-            summoned: false,
+            needs_wake_up: false,
         };
         if let Some(quiet) = rules.debounce {
             if let Some(by) = self.drop_older(&ticket) {
@@ -240,7 +242,7 @@ impl AdmissionState {
                 let (place, behind) = (GatePlace::Joining, Some(holder.run));
                 self.put(GateEntry {
                     place,
-                    behind,
+                    related_run: behind,
                     ..ticket
                 });
                 GateVerdict::Join {
@@ -254,7 +256,7 @@ impl AdmissionState {
 
     /// A run that is running, or was granted its place.
     fn holder(&self) -> Option<GateEntry> {
-        let of = |place: GatePlace| self.tickets.values().find(|ticket| ticket.place == place);
+        let of = |place: GatePlace| self.entries.values().find(|ticket| ticket.place == place);
         of(GatePlace::Running)
             .or_else(|| of(GatePlace::Granted))
             .copied()
@@ -272,7 +274,7 @@ impl AdmissionState {
 
     /// The place of a run that is in line or was granted its place.
     fn look(&mut self, run: RunId) -> GateVerdict {
-        match self.tickets.get(&run).copied() {
+        match self.entries.get(&run).copied() {
             Some(ticket) if ticket.place == GatePlace::Granted => self.come(ticket),
             Some(_) | None => GateVerdict::Wait {
                 behind: self.holder().map(|holder| holder.run),
@@ -285,15 +287,15 @@ impl AdmissionState {
     fn come(&mut self, ticket: GateEntry) -> GateVerdict {
         match self.share(0) {
             Some(at) if at <= self.now => {
-                self.called = self.called.saturating_sub(1);
-                self.inside += 1;
+                self.granted = self.granted.saturating_sub(1);
+                self.running += 1;
                 self.start();
                 // The run has come, so it need not be woken.
-                self.summons.retain(|summons| summons.run != ticket.run);
+                self.wake_ups.retain(|summons| summons.run != ticket.run);
                 self.put(GateEntry {
                     place: GatePlace::Running,
                     ready_at: None,
-                    summoned: false,
+                    needs_wake_up: false,
                     ..ticket
                 });
                 self.settle();
@@ -301,7 +303,7 @@ impl AdmissionState {
             }
             later => {
                 let at = later.unwrap_or(self.now + CALL_AHEAD);
-                self.summons.retain(|summons| summons.run != ticket.run);
+                self.wake_ups.retain(|summons| summons.run != ticket.run);
                 let ready_at = Some(at);
                 self.put(GateEntry { ready_at, ..ticket });
                 wait_until(at)
@@ -314,11 +316,11 @@ impl AdmissionState {
             return;
         };
         self.new_starts += 1;
-        self.shares.started += 1;
-        self.shares.past.pop_front();
+        self.free_starts.started += 1;
+        self.free_starts.past.pop_front();
         // The start of now limits the start that comes `rate.most` later.
         if rate.most <= FreeStarts::LOADED_MAX {
-            self.shares.past.push_back(Some(self.now));
+            self.free_starts.past.push_back(Some(self.now));
         }
     }
 
@@ -327,24 +329,24 @@ impl AdmissionState {
         let Some(rate) = self.rate else {
             return Some(self.now);
         };
-        let past = self.shares.past.get(index as usize)?;
+        let past = self.free_starts.past.get(index as usize)?;
         Some(past.map_or(self.now, |at| at + rate.per.to_duration()))
     }
 
     /// Grants places to the runs that are first in line, for as long as there is room.
     fn settle(&mut self) {
         while self.has_room() {
-            let Some(ready_at) = self.share(self.called) else {
+            let Some(ready_at) = self.share(self.granted) else {
                 return;
             };
             let soon = self.now + CALL_AHEAD;
-            if self.rate.is_some() && self.called > 0 && ready_at > soon {
+            if self.rate.is_some() && self.granted > 0 && ready_at > soon {
                 return;
             }
             let Some(first) = self.first_in_line() else {
                 return;
             };
-            self.called += 1;
+            self.granted += 1;
             let called = GateEntry {
                 place: GatePlace::Granted,
                 ready_at: Some(ready_at),
@@ -356,7 +358,7 @@ impl AdmissionState {
 
     fn first_in_line(&self) -> Option<GateEntry> {
         let waiting = |ticket: &&GateEntry| ticket.place == GatePlace::Waiting;
-        let first = self.tickets.values().filter(waiting);
+        let first = self.entries.values().filter(waiting);
         first
             .min_by_key(|ticket| (ticket.accepted_at, ticket.run))
             .copied()
@@ -364,15 +366,15 @@ impl AdmissionState {
 
     fn summon(&mut self, ticket: GateEntry, at: Timestamp) {
         let run = ticket.run;
-        self.summons.push(WakeUp { run, at });
+        self.wake_ups.push(WakeUp { run, at });
         self.put(GateEntry {
-            summoned: true,
+            needs_wake_up: true,
             ..ticket
         });
     }
 
     fn put(&mut self, ticket: GateEntry) {
-        self.tickets.insert(ticket.run, ticket);
+        self.entries.insert(ticket.run, ticket);
         self.changed.insert(ticket.run, Some(ticket));
     }
 }

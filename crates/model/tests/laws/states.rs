@@ -23,7 +23,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         Just(Licence::Key),
         Just(Licence::Natural),
         Just(Licence::Absent),
-        Just(Licence::Person)
+        Just(Licence::Operator)
     ];
     let one = prop_oneof![
         Just(Move::Done),

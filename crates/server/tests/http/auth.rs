@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::Result;
 use semel_api::types::{Cancel, StartRun};
 use semel_api::{Client, Code};
-use semel_server::auth::token;
+use semel_server::auth::token_format;
 
 use crate::world::{World, refused, soon};
 
 #[tokio::test]
 async fn every_failed_authentication_has_the_same_answer() -> Result<()> {
     let world = World::start().await?;
-    let unknown = token::mint()?.text;
+    let unknown = token_format::mint()?.text;
     let mut forged = world.token.clone();
     let last = if forged.ends_with('0') { "1" } else { "0" };
     forged.replace_range(forged.len() - 1.., last);

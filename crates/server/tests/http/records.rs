@@ -157,7 +157,7 @@ async fn repeats_of_a_callback_are_recorded_with_its_run() -> Result<()> {
     counts.sort_unstable();
     assert_eq!(counts, [1, 2], "{repeats:?}");
     for one in &repeats {
-        assert_eq!((one.place.as_str(), one.run), ("wait", run));
+        assert_eq!((one.stopped_by.as_str(), one.run), ("wait", run));
         assert_eq!(one.flow.as_deref(), Some("asking"));
     }
     Ok(())

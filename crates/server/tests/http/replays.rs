@@ -52,7 +52,11 @@ async fn a_signed_body_under_another_id_is_held_for_an_operator() -> Result<()> 
     assert!(held.iter().all(|one| one.held && one.run == first.run));
     assert_eq!(count_runs(&world).await?, 1);
     let page = world.client.list_duplicates(Some(first.run)).await?;
-    let replay = page.items.iter().find(|one| one.place == "replay").unwrap();
+    let replay = page
+        .items
+        .iter()
+        .find(|one| one.stopped_by == "replay")
+        .unwrap();
     assert_eq!((replay.verdict.as_str(), replay.count), ("held", 2));
     assert_eq!(replay.payload.as_ref().unwrap()["issue"], 1);
     let metrics = world.metrics().await?.text();

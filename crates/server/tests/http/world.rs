@@ -10,7 +10,7 @@ use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, ResourceLocation, Secret, StoredFiles};
 use semel_model::{FlowName, RunId, Span};
-use semel_server::auth::token;
+use semel_server::auth::token_format;
 use semel_server::{ServerOptions, serve_with_admin};
 use semel_store::{Cell, CellOptions, flows, kv, migrate, tokens};
 use semel_testkit::{Database, Proxy, Server};
@@ -168,7 +168,7 @@ pub(crate) async fn add_token_of(
     groups: &[&str],
 ) -> Result<String> {
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-    let minted = token::mint()?;
+    let minted = token_format::mint()?;
     let lifetime = Span::from_secs(3_600);
     tokens::insert(
         cell.home(),

@@ -33,7 +33,7 @@ const POOLS_MAX: usize = 1_024;
 /// The pools of all destinations.
 pub(super) struct Pools {
     egress: Arc<Egress>,
-    standing: Mutex<HashMap<(i32, String), PooledConnection>>,
+    pools: Mutex<HashMap<(i32, String), PooledConnection>>,
 }
 
 /// The pool of one destination, pinned to addresses that were checked.
@@ -47,7 +47,7 @@ impl Pools {
     pub(super) fn new(egress: Arc<Egress>) -> Self {
         Self {
             egress,
-            standing: Mutex::default(),
+            pools: Mutex::default(),
         }
     }
 
@@ -88,9 +88,9 @@ impl Pools {
         target: &PostgresTarget,
         addresses: Vec<SocketAddr>,
     ) -> Result<Pool, Fault> {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (to.namespace_id, to.name.clone());
-        if let Some(found) = standing.get(&name)
+        if let Some(found) = pools.get(&name)
             && found.version == to.version
             && found
                 .addresses
@@ -99,8 +99,8 @@ impl Pools {
         {
             return Ok(found.pool.clone());
         }
-        if standing.len() >= POOLS_MAX {
-            standing.clear();
+        if pools.len() >= POOLS_MAX {
+            pools.clear();
         }
         let pool = open(to, target, &addresses)?;
         let version = to.version;
@@ -109,7 +109,7 @@ impl Pools {
             addresses,
             pool: pool.clone(),
         };
-        standing.insert(name, opened);
+        pools.insert(name, opened);
         Ok(pool)
     }
 }

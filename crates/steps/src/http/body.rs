@@ -22,7 +22,6 @@ use crate::gate::SendGate;
 use crate::resources::{Opened, ResourceStore};
 
 /// How much leaves between two looks at the gate. Most bodies are one piece.
-#[cfg(not(feature = "faults"))]
 const PIECE_BYTES: u64 = 64 * 1024;
 
 /// What is sent, in order, with its length known before the first byte leaves.
@@ -139,7 +138,8 @@ impl Pieces {
         }
     }
 
-    /// In the test build the body leaves in two halves, with a fault point between them.
+    /// In the test build the body leaves in two halves where a harness listens, with a fault point
+    /// between them.
     #[cfg(feature = "faults")]
     pub(super) fn new(
         content: Content,
@@ -147,11 +147,15 @@ impl Pieces {
         sending_state: Arc<SendState>,
         subject: String,
     ) -> Self {
+        let piece_bytes = match std::env::var_os("SEMEL_FAULTS") {
+            Some(_) => content.bytes.div_ceil(2).max(1),
+            None => PIECE_BYTES,
+        };
         Self {
             segments: content.segments,
             rest: Bytes::new(),
             left: content.bytes,
-            piece_bytes: content.bytes.div_ceil(2).max(1),
+            piece_bytes,
             gate,
             sending_state,
             begun: false,

@@ -31,22 +31,22 @@ pub(super) fn request(
         "text": message.text,
         "html": message.html,
     });
-    let parcel = WebhookPayload {
+    let payload = WebhookPayload {
         body: &body.to_string(),
         content_type: "application/json",
         timeout: message.timeout,
     };
-    parcel_request(parcel, to, target, key)
+    payload_request(payload, to, target, key)
 }
 
 /// The request that delivers bytes as they are.
-pub(super) fn parcel_request(
-    parcel: WebhookPayload<'_>,
+pub(super) fn payload_request(
+    payload: WebhookPayload<'_>,
     to: &Destination,
     target: &WebhookTarget,
     key: EffectId,
 ) -> Result<Signed, Fault> {
-    let body = parcel.body.to_owned();
+    let body = payload.body.to_owned();
     let id = key.to_string();
     let at = now();
     let signature = sign(to.secret(&target.secret)?, &id, at, &body)?;
@@ -56,7 +56,7 @@ pub(super) fn parcel_request(
         method: "POST".to_owned(),
         url: target.url.clone(),
         headers: vec![
-            header("content-type", parcel.content_type),
+            header("content-type", payload.content_type),
             header("webhook-id", &id),
             header("webhook-timestamp", &at.to_string()),
         ],
@@ -65,7 +65,7 @@ pub(super) fn parcel_request(
         parts: Vec::new(),
         file: None,
         pages: None,
-        timeout: parcel.timeout,
+        timeout: payload.timeout,
     };
     Ok((request, [("webhook-signature", SecretText::new(signature))]))
 }

@@ -140,7 +140,7 @@ async fn a_change_that_meets_other_rows_than_it_should_is_rolled_back() -> Resul
         (fault.code.as_str(), fault.retryable),
         ("rows-unexpected", false)
     );
-    assert!(fault.message.contains("met 2 rows") && fault.message.contains("meet 1"));
+    assert!(fault.message.contains("affected 2 rows instead of 1"));
     assert_eq!(world.orders().await?, 2);
     Ok(())
 }

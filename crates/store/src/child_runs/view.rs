@@ -85,7 +85,7 @@ pub struct ChildRunView {
     pub fault: Option<String>,
 }
 
-/// Counts the parts of a step.
+/// Counts the child runs of a step.
 pub async fn count(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<ChildCounts, ReadError> {
     let client = cell.reader().await?;
     let row = client
@@ -94,7 +94,7 @@ pub async fn count(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<ChildCounts
     Ok(read_counts(&row, 0))
 }
 
-/// Counts the parts of a run, by step.
+/// Counts the child runs of a run, by step.
 pub async fn steps(
     cell: SlotCell<'_>,
     parent: RunId,
@@ -116,7 +116,7 @@ pub struct ChildRunFilter<'a> {
     pub after: Option<(&'a str, i32)>,
 }
 
-/// Lists parts of a run, in order.
+/// Lists child runs of a run, in order.
 pub async fn list(
     cell: SlotCell<'_>,
     parent: RunId,
@@ -137,7 +137,7 @@ pub async fn list(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// The part of a step that succeeded first.
+/// The child run of a step that succeeded first.
 pub async fn first_succeeded(
     cell: SlotCell<'_>,
     of: ChildrenOf<'_>,

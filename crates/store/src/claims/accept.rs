@@ -60,7 +60,7 @@ const CLAIMED: &str = "
 /// first and then finds it held.
 const TAKEN_OVER: &str = "
         UPDATE claims c
-           SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint,
+           SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint, dropped_at = NULL,
                expires_at = date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
           FROM arrived t, present p
          WHERE c.id = t.claim_id AND c.expires_at IS NULL

@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::{read_ticket, statements};
+use super::{read_entry, statements};
 use crate::cell::Cell;
 use crate::clock;
 use crate::writer::connection::{PreparedClient, WriterConnection};
@@ -46,7 +46,7 @@ pub struct GateResponse {
     /// The run that has to end so that this one can take its place.
     pub wanted: Option<RunId>,
     /// The runs that have to look at the gate.
-    pub summons: Vec<WakeUp>,
+    pub wake_ups: Vec<WakeUp>,
 }
 
 /// The batch of one commit of visits.
@@ -89,7 +89,7 @@ impl Batch for AdmissionBatch {
                 let whole = &mut answers[index];
                 whole.verdict = whole.verdict.or(answer.verdict);
                 whole.wanted = whole.wanted.or(answer.wanted);
-                whole.summons.extend(answer.summons);
+                whole.wake_ups.extend(answer.wake_ups);
                 if more {
                     again.push((index, call));
                 }
@@ -160,7 +160,7 @@ impl Page {
         GateResponse {
             verdict,
             wanted: self.book.take_wanted(),
-            summons: self.book.take_summons(),
+            wake_ups: self.book.take_summons(),
         }
     }
 
@@ -249,9 +249,9 @@ fn read_page(row: &Row, now: Timestamp) -> Page {
         most,
         per: Span::from_millis(per.unsigned_abs()),
     });
-    book.inside = count(4).unwrap_or_default();
-    book.called = count(5).unwrap_or_default();
-    book.shares.started = row.get(6);
+    book.running = count(4).unwrap_or_default();
+    book.granted = count(5).unwrap_or_default();
+    book.free_starts.started = row.get(6);
     Page {
         book,
         in_line: 0,
@@ -261,8 +261,8 @@ fn read_page(row: &Row, now: Timestamp) -> Page {
 
 fn load(books: &mut Pages, row: &Row, note: impl FnOnce(&mut Page, RunId)) {
     if let Some(page) = books.get_mut(&GateId::from_uuid(row.get(0))) {
-        let ticket = read_ticket(row, 1);
-        note(page, ticket.behind.unwrap_or(ticket.run));
+        let ticket = read_entry(row, 1);
+        note(page, ticket.related_run.unwrap_or(ticket.run));
         page.book.load(ticket);
     }
 }
@@ -284,8 +284,8 @@ async fn read_past(
     for (gate, page) in books.iter_mut() {
         let Some(rate) = page.book.rate else { continue };
         let count = rate.most.min(FreeStarts::LOADED_MAX);
-        page.book.shares.past = vec![None; count as usize].into();
-        let first = page.book.shares.started - i64::from(rate.most);
+        page.book.free_starts.past = vec![None; count as usize].into();
+        let first = page.book.free_starts.started - i64::from(rate.most);
         ids.push(*gate.as_uuid());
         firsts.push(first);
         behind.push(first + i64::from(count));
@@ -303,7 +303,7 @@ async fn read_past(
         let page = books.get_mut(&GateId::from_uuid(row.get(0)));
         let past = page.and_then(|page| {
             let index = usize::try_from(index).ok()?;
-            page.book.shares.past.get_mut(index)
+            page.book.free_starts.past.get_mut(index)
         });
         if let Some(past) = past {
             *past = Some(row.get(2));
@@ -331,7 +331,7 @@ async fn close(ready: PreparedClient<'_>, books: &Pages, now: Timestamp) -> Resu
             }
         }
         starts.push(*gate, &page.book, now);
-        match page.book.is_empty() && page.book.shares.started == 0 {
+        match page.book.is_empty() && page.book.free_starts.started == 0 {
             true => empty.push(*gate.as_uuid()),
             false => gates.push(*gate, &page.book),
         }

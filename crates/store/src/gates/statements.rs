@@ -141,10 +141,11 @@ impl GateEntryRows {
         self.runs.push(*ticket.run.as_uuid());
         self.places.push(ticket.place.as_str());
         self.accepted.push(ticket.accepted_at);
-        self.since.push(ticket.since);
-        self.behind.push(ticket.behind.map(|run| *run.as_uuid()));
+        self.since.push(ticket.after_seq);
+        self.behind
+            .push(ticket.related_run.map(|run| *run.as_uuid()));
         self.ready.push(ticket.ready_at);
-        self.summoned.push(ticket.summoned);
+        self.summoned.push(ticket.needs_wake_up);
     }
 
     pub(super) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
@@ -203,9 +204,9 @@ impl Gates {
         let per = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
         self.pers
             .push(book.rate.map(|rate| per(rate.per.as_millis())));
-        self.inside.push(whole(book.inside));
-        self.called.push(whole(book.called));
-        self.started.push(book.shares.started);
+        self.inside.push(whole(book.running));
+        self.called.push(whole(book.granted));
+        self.started.push(book.free_starts.started);
         self.starts.push(book.new_starts > 0);
     }
 
@@ -240,14 +241,15 @@ impl GateStartRows {
         let Some(rate) = book.rate.filter(|_| book.new_starts > 0) else {
             return;
         };
-        let first = book.shares.started - i64::from(book.new_starts);
-        for number in first..book.shares.started {
+        let first = book.free_starts.started - i64::from(book.new_starts);
+        for number in first..book.free_starts.started {
             self.gates.push(*gate.as_uuid());
             self.numbers.push(number);
             self.at.push(now);
         }
         self.counted.push(*gate.as_uuid());
-        self.before.push(book.shares.started - i64::from(rate.most));
+        self.before
+            .push(book.free_starts.started - i64::from(rate.most));
     }
 
     pub(super) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {

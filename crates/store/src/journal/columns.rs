@@ -10,7 +10,7 @@ use semel_model::event::Event;
 use uuid::Uuid;
 
 use super::events::to_text;
-use super::{Lease, Transition, WaitChange};
+use super::{LeaseChange, Transition, WaitChange};
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
 use crate::{approvals, audit, effects, event_waits, gate_exits, kv, outbox, tasks};
@@ -47,11 +47,11 @@ impl Moves {
         self.seqs.push(item.seq);
         self.holders.push(*item.holder.as_uuid());
         self.partition_date.push(item.partition_date);
-        self.ends.push(item.lease == Lease::End);
-        self.holds.push(item.lease == Lease::Keep);
+        self.ends.push(item.lease == LeaseChange::End);
+        self.holds.push(item.lease == LeaseChange::Keep);
         let (due_at, stage) = match &item.lease {
-            Lease::Return { due_at, stage } => (*due_at, *stage),
-            Lease::Keep | Lease::End => (None, Stage::Ready),
+            LeaseChange::Return { due_at, stage } => (*due_at, *stage),
+            LeaseChange::Keep | LeaseChange::End => (None, Stage::Ready),
         };
         self.dues.push(due_at);
         self.stages.push(stage.as_str());
@@ -77,9 +77,9 @@ pub(super) struct Columns<'a> {
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
-    pub(super) departures: gate_exits::Rows,
+    pub(super) gate_exits: gate_exits::Rows,
     pub(super) ended_children: EndedChildren,
-    pub(super) listeners: event_waits::Rows<'a>,
+    pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
 }
 
@@ -136,9 +136,9 @@ impl<'a> Columns<'a> {
                 kv::Rows::default()
             },
             emitted: outbox::Rows::default(),
-            departures: gate_exits::Rows::default(),
+            gate_exits: gate_exits::Rows::default(),
             ended_children: EndedChildren::default(),
-            listeners: event_waits::Rows::default(),
+            event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
         };
         for item in batch {
@@ -159,7 +159,7 @@ impl<'a> Columns<'a> {
         for change in &item.waits {
             self.add_wait(item, change);
         }
-        if let Lease::Return {
+        if let LeaseChange::Return {
             stage: Stage::Stopped,
             ..
         } = &item.lease
@@ -188,8 +188,8 @@ impl<'a> Columns<'a> {
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
         }
-        for gate in &item.departs {
-            self.departures.push(GateExit {
+        for gate in &item.leaves_gates {
+            self.gate_exits.push(GateExit {
                 run: item.run,
                 gate: *gate,
                 seq: item.seq + 1,
@@ -209,7 +209,7 @@ impl<'a> Columns<'a> {
                 topic,
             } => {
                 if let Some(topic) = topic {
-                    self.listeners.push(item, *wait, topic);
+                    self.event_waits.push(item, *wait, topic);
                 }
                 self.opened.ids.push(*wait.as_uuid());
                 self.opened.runs.push(*item.run.as_uuid());

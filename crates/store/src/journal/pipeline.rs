@@ -93,7 +93,7 @@ impl<'a> Pipeline<'a> {
         ));
     }
 
-    fn send_followers(&mut self, columns: &'a Columns<'a>) {
+    fn send_extra_statements(&mut self, columns: &'a Columns<'a>) {
         let OpenedWaits {
             ids,
             runs,
@@ -115,7 +115,7 @@ impl<'a> Pipeline<'a> {
             self.send(waits::CANCEL, vec![&columns.cancelled]);
             self.send(event_waits::CLOSE, vec![&columns.cancelled]);
         }
-        if let Some(values) = columns.listeners.values() {
+        if let Some(values) = columns.event_waits.values() {
             self.send(event_waits::OPEN, values);
         }
         let people = columns.approvals.statements();
@@ -128,7 +128,7 @@ impl<'a> Pipeline<'a> {
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
         }
-        if let Some(values) = columns.departures.values() {
+        if let Some(values) = columns.gate_exits.values() {
             self.send(gate_exits::NOTE, values);
         }
         if !columns.acts.is_empty() {
@@ -147,7 +147,7 @@ impl<'a> Pipeline<'a> {
 pub(super) fn rows(batch: &[&Transition]) -> Vec<Uuid> {
     let ended = batch.iter().filter(|item| item.ends_child());
     let parents: Vec<Uuid> = ended
-        .filter_map(|item| item.part_of)
+        .filter_map(|item| item.parent)
         .map(|parent| *parent.as_uuid())
         .collect();
     if parents.is_empty() {
@@ -207,7 +207,7 @@ pub(super) async fn land(
     }
     let main = flight.sent.len();
     flight.send(text, main_values(columns));
-    flight.send_followers(columns);
+    flight.send_extra_statements(columns);
     if frame != Frame::None {
         flight.simple("COMMIT");
     }

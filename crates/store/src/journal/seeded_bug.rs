@@ -28,7 +28,7 @@ const WRITTEN_ANYWHERE: &str = ",
           FROM moves t)";
 
 /// The part that stands for another where the test build makes a mistake on purpose.
-pub(super) fn mistaken(part: &'static str) -> &'static str {
+pub(super) fn with_seeded_bug(part: &'static str) -> &'static str {
     if !SeededBug::MissingFence.is_seeded() {
         return part;
     }

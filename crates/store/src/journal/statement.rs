@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Lease, Transition};
+use super::{LeaseChange, Transition};
 use crate::clock::PRESENT;
 use crate::writer::connection::COMMITS_ALONE;
 use crate::{effects, kv, runs};
@@ -112,7 +112,7 @@ impl ChangeKinds {
     pub(super) fn of(batch: &[&Transition], with_sets: bool) -> Self {
         let mut shape = Self::default();
         for item in batch {
-            let ends = item.lease == Lease::End;
+            let ends = item.lease == LeaseChange::End;
             shape.ends |= ends;
             shape.goes_on |= !ends;
             shape.enters |= item.effects.iter().any(|change| change.first);
@@ -146,10 +146,13 @@ impl ChangeKinds {
     fn write(self) -> String {
         let mut text = format!("{COMMITS_ALONE}{PRESENT}{MOVES}");
         let parts = [
-            (self.goes_on && !self.ends, mistaken(FENCED)),
-            (self.goes_on && self.ends, mistaken(FENCED_BESIDE_ENDED)),
-            (self.ends, mistaken(FENCED_END)),
-            (true, mistaken(WRITTEN)),
+            (self.goes_on && !self.ends, with_seeded_bug(FENCED)),
+            (
+                self.goes_on && self.ends,
+                with_seeded_bug(FENCED_BESIDE_ENDED),
+            ),
+            (self.ends, with_seeded_bug(FENCED_END)),
+            (true, with_seeded_bug(WRITTEN)),
             (self.enters, effects::ENTERED),
             (self.changes, effects::CHANGED),
             // Crosses slots (V1): an entry of another slot is set in the same statement. With a second
@@ -166,7 +169,7 @@ impl ChangeKinds {
             (false, true) => PASSED_END.to_owned(),
         };
         let cancelled = if self.goes_on { CANCELLED } else { NOBODY };
-        let verdict = mistaken("all_or_nothing");
+        let verdict = with_seeded_bug("all_or_nothing");
         text.push_str(&format!(
             "\n    SELECT {verdict}({passed}, $?::int8), {cancelled}"
         ));
@@ -187,7 +190,7 @@ fn number_parameters(text: &str) -> String {
 }
 
 #[cfg(feature = "faults")]
-use super::seeded_bug::mistaken;
+use super::seeded_bug::with_seeded_bug;
 
 #[cfg(not(feature = "faults"))]
 fn mistaken(text: &'static str) -> &'static str {

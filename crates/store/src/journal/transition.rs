@@ -45,13 +45,13 @@ pub struct Transition {
     /// Events that go out with the same commit.
     pub emitted: Vec<Emitted>,
     /// The gates that a run leaves by its end.
-    pub departs: Vec<GateId>,
+    pub leaves_gates: Vec<GateId>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// The operators' acts that cause it, recorded in the same commit.
     pub acts: Vec<AuditEntry>,
     /// Its parent run, which has to know of its end.
-    pub part_of: Option<RunId>,
+    pub parent: Option<RunId>,
     /// Whether the worker knows that an operator asks for the run's end. Where it does not, a run
     /// that falls asleep is due at once.
     pub saw_cancel: bool,
@@ -59,20 +59,21 @@ pub struct Transition {
     /// again may be what ended the process before: its takes are still counted.
     pub progresses: bool,
     /// What happens to the lease.
-    pub lease: Lease,
+    pub lease: LeaseChange,
 }
 
 impl Transition {
     /// Whether statements besides the one that every batch has are needed to write it.
-    pub(super) fn has_followers(&self) -> bool {
+    pub(super) fn needs_extra_statements(&self) -> bool {
         let parks = matches!(
             self.lease,
-            Lease::Return {
+            LeaseChange::Return {
                 stage: Stage::Stopped,
                 ..
             }
         );
-        let tells = !self.emitted.is_empty() || !self.departs.is_empty() || !self.acts.is_empty();
+        let tells =
+            !self.emitted.is_empty() || !self.leaves_gates.is_empty() || !self.acts.is_empty();
         parks
             || tells
             || !self.waits.is_empty()
@@ -86,13 +87,13 @@ impl Transition {
 impl Transition {
     /// Whether a child run ends with it.
     pub(super) fn ends_child(&self) -> bool {
-        self.part_of.is_some() && self.lease == Lease::End
+        self.parent.is_some() && self.lease == LeaseChange::End
     }
 }
 
 /// What a transition makes of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lease {
+pub enum LeaseChange {
     /// The worker continues.
     Keep,
     /// The run sleeps: until an instant, or until an operator or a callback wakes it.
@@ -168,7 +169,7 @@ pub struct RecordChange {
 
 /// The result of a transition.
 #[derive(Clone, Debug)]
-pub enum Written {
+pub enum TransitionResult {
     /// It is committed.
     Committed {
         /// Whether an operator asks for the run's end.

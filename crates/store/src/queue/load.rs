@@ -88,7 +88,7 @@ pub(super) async fn load(
     }
     for row in &late {
         if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.evidence.push(late_responses::read_late(row));
+            run.late_responses.push(late_responses::read_late(row));
         }
     }
     Ok((taken.into_values().collect(), now.get(0), left))
@@ -113,7 +113,7 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
         key,
         journal: Vec::new(),
         answers: Vec::new(),
-        evidence: Vec::new(),
+        late_responses: Vec::new(),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) const REOPEN: &str = "/* commits alone: reopen */
      RETURNING l.run_id, l.partition_date, l.seq, l.epoch),
     held AS (
         UPDATE claims c
-           SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now
+           SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now, dropped_at = NULL
           FROM claimed h, active a, present p
          WHERE c.id = h.id AND a.run_id = h.run_id AND c.expires_at IS NULL),
     queued AS (

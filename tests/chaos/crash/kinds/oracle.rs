@@ -65,7 +65,7 @@ pub(super) fn expect(cell: Cell) -> Expected {
         Kind::SshMarked if acted => done("probe"),
         Kind::SshMarked => once,
         // The paused server wakes up with a response: it counts as a late response.
-        Kind::Ssh | Kind::Mail if cell.fault == Fault::Pause && acted => done("evidence"),
+        Kind::Ssh | Kind::Mail if cell.fault == Fault::Pause && acted => done("late_response"),
         Kind::Ssh | Kind::Mail => Expected {
             end: End::InDoubt,
             counted: counted(u64::from(acted)),

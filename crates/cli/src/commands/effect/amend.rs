@@ -41,7 +41,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let effect = arguments.effect;
     let found = client.get_effect(effect).await?;
-    // Said again of the same standing it is the same command; said after another stop, another.
+    // Said again of the same status it is the same command; said after another stop, another.
     let reached = client.get_run(found.run).await?.journal.len().to_string();
     let asked = serde_json::to_string(&amend).unwrap_or_default();
     let words = ["effect amend", &effect.to_string(), &reached, &asked];

@@ -43,15 +43,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let failed = page
         .items
         .iter()
-        .find(|part| part.state == ChildRunState::Failed);
+        .find(|child| child.state == ChildRunState::Failed);
     let answer = match (failed, page.items.first()) {
-        (Some(part), _) => answer
-            .next(format!("semel run show {}", part.run))
+        (Some(child), _) => answer
+            .next(format!("semel run show {}", child.run))
             .decision(
                 "to retry what failed",
                 format!("semel run resume {run} --reason '…'"),
             ),
-        (None, Some(part)) => answer.next(format!("semel run show {}", part.run)),
+        (None, Some(child)) => answer.next(format!("semel run show {}", child.run)),
         (None, None) => answer.note("no item matches"),
     };
     Ok(match &page.next {

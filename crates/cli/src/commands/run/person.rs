@@ -110,7 +110,7 @@ async fn open_items(client: &Client, found: &RunDetail) -> Result<Vec<RunId>, Pr
         ..ChildRunFilter::default()
     };
     let page = client.list_child_runs(found.run.id, &filter).await?;
-    Ok(page.items.into_iter().map(|part| part.run).collect())
+    Ok(page.items.into_iter().map(|child| child.run).collect())
 }
 
 /// How long the same tasks have lain there.

@@ -35,7 +35,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         ask_again: arguments.ask_again,
     };
     let client = remote::client(ctx)?;
-    // Said again of the same standing it is the same command; said after another failure, another.
+    // Said again of the same status it is the same command; said after another failure, another.
     let reached = client.get_run(run).await?.journal.len().to_string();
     let how = if resume.ask_again { "ask again" } else { "" };
     let words = ["run resume", &run.to_string(), &reached, how];

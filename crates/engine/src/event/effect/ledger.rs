@@ -39,7 +39,7 @@ pub(in crate::event) fn project_intended(
                 step: step.clone(),
                 request: Box::new(request.clone()),
             },
-            Some(_) | None => TaskChange::Reopen {
+            Some(StepRequest::External(_) | StepRequest::Local(_)) | None => TaskChange::Reopen {
                 task: *effect,
                 attempt: *attempt,
             },

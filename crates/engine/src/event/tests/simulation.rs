@@ -39,7 +39,7 @@ pub(super) struct Simulation<'f> {
     script: std::vec::IntoIter<u8>,
     cancel: bool,
     answers: Vec<(WaitId, Value)>,
-    evidence: Vec<(EffectId, Value)>,
+    late_responses: Vec<(EffectId, Value)>,
     outside: ExternalResult,
 }
 
@@ -86,7 +86,7 @@ impl<'f> Simulation<'f> {
             script: script.into_iter(),
             cancel: false,
             answers: Vec::new(),
-            evidence: Vec::new(),
+            late_responses: Vec::new(),
             outside: ExternalResult::Nothing,
         }
     }
@@ -147,7 +147,7 @@ impl<'f> Simulation<'f> {
             jitter: 0.5,
             cancel: self.cancel,
             answers: &self.answers,
-            evidence: &self.evidence,
+            late_responses: &self.late_responses,
             outside: &self.outside,
         }
     }

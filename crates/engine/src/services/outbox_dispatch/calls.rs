@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use semel_model::event::Caller;
 use semel_model::run::EndState;
-use semel_model::{Fault, Key, KeySpace, Mismatch, TriggerKind};
+use semel_model::{ClaimId, Fault, Key, KeySpace, Mismatch, RunId, TriggerKind};
 use semel_store::outbox::OutboxEvent;
 use semel_store::waits::Callback;
-use semel_store::{claims, queue};
+use semel_store::{claims, queue, runs};
 use serde_json::{Value, json};
 
 use crate::call::{CANCEL, CallEnd, CallRequest, Cancelled, END, START};
@@ -52,15 +52,20 @@ impl Runtime {
         let Ok(asked) = serde_json::from_str::<CallRequest>(&event.data) else {
             return Ok(());
         };
+        if let Some(caller) = asked.caller
+            && self.has_ended(caller.run).await?
+        {
+            return Ok(());
+        }
         let called = match &asked.again {
             Some(again) => self.resume_called(event, again).await?,
             None => CalledRun::Missing,
         };
         let end = match called {
-            CalledRun::Active => return Ok(()),
+            CalledRun::Active => return self.cancel_if_abandoned(event, &asked).await,
             CalledRun::Ended(end) => end,
             CalledRun::Missing => match self.start_called(event.namespace_id, &asked).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.cancel_if_abandoned(event, &asked).await,
                 Err(IntakeError::Unavailable(error)) => return Err(error.into()),
                 Err(error) => {
                     let refused = Fault::permanent(error.code(), error.to_string());
@@ -74,6 +79,27 @@ impl Runtime {
             Some(caller) => self.answer_caller(event, caller, end).await,
             None => Ok(()),
         }
+    }
+
+    /// A caller that was cancelled while its call was relayed: the message of its cancellation may
+    /// have found no run to cancel.
+    async fn cancel_if_abandoned(
+        self: &Arc<Self>,
+        event: &OutboxEvent,
+        asked: &CallRequest,
+    ) -> Result<(), PassError> {
+        let (Some(caller), Some(claim)) = (asked.caller, asked.claim) else {
+            return Ok(());
+        };
+        match self.has_ended(caller.run).await? {
+            true => self.cancel_called(event.namespace_id, claim).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn has_ended(self: &Arc<Self>, run: RunId) -> Result<bool, PassError> {
+        let snapshot = runs::find_snapshot(self.cell.of(run), run).await?;
+        Ok(snapshot.is_some_and(|snapshot| snapshot.state.is_ended()))
     }
 
     async fn start_called(
@@ -122,11 +148,19 @@ impl Runtime {
         let Ok(cancelled) = serde_json::from_str::<Cancelled>(&event.data) else {
             return Ok(());
         };
-        let held = claims::find(self.cell.of(cancelled.claim), cancelled.claim).await?;
-        let Some(called) = held else {
+        self.cancel_called(event.namespace_id, cancelled.claim)
+            .await
+    }
+
+    async fn cancel_called(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        claim: ClaimId,
+    ) -> Result<(), PassError> {
+        let Some(called) = claims::find(self.cell.of(claim), claim).await? else {
             return Ok(());
         };
-        queue::ask_cancel(self.cell.of(called.run), event.namespace_id, called.run).await?;
+        queue::ask_cancel(self.cell.of(called.run), namespace_id, called.run).await?;
         self.signals.wake.notify_one();
         Ok(())
     }

@@ -7,7 +7,7 @@ use semel_model::{Fault, json};
 use semel_store::child_runs::{self, ChildCounts, ChildRunFilter, ChildRunView};
 use serde_json::{Map, Value, json};
 
-use super::super::{Stop, Turn};
+use super::super::{Turn, TurnError};
 use super::unsure;
 use crate::state::Current;
 
@@ -31,7 +31,7 @@ const REASON_CHARS_SHOWN: usize = 200;
 
 impl Turn {
     /// The outcome of the child runs.
-    pub(super) async fn gather(&self) -> Result<Event, Stop> {
+    pub(super) async fn gather(&self) -> Result<Event, TurnError> {
         let counts = child_runs::count(self.cell(), self.of())
             .await
             .map_err(unsure)?;
@@ -69,7 +69,7 @@ impl Turn {
         })
     }
 
-    async fn list(&self, state: Option<&str>, most: i64) -> Result<Vec<ChildRunView>, Stop> {
+    async fn list(&self, state: Option<&str>, most: i64) -> Result<Vec<ChildRunView>, TurnError> {
         let filter = ChildRunFilter {
             step: Some(self.step().id.as_str()),
             state,
@@ -81,7 +81,7 @@ impl Turn {
     }
 
     /// Each item's result, where they are small enough to keep.
-    async fn results(&self, counts: &ChildCounts) -> Result<Value, Stop> {
+    async fn results(&self, counts: &ChildCounts) -> Result<Value, TurnError> {
         if counts.all() > RESULTS_MAX {
             return Ok(Value::Null);
         }
@@ -102,7 +102,7 @@ impl Turn {
     }
 
     /// The branches that count.
-    async fn ended(&self, parallel: &Parallel) -> Result<Vec<ChildRunView>, Stop> {
+    async fn ended(&self, parallel: &Parallel) -> Result<Vec<ChildRunView>, TurnError> {
         match parallel.join {
             Join::All => self.list(Some("succeeded"), RESULTS_MAX).await,
             Join::First => {
@@ -135,11 +135,11 @@ fn each_fault(each: &Foreach, counts: &ChildCounts, failures: &[ChildRunView]) -
     let mut named: Vec<String> = failures
         .iter()
         .take(FAILURES_NAMED)
-        .map(|part| {
-            let why = fault_of(part).map_or_else(String::new, |fault| {
+        .map(|child| {
+            let why = fault_of(child).map_or_else(String::new, |fault| {
                 format!(": {}", cut(&fault.message, REASON_CHARS_SHOWN))
             });
-            format!("item {}{why}", part.key)
+            format!("item {}{why}", child.key)
         })
         .collect();
     if named.is_empty() {
@@ -176,9 +176,9 @@ fn branch_fault(
         return None;
     }
     let message = match failures.first() {
-        Some(part) => {
-            let why = fault_of(part).map_or_else(|| "failed".to_owned(), |fault| fault.message);
-            format!("branch {}: {why}", part.key)
+        Some(child) => {
+            let why = fault_of(child).map_or_else(|| "failed".to_owned(), |fault| fault.message);
+            format!("branch {}: {why}", child.key)
         }
         None => "a branch was cancelled".to_owned(),
     };
@@ -188,31 +188,31 @@ fn branch_fault(
 /// What the steps of branches gave, by step.
 fn join(ended: &[ChildRunView]) -> Value {
     let mut steps = Map::new();
-    for part in ended {
-        if let Value::Object(given) = result_of(part) {
+    for child in ended {
+        if let Value::Object(given) = result_of(child) {
             steps.extend(given);
         }
     }
     Value::Object(steps)
 }
 
-fn failure(part: &ChildRunView) -> Value {
-    let fault = fault_of(part);
+fn failure(child: &ChildRunView) -> Value {
+    let fault = fault_of(child);
     json!({
-        "index": part.index,
-        "key": part.key,
-        "run": part.run.to_string(),
+        "index": child.index,
+        "key": child.key,
+        "run": child.run.to_string(),
         "code": fault.as_ref().map(|fault| fault.code.clone()),
         "message": fault.as_ref().map(|fault| fault.message.clone()),
     })
 }
 
-fn result_of(part: &ChildRunView) -> Value {
-    let text = part.result.as_deref();
+fn result_of(child: &ChildRunView) -> Value {
+    let text = child.result.as_deref();
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-fn fault_of(part: &ChildRunView) -> Option<Fault> {
-    serde_json::from_str(part.fault.as_deref()?).ok()
+fn fault_of(child: &ChildRunView) -> Option<Fault> {
+    serde_json::from_str(child.fault.as_deref()?).ok()
 }

@@ -15,7 +15,7 @@ use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::super::{Stop, Turn};
+use super::super::{Turn, TurnError};
 use super::unsure;
 use crate::decide;
 
@@ -31,7 +31,7 @@ const PIECES_AHEAD: usize = 4;
 /// How much of an item's key people see; its identity is the whole of it.
 const KEY_CHARS_SHOWN: usize = 200;
 
-type Loaded = Result<Result<u32, Fault>, Stop>;
+type Loaded = Result<Result<u32, Fault>, TurnError>;
 
 impl Turn {
     /// Records the items of a list; returns how many the list has.
@@ -83,7 +83,7 @@ struct ItemBuffer<'a> {
 }
 
 impl ItemBuffer<'_> {
-    async fn put(&mut self, item: Value) -> Result<Result<(), Fault>, Stop> {
+    async fn put(&mut self, item: Value) -> Result<Result<(), Fault>, TurnError> {
         if self.count == ITEMS_MAX {
             let message = format!("the list has more than {ITEMS_MAX} items");
             return Ok(Err(Fault::permanent("items-too-many", message)));
@@ -114,7 +114,7 @@ impl ItemBuffer<'_> {
         Ok(Ok(()))
     }
 
-    async fn flush(&mut self) -> Result<(), Stop> {
+    async fn flush(&mut self) -> Result<(), TurnError> {
         let chunk = std::mem::take(&mut self.chunk);
         let subject = self.turn.key.text();
         failpoint("load.before", &subject).await;
@@ -157,7 +157,7 @@ impl ItemBuffer<'_> {
         let opened = resources.open(self.turn.release.namespace_id, resource);
         let opened = match opened.await {
             Ok(opened) => opened,
-            Err(fault) if fault.retryable => return Err(Stop::Unsure(fault.message)),
+            Err(fault) if fault.retryable => return Err(TurnError::Unsure(fault.message)),
             Err(fault) => return Ok(Err(fault)),
         };
         let pieces = pieces_of(opened.stream);
@@ -170,12 +170,12 @@ impl ItemBuffer<'_> {
         }
         match reading.await {
             Ok(Ok(())) => self.end().await,
-            Ok(Err(error)) if error.is_io() => Err(Stop::Unsure(error.to_string())),
+            Ok(Err(error)) if error.is_io() => Err(TurnError::Unsure(error.to_string())),
             Ok(Err(error)) => {
                 let message = format!("the resource holds no list: {error}");
                 Ok(Err(Fault::permanent("items-not-a-list", message)))
             }
-            Err(error) => Err(Stop::Unsure(error.to_string())),
+            Err(error) => Err(TurnError::Unsure(error.to_string())),
         }
     }
 }

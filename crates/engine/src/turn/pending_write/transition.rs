@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{RunId, SessionId};
-use semel_store::journal::{Events, Lease, Transition};
+use semel_store::journal::{Events, LeaseChange, Transition};
 
 use super::PendingWrite;
 
@@ -16,14 +16,14 @@ pub(in crate::turn) struct Identity {
     pub(in crate::turn) epoch: i64,
     pub(in crate::turn) seq: i32,
     pub(in crate::turn) saw_cancel: bool,
-    pub(in crate::turn) part_of: Option<RunId>,
+    pub(in crate::turn) child_of: Option<RunId>,
     /// Whether an attempt was made since the last write.
     pub(in crate::turn) tried: bool,
 }
 
 impl PendingWrite {
     /// Everything that is pending, as one transition.
-    pub(in crate::turn) fn take(&mut self, identity: Identity, lease: Lease) -> Transition {
+    pub(in crate::turn) fn take(&mut self, identity: Identity, lease: LeaseChange) -> Transition {
         let Identity {
             run,
             partition_date,
@@ -32,7 +32,7 @@ impl PendingWrite {
             epoch,
             seq,
             saw_cancel,
-            part_of,
+            child_of: part_of,
             tried,
         } = identity;
         let changes = std::mem::take(&mut self.changes);
@@ -51,11 +51,11 @@ impl PendingWrite {
             approvals: changes.approvals,
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
-            departs: std::mem::take(&mut self.departs),
+            leaves_gates: std::mem::take(&mut self.departs),
             record: changes.record,
             acts: std::mem::take(&mut self.acts),
             saw_cancel,
-            part_of,
+            parent: part_of,
             progresses,
             lease,
         }

@@ -25,9 +25,9 @@ impl AdmissionState {
             && holder.place == GatePlace::Running
         {
             self.wanted = Some(holder.run);
-            if holder.behind != Some(ticket.run) {
+            if holder.related_run != Some(ticket.run) {
                 self.put(GateEntry {
-                    behind: Some(ticket.run),
+                    related_run: Some(ticket.run),
                     ..holder
                 });
             }
@@ -37,17 +37,17 @@ impl AdmissionState {
     /// Makes every run that has not begun give way to a run. Returns a run that is newer, if any.
     pub(super) fn drop_older(&mut self, ticket: &GateEntry) -> Option<RunId> {
         let outside = |other: &&GateEntry| other.place.is_outside() && other.run != ticket.run;
-        let others: Vec<GateEntry> = self.tickets.values().filter(outside).copied().collect();
+        let others: Vec<GateEntry> = self.entries.values().filter(outside).copied().collect();
         if let Some(newer) = others.iter().find(|other| ticket.is_before(other)) {
             return Some(newer.run);
         }
         for other in others {
             if other.place == GatePlace::Granted {
-                self.called = self.called.saturating_sub(1);
+                self.granted = self.granted.saturating_sub(1);
             }
             let dropped = GateEntry {
                 place: GatePlace::Dropped,
-                behind: Some(ticket.run),
+                related_run: Some(ticket.run),
                 ..other
             };
             self.summon(dropped, self.now);

@@ -38,7 +38,7 @@ impl Door {
             rate: Some(Rate { most, per }),
             debounce: None,
         });
-        door.book.shares.past = vec![None; most as usize].into();
+        door.book.free_starts.past = vec![None; most as usize].into();
         door
     }
 
@@ -62,7 +62,7 @@ impl Door {
     }
 
     fn place(&self, number: u128) -> Option<GatePlace> {
-        let ticket = self.book.tickets.get(&run(number));
+        let ticket = self.book.entries.get(&run(number));
         ticket.map(|ticket| ticket.place)
     }
 }
@@ -106,7 +106,7 @@ fn leaving_twice_admits_one_run() {
 
     assert_eq!(door.summoned(), [run(2)]);
     assert_eq!(door.place(3), Some(GatePlace::Waiting));
-    assert_eq!((door.book.inside, door.book.called), (0, 1));
+    assert_eq!((door.book.running, door.book.granted), (0, 1));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn no_stretch_of_time_sees_more_starts_than_the_rate() {
     assert_eq!(door.summoned(), [run(5)]);
     // The starts of 13 count from 13, not from when they could have been.
     assert_eq!(door.enter(5), wait_until(at(23)));
-    assert_eq!(door.book.shares.started, 4);
+    assert_eq!(door.book.free_starts.started, 4);
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Simulation<'_> {
             NextAction::Probe(_) => self.probe(),
             NextAction::Sleep { until, .. } => return self.wake(until),
             NextAction::Fan => self.fan(),
-            NextAction::Park(reason, fault) => return self.park(reason, fault),
+            NextAction::StopRun(reason, fault) => return self.park(reason, fault),
             NextAction::End(end) => return self.end(end),
         }
         true
@@ -209,7 +209,7 @@ impl Simulation<'_> {
 
     fn fan(&mut self) {
         let Current::Fan(fan) = &self.state.current else {
-            panic!("only a step with parts has them");
+            panic!("only a step with child runs has them");
         };
         let (step, loaded) = (self.step(), fan.count.is_some());
         let stopped = fan.stopped.is_some();
@@ -291,10 +291,10 @@ impl Simulation<'_> {
                 step,
                 reason: "looked".to_owned(),
             }),
-            (StopReason::InDoubt, 1) => self.done_by(ConfirmedBy::Person),
+            (StopReason::InDoubt, 1) => self.done_by(ConfirmedBy::Operator),
             (StopReason::InDoubt, 2) => {
                 let id = self.state.effect().map(|pending| pending.entry.id());
-                self.evidence
+                self.late_responses
                     .extend(id.map(|id| (id, json!({ "status": 200 }))));
             }
             (StopReason::InDoubt, _) => self.record(Event::Failed {

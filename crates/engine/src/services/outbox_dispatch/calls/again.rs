@@ -17,7 +17,7 @@ use crate::services::service::PassError;
 
 /// What became of the run that a caller called before.
 pub(super) enum CalledRun {
-    /// The call's key holds none: it could not start, or its key was dropped or has expired.
+    /// There is none: it could not start, or an operator dropped its key.
     Missing,
     /// It has not ended, or was just resumed: its end will answer the caller.
     Active,
@@ -32,12 +32,11 @@ impl Runtime {
         event: &OutboxEvent,
         again: &CallAgain,
     ) -> Result<CalledRun, PassError> {
-        let held = claims::find(self.cell.of(again.claim), again.claim).await?;
-        let Some(held) = held else {
+        let last = claims::find_last_run(self.cell.of(again.claim), again.claim).await?;
+        let Some(last) = last else {
             return Ok(CalledRun::Missing);
         };
-        let found = runs::find(self.cell.of(held.run), event.namespace_id, held.run).await?;
-        let Some(called) = found else {
+        let Some(called) = runs::find(self.cell.of(last), event.namespace_id, last).await? else {
             return Ok(CalledRun::Missing);
         };
         if !called.state.is_ended() {

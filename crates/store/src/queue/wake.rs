@@ -9,7 +9,7 @@ use crate::cell::{EveryCell, ReadError, SlotCell};
 
 /// A worker that holds a run looks at the gate again before the run sleeps. Rows are locked in the
 /// order of identities first.
-pub(super) const SUMMON: &str = "
+pub(super) const WAKE_AT_GATE: &str = "
     WITH called AS MATERIALIZED (
         SELECT run_id FROM queue
          WHERE run_id = ANY ($1) AND num_nulls(holder) = 1
@@ -32,11 +32,11 @@ pub(super) const WAKE: &str = "/* commits alone: wake */
     UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
 
 /// Has runs look at their gate, each at its time, unless a worker holds them.
-pub async fn summon(cell: EveryCell<'_>, summons: &[WakeUp]) -> Result<(), ReadError> {
+pub async fn wake_at_gate(cell: EveryCell<'_>, summons: &[WakeUp]) -> Result<(), ReadError> {
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
     let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(SUMMON).await?;
+    let statement = client.prepare_cached(WAKE_AT_GATE).await?;
     client.execute(&statement, &[&runs, &times]).await?;
     Ok(())
 }

@@ -1,9 +1,51 @@
-//! Whether the configured master keys decrypt the data keys in the database.
+//! The master keys, and whether they decrypt the data keys in the database.
 
+use hmac::{Hmac, KeyInit as _, Mac};
 use semel_store::{HomeCell, ReadError, secrets};
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::{MasterKeys, key_owner};
+use super::key_owner;
+use super::seal::SealingKey;
+use crate::secret::{Secret, SecretError};
+
+/// The master keys. The first key encrypts; any of them decrypts. That is how they are rotated.
+#[derive(Clone)]
+pub struct MasterKeys(pub(super) Vec<SealingKey>);
+
+impl MasterKeys {
+    /// Reads keys of 64 hex digits, separated by commas or lines, the current one first.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them is no key, or there is none.
+    pub fn parse(text: &str) -> Result<Self, SecretError> {
+        let words = text.split([',', '\n']).map(str::trim);
+        let keys: Result<Vec<SealingKey>, SecretError> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| Secret::from_hex(word).map(|secret| SealingKey::new(*secret.bytes())))
+            .collect();
+        match keys? {
+            keys if keys.is_empty() => Err(SecretError),
+            keys => Ok(Self(keys)),
+        }
+    }
+
+    /// A key derived from the installation's secret, where the operator names no other.
+    #[must_use]
+    pub fn derive(secret: &Secret) -> Self {
+        let mac = Hmac::<Sha256>::new_from_slice(secret.bytes());
+        assert!(mac.is_ok(), "a key of any length will do");
+        let digest = mac.map(|mac| mac.chain_update(b"semel.master-key.1").finalize());
+        Self(vec![SealingKey::new(
+            digest.map_or([0; 32], |digest| digest.into_bytes().into()),
+        )])
+    }
+
+    pub(super) fn current(&self) -> &SealingKey {
+        &self.0[0]
+    }
+}
 
 /// What the configured master keys decrypt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

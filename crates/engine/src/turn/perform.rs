@@ -10,11 +10,11 @@ use semel_model::request::{Emission, ExternalRequest, LocalChange};
 use semel_model::seeded_bug::SeededBug;
 use semel_model::{EffectId, Fault, Outcome, json};
 use semel_steps::{Attempt, Destination, Route};
-use semel_store::journal::Lease;
+use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use serde_json::{Value, json};
 
-use super::{Sent, Stop, Turn};
+use super::{Sent, Turn, TurnError};
 use crate::event::{self, EffectSnapshot};
 use crate::llm::{self, Question};
 use crate::runtime::jitter;
@@ -23,7 +23,7 @@ use crate::{decide, settle};
 
 impl Turn {
     /// Writes the intent, has the request sent, and keeps its outcome for the next write.
-    pub(super) async fn perform(&mut self, request: ExternalRequest) -> Result<(), Stop> {
+    pub(super) async fn perform(&mut self, request: ExternalRequest) -> Result<(), TurnError> {
         let Some(effect) = self.write_intent().await? else {
             return self.blind(&request).await;
         };
@@ -34,7 +34,7 @@ impl Turn {
 
     /// Writes the intent and changes Semel's own tables, with the next write as far as that is
     /// possible.
-    pub(super) async fn change(&mut self, change: LocalChange) -> Result<(), Stop> {
+    pub(super) async fn change(&mut self, change: LocalChange) -> Result<(), TurnError> {
         let Some(effect) = self.write_intent().await? else {
             return Ok(());
         };
@@ -54,12 +54,12 @@ impl Turn {
     }
 
     /// Commits the intent; gives the effect that is to be performed now.
-    async fn write_intent(&mut self) -> Result<Option<Effect<Pending>>, Stop> {
+    async fn write_intent(&mut self) -> Result<Option<Effect<Pending>>, TurnError> {
         if SeededBug::OutcomeBeforeSend.is_seeded() {
             let event = decide::confirmed(self.step(), &json!({}), ConfirmedBy::Answer);
             self.record(event)?;
         }
-        self.commit(Lease::Keep).await?;
+        self.commit(LeaseChange::Keep).await?;
         let now = self.runtime.clock.now();
         let Current::Effect(pending) = &mut self.state.current else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Turn {
         &mut self,
         effect: &Effect<Pending>,
         outcome: Outcome,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), TurnError> {
         let settled = match &self.state.current {
             // What is done needs no judgement.
             Current::Effect(_) if matches!(outcome, Outcome::Done(_)) => None,
@@ -197,7 +197,7 @@ impl Turn {
     }
 
     /// An event commits with the outcome of the step that emits it.
-    fn perform_emit(&mut self, effect: EffectId, emission: Emission) -> Result<(), Stop> {
+    fn perform_emit(&mut self, effect: EffectId, emission: Emission) -> Result<(), TurnError> {
         let step = self.step().id.to_string();
         let result = json!({ "id": effect.to_string() });
         self.pending.emit(effect, emission);
@@ -211,7 +211,7 @@ impl Turn {
     }
 
     /// Only sends by a seeded bug: the outcome was written before the send.
-    async fn blind(&self, request: &ExternalRequest) -> Result<(), Stop> {
+    async fn blind(&self, request: &ExternalRequest) -> Result<(), TurnError> {
         if SeededBug::OutcomeBeforeSend.is_seeded() {
             Box::pin(self.session.executors.read(self.route(None), request)).await;
         }
@@ -226,9 +226,9 @@ impl Turn {
     }
 
     /// An operation whose result is known rides on the next write; another is a write of its own.
-    async fn perform_kv(&mut self, operation: Operation) -> Result<(), Stop> {
+    async fn perform_kv(&mut self, operation: Operation) -> Result<(), TurnError> {
         let step = self.step().id.to_string();
-        let foreseen = operation.verb.foreseen_result();
+        let foreseen = operation.verb.known_result();
         let retry_at = self.lock_retry_at(&operation);
         self.pending.write_entry(step.clone(), operation, retry_at);
         if let Some(result) = foreseen {
@@ -242,7 +242,7 @@ impl Turn {
         }
         let changes = event::expect_done(&self.state, &self.release.flow, &step);
         self.pending.expect_event(changes);
-        self.commit(Lease::Keep).await
+        self.commit(LeaseChange::Keep).await
     }
 
     /// When a lock that another run has is asked for again.

@@ -5,17 +5,20 @@ use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use serde_json::Value;
 
-use super::settle::SettleError;
 use crate::decide::external_id;
+
+/// Something later reads what the operator did not give.
+#[derive(Debug)]
+pub(super) struct ResultNeeded(pub(super) String);
 
 /// The event of an operator's answer. Where the step says how to find its external id in its
 /// result, a result is enough.
-pub(super) fn said(
+pub(super) fn done_by_operator(
     flow: &Flow,
     step: &str,
     external_id: Option<&str>,
     result: Option<&Value>,
-) -> Result<Event, SettleError> {
+) -> Result<Event, ResultNeeded> {
     let external_id = match (external_id, result) {
         (Some(id), _) => Some(id.to_owned()),
         (None, Some(result)) => derive_id(flow, step, result),
@@ -35,14 +38,14 @@ pub(super) fn said(
             format!("{} read {what} (add {option})", readers.join(", "))
         });
         let parts: Vec<String> = parts.collect();
-        return Err(SettleError::ResultNeeded(format!(
+        return Err(ResultNeeded(format!(
             "later steps need what `{step}` gave: {}",
             parts.join("; ")
         )));
     }
     Ok(Event::Done {
         step: step.to_owned(),
-        by: ConfirmedBy::Person,
+        by: ConfirmedBy::Operator,
         external_id,
         status: None,
         result: result.cloned().unwrap_or_default(),
@@ -74,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_settlement_gives_what_later_steps_read() {
-        let refused = said(&flow(), "charge", None, None);
+        let refused = done_by_operator(&flow(), "charge", None, None);
 
-        let Err(SettleError::ResultNeeded(detail)) = refused else {
+        let Err(ResultNeeded(detail)) = refused else {
             panic!("taken: {refused:?}");
         };
         assert!(detail.contains("`book` read its result"), "{detail}");
@@ -86,9 +89,9 @@ mod tests {
 
     #[test]
     fn the_external_id_is_found_in_the_result_and_null_is_a_result() {
-        let told = said(&flow(), "charge", None, Some(&json!({ "id": 7 })));
-        let null = said(&flow(), "charge", Some("c_1"), Some(&Value::Null));
-        let unread = said(&flow(), "alone", None, None);
+        let told = done_by_operator(&flow(), "charge", None, Some(&json!({ "id": 7 })));
+        let null = done_by_operator(&flow(), "charge", Some("c_1"), Some(&Value::Null));
+        let unread = done_by_operator(&flow(), "alone", None, None);
 
         match told {
             Ok(Event::Done { external_id, .. }) => assert_eq!(external_id.as_deref(), Some("7")),
