@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 
-use crate::campaign::keep_figures;
+use crate::campaign::{keep_figures, size};
 use crate::chance::Chance;
 use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, Served, serve};
@@ -45,12 +45,6 @@ const REVIEW_EVERY: usize = 5;
 
 /// How long runs may take to come to rest after the storm.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn storm() -> Duration {
-    let given = std::env::var("SEMEL_THREE_SERVERS_S").ok();
-    let given = given.and_then(|text| text.parse().ok());
-    given.map_or(STORM, Duration::from_secs)
-}
 
 /// A delivery that was answered with success.
 struct Accepted {
@@ -97,9 +91,10 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
 
     let mut chance = Chance::new("three servers");
     let mut orphans = Vec::new();
+    let storm = size("SEMEL_THREE_SERVERS_S", STORM.as_secs()).map(Duration::from_secs)?;
     let (begun, mut kills) = (Instant::now(), 0);
     let mut second = tokio::time::interval(KILL_EVERY);
-    while begun.elapsed() < storm() {
+    while begun.elapsed() < storm {
         second.tick().await;
         let index = chance.below(servers.len());
         orphans.extend(kill(&mut servers[index], &client).await?);

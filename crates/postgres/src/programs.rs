@@ -41,6 +41,7 @@ impl Programs {
             .into_iter()
             .find(|directory| is_complete(directory))
             .ok_or(FindError::NotInstalled)?;
+        let directory = follow_links(directory);
         let account = account::unprivileged().map_err(|_| FindError::NoAccount)?;
         Ok(Self { directory, account })
     }
@@ -90,6 +91,13 @@ impl Programs {
     }
 }
 
+/// Where the programs lie themselves: a directory may hold links to some of them only.
+fn follow_links(directory: PathBuf) -> PathBuf {
+    let program = directory.join(PROGRAMS[0]).canonicalize().ok();
+    let own = program.and_then(|program| program.parent().map(Path::to_owned));
+    own.filter(|own| is_complete(own)).unwrap_or(directory)
+}
+
 fn is_complete(directory: &Path) -> bool {
     PROGRAMS
         .iter()
@@ -136,6 +144,22 @@ fn versions(root: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_to_some_of_the_programs_lead_to_all_of_them() {
+        let root = tempfile::tempdir().unwrap();
+        let (own, links) = (root.path().join("own"), root.path().join("links"));
+        for directory in [&own, &links] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        for program in PROGRAMS {
+            std::fs::write(own.join(program), "").unwrap();
+            std::os::unix::fs::symlink(own.join(program), links.join(program)).unwrap();
+        }
+
+        assert_eq!(follow_links(links), own.canonicalize().unwrap());
+        assert_eq!(follow_links(own.clone()), own.canonicalize().unwrap());
+    }
 
     #[test]
     fn the_newest_version_comes_first() {

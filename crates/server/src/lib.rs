@@ -5,7 +5,7 @@
 //!
 //! - `serve` accepts connections and `routes` sends each request to its module.
 //! - `hooks`, `starts` and `callbacks` take requests from outside; `rate_limit` says how many.
-//! - `auth` authenticates callers by [`auth::token`]; `commands` makes a repeated command happen
+//! - `auth` authenticates callers by [`auth::token_format`]; `commands` makes a repeated command happen
 //!   once.
 //! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets` and `subscriptions` are the API's nouns.

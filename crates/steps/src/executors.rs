@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use semel_model::request::ExternalRequest;
 use semel_model::{EffectId, Outcome};
 
@@ -96,45 +97,52 @@ impl Executors {
     }
 
     /// Makes one attempt at an effect, as far as its destination has room for it.
-    pub async fn perform(&self, attempt: Attempt<'_>) -> Outcome {
+    ///
+    /// Boxed in a function that is no coroutine: so the code of all executors is compiled once, in
+    /// this crate, and not again in every crate that awaits it.
+    pub fn perform<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Outcome> {
         let whose = Whose::of(attempt.route, attempt.request);
-        self.within_limits(whose, self.send(attempt)).await
+        Box::pin(self.within_limits(whose, self.send(attempt)))
     }
 
     /// Makes a request that changes nothing, and may be made again, as far as its destination has
     /// room for it.
-    pub async fn read(&self, route: Route<'_>, request: &ExternalRequest) -> Outcome {
+    pub fn read<'a>(
+        &'a self,
+        route: Route<'a>,
+        request: &'a ExternalRequest,
+    ) -> BoxFuture<'a, Outcome> {
         let whose = Whose::of(route, request);
-        self.within_limits(whose, self.ask(route, request)).await
+        Box::pin(self.within_limits(whose, self.ask(route, request)))
     }
 
     /// Asks for the marker that an effect left at its destination. Changes nothing.
-    pub async fn find_marker(
-        &self,
-        route: Route<'_>,
-        request: &ExternalRequest,
+    pub fn find_marker<'a>(
+        &'a self,
+        route: Route<'a>,
+        request: &'a ExternalRequest,
         key: EffectId,
-    ) -> Outcome {
+    ) -> BoxFuture<'a, Outcome> {
         let asking = self.ask_marker(route, request, key);
-        self.within_limits(Whose::of(route, request), asking).await
+        Box::pin(self.within_limits(Whose::of(route, request), asking))
     }
 
     /// Delivers bytes to a webhook as they are, signed, under a key that is the same on every try.
-    pub async fn deliver(
-        &self,
-        payload: WebhookPayload<'_>,
-        to: &Destination,
+    pub fn deliver<'a>(
+        &'a self,
+        payload: WebhookPayload<'a>,
+        to: &'a Destination,
         key: EffectId,
-    ) -> Outcome {
+    ) -> BoxFuture<'a, Outcome> {
         let delivery = self.notify.deliver(payload, to, key);
-        self.within_limits(Whose::Connection(to), delivery).await
+        Box::pin(self.within_limits(Whose::Connection(to), delivery))
     }
 
     /// Makes an exchange where the destination has room, and tells its breaker how it went.
     async fn within_limits(
         &self,
         whose: Whose<'_>,
-        exchange: impl Future<Output = Outcome>,
+        exchange: impl Future<Output = Outcome> + Send,
     ) -> Outcome {
         let (permit, to) = match whose {
             Whose::Connection(to) => (self.limits.enter(to).await, Some(to)),

@@ -193,7 +193,7 @@ fn number_parameters(text: &str) -> String {
 use super::seeded_bug::with_seeded_bug;
 
 #[cfg(not(feature = "faults"))]
-fn mistaken(text: &'static str) -> &'static str {
+fn with_seeded_bug(text: &'static str) -> &'static str {
     text
 }
 
