@@ -36,7 +36,7 @@ pub(crate) struct CallRequest {
     pub(crate) input: Value,
     pub(crate) caller: Option<Caller>,
     /// The claim of the call's key.
-    pub(crate) claim: Option<ClaimId>,
+    pub(crate) claim: ClaimId,
     /// The call that this one follows, where the caller was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) again: Option<CallAgain>,
@@ -45,8 +45,6 @@ pub(crate) struct CallRequest {
 /// A call by a run that was resumed: the run that it called before is resumed too.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CallAgain {
-    /// The claim of the call's key.
-    pub(crate) claim: ClaimId,
     /// The operator who resumed the caller, where it was one and not a repeated delivery.
     pub(crate) by: Option<String>,
     /// Whether people who rejected are asked again.

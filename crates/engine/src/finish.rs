@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -16,7 +17,7 @@ use crate::runtime::Runtime;
 
 /// A future that continues as a task of its own when it is dropped before its end.
 struct Finish<T: Send + 'static> {
-    future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    future: Option<BoxFuture<'static, T>>,
     tasks: TaskTracker,
     /// Makes a stop wait for it from its beginning.
     _token: TaskTrackerToken,
@@ -24,9 +25,9 @@ struct Finish<T: Send + 'static> {
 
 impl<T: Send + 'static> Finish<T> {
     /// Wraps a future; `tasks` are waited for before the process stops.
-    fn new(tasks: TaskTracker, future: impl Future<Output = T> + Send + 'static) -> Self {
+    fn new(tasks: TaskTracker, future: BoxFuture<'static, T>) -> Self {
         Self {
-            future: Some(Box::pin(future)),
+            future: Some(future),
             _token: tasks.token(),
             tasks,
         }
@@ -41,6 +42,14 @@ impl Runtime {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
+        self.finish_boxed(Box::pin(work))
+    }
+
+    /// The same for work that is in a box already.
+    pub(crate) fn finish_boxed<T: Send + 'static>(
+        &self,
+        work: BoxFuture<'static, T>,
+    ) -> impl Future<Output = T> + Send + use<T> {
         Finish::new(self.work.turns.clone(), work)
     }
 }
@@ -82,10 +91,13 @@ mod tests {
         let tasks = TaskTracker::new();
         let (begin, begun) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel::<()>();
-        let mut work = Finish::new(tasks.clone(), async move {
-            let _ = begun.await;
-            let _ = end.send(());
-        });
+        let mut work = Finish::new(
+            tasks.clone(),
+            Box::pin(async move {
+                let _ = begun.await;
+                let _ = end.send(());
+            }),
+        );
         assert!(futures_util::poll!(&mut work).is_pending());
 
         drop(work);
@@ -99,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn the_value_goes_to_the_caller_that_waits() {
         let tasks = TaskTracker::new();
-        assert_eq!(Finish::new(tasks.clone(), async { 7 }).await, 7);
+        assert_eq!(Finish::new(tasks.clone(), Box::pin(async { 7 })).await, 7);
         assert!(tasks.is_empty());
     }
 }

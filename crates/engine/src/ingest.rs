@@ -108,7 +108,8 @@ impl Runtime {
     /// Accepts a delivery, and starts its run if it is new and there is room. Finishes even where
     /// the sender hangs up.
     async fn accept(self: &Arc<Self>, inbound: Inbound) -> Result<Intake, IntakeError> {
-        self.finish(Self::accept_boxed(self.clone(), inbound)).await
+        self.finish_boxed(Self::accept_boxed(self.clone(), inbound))
+            .await
     }
 
     /// Boxed in a function that is no coroutine, for the reason of `Turn::go_boxed`.

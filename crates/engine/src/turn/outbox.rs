@@ -4,7 +4,7 @@
 
 use semel_model::event::{Caller, Event};
 use semel_model::request::RunStart;
-use semel_model::{ClaimId, EffectId, RunId, WaitId};
+use semel_model::{EffectId, RunId, WaitId};
 
 use super::{Turn, TurnError};
 use crate::call::{CallAgain, CallRequest, START, called};
@@ -34,8 +34,8 @@ impl Turn {
             key: key.text(),
             input: start.input,
             caller,
-            claim: Some(claim),
-            again: self.call_again(&name, claim),
+            claim,
+            again: self.call_again(&name),
         };
         self.pending.announce(message(effect, START, &asked));
         self.record(Event::Started {
@@ -46,9 +46,8 @@ impl Turn {
     }
 
     /// How the run that a step called before is resumed, where it did.
-    fn call_again(&self, step: &str, claim: ClaimId) -> Option<CallAgain> {
+    fn call_again(&self, step: &str) -> Option<CallAgain> {
         (self.state.generation(step) > 0).then(|| CallAgain {
-            claim,
             by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         })

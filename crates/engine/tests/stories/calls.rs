@@ -45,6 +45,17 @@ async fn publish_called(world: &World, source: &str) -> Result<()> {
     world.publish_source(&source).await
 }
 
+/// A caller, and a called flow whose second act is refused so many times.
+async fn refuse_second(times: u32) -> Result<World> {
+    let world = World::start().await?;
+    publish_called(&world, CALLED).await?;
+    world.publish(CALL).await?;
+    let refuse = Behaviour::RefuseWith(403);
+    let peer = &world.peer;
+    peer.next_times("/plain/second", times, refuse).await?;
+    Ok(world)
+}
+
 async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
     let reason = "the cause is fixed";
     let resumed = world
@@ -103,11 +114,7 @@ async fn put_message(world: &World, event: &str, data: &Value, at: &str) -> Resu
 
 #[tokio::test]
 async fn a_called_run_that_failed_continues_when_its_caller_is_resumed() -> Result<()> {
-    let world = World::start().await?;
-    publish_called(&world, CALLED).await?;
-    world.publish(CALL).await?;
-    let refuse = Behaviour::RefuseWith(403);
-    world.peer.next_times("/plain/second", 2, refuse).await?;
+    let world = refuse_second(2).await?;
 
     let (accepted, first) = world.play(r#"{"id":"1"}"#).await?;
     let second = resume(&world, accepted.run).await?;
@@ -133,11 +140,7 @@ async fn a_called_run_that_failed_continues_when_its_caller_is_resumed() -> Resu
 
 #[tokio::test]
 async fn each_call_of_a_resumed_caller_is_an_entry_of_the_ledger() -> Result<()> {
-    let world = World::start().await?;
-    publish_called(&world, CALLED).await?;
-    world.publish(CALL).await?;
-    let refuse = Behaviour::RefuseWith(403);
-    world.peer.next("/plain/second", refuse).await?;
+    let world = refuse_second(1).await?;
 
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let end = resume(&world, accepted.run).await?;
@@ -179,11 +182,7 @@ async fn a_call_that_could_not_start_starts_when_its_caller_is_resumed() -> Resu
 
 #[tokio::test]
 async fn a_called_run_that_succeeded_meanwhile_answers_at_once() -> Result<()> {
-    let world = World::start().await?;
-    publish_called(&world, CALLED).await?;
-    world.publish(CALL).await?;
-    let refuse = Behaviour::RefuseWith(403);
-    world.peer.next("/plain/second", refuse).await?;
+    let world = refuse_second(1).await?;
 
     let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
     let called = called_runs(&world).await?[0].id;
@@ -341,8 +340,8 @@ async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
     let called = called_runs(&world).await?.pop().context("a called run")?;
     let data = json!({
         "flow": "called", "key": format!("{caller}/other"), "input": { "n": 4 },
-        "caller": null,
-        "again": { "claim": called.claim, "by": "test", "asks_again": false },
+        "caller": null, "claim": called.claim,
+        "again": { "by": "test", "asks_again": false },
     });
     let message = json!({ "id": uuid::Uuid::from_u128(7).to_string(), "data": data });
 
@@ -358,11 +357,7 @@ async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
 
 #[tokio::test]
 async fn a_called_run_continues_although_its_key_has_expired() -> Result<()> {
-    let world = World::start().await?;
-    publish_called(&world, CALLED).await?;
-    world.publish(CALL).await?;
-    let refuse = Behaviour::RefuseWith(403);
-    world.peer.next("/plain/second", refuse).await?;
+    let world = refuse_second(1).await?;
     let (accepted, failed) = world.play(r#"{"id":"1"}"#).await?;
     // As retention leaves a claim whose time is over.
     let expire = "UPDATE claims c SET expires_at = NULL, counted_from = NULL, last_run = c.run_id,
@@ -389,6 +384,7 @@ async fn a_call_of_a_run_that_has_ended_starts_nothing() -> Result<()> {
     let data = json!({
         "flow": "called", "key": format!("{}/late", accepted.run), "input": { "n": 4 },
         "caller": { "run": accepted.run, "wait": wait },
+        "claim": called_runs(&world).await?[0].claim,
     });
     let message = json!({ "id": uuid::Uuid::from_u128(9).to_string(), "data": data });
 

@@ -58,7 +58,7 @@ impl Runtime {
             return Ok(());
         }
         let called = match &asked.again {
-            Some(again) => self.resume_called(event, again).await?,
+            Some(again) => self.resume_called(event, asked.claim, again).await?,
             None => CalledRun::Missing,
         };
         let end = match called {
@@ -88,12 +88,11 @@ impl Runtime {
         event: &OutboxEvent,
         asked: &CallRequest,
     ) -> Result<(), PassError> {
-        let (Some(caller), Some(claim)) = (asked.caller, asked.claim) else {
-            return Ok(());
-        };
-        match self.has_ended(caller.run).await? {
-            true => self.cancel_called(event.namespace_id, claim).await,
-            false => Ok(()),
+        match asked.caller {
+            Some(caller) if self.has_ended(caller.run).await? => {
+                self.cancel_called(event.namespace_id, asked.claim).await
+            }
+            _ => Ok(()),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use semel_model::ClaimId;
 use semel_model::run::RunState;
 use semel_store::outbox::OutboxEvent;
 use semel_store::runs::RunView;
@@ -30,9 +31,10 @@ impl Runtime {
     pub(super) async fn resume_called(
         self: &Arc<Self>,
         event: &OutboxEvent,
+        claim: ClaimId,
         again: &CallAgain,
     ) -> Result<CalledRun, PassError> {
-        let last = claims::find_last_run(self.cell.of(again.claim), again.claim).await?;
+        let last = claims::find_last_run(self.cell.of(claim), claim).await?;
         let Some(last) = last else {
             return Ok(CalledRun::Missing);
         };
