@@ -247,6 +247,8 @@ CREATE TABLE claims (
     counted_from timestamp with time zone,
     -- When an operator freed the key. Null where the key is held, or is free because it expired.
     dropped_at timestamp with time zone,
+    -- How many times the key came back as a new intent, whose effects have new keys. Null for never.
+    intent integer,
 
     CONSTRAINT claims_pkey PRIMARY KEY (id)
 );
@@ -421,6 +423,10 @@ CREATE TABLE child_runs (
     item json,
     -- When it ended.
     ended_at timestamp with time zone,
+    -- The child run at the same place of the first run of the key: its effects have the keys of that one. Null where the parent is the first.
+    first_id uuid,
+    -- The last child run at this place before this one, whose ledger it reads. Null where there was none.
+    last_id uuid,
 
     CONSTRAINT child_runs_pkey PRIMARY KEY (parent_id, step, index),
     CONSTRAINT child_runs_run_id_key UNIQUE (run_id),
@@ -431,7 +437,7 @@ CREATE INDEX child_runs_left ON child_runs USING btree (parent_id, step, state, 
 
 -- Waits that a callback can end. A callback may come before its wait opens: its row then comes first.
 CREATE TABLE waits (
-    -- Derived from run and step. Begins with the run's first eight bytes.
+    -- Derived from the first run of the key and the step, so that the address of a callback holds for every run of the key.
     id uuid NOT NULL,
     -- The run.
     run_id uuid NOT NULL,
@@ -947,7 +953,7 @@ CREATE INDEX llm_answers_by_expiry ON llm_answers USING btree (expires_at);
 CREATE TABLE duplicates (
     -- The claim or the wait that stopped it.
     subject uuid NOT NULL,
-    -- What stopped it: the claim, the wait, or a replay check (the same signed body under another key).
+    -- What stopped it: the claim, the wait, a replay check (the same signed body under another key), or the ledger (an earlier run had performed the effect).
     stopped_by text NOT NULL,
     -- The payload of the repeat.
     fingerprint uuid NOT NULL,
@@ -968,7 +974,7 @@ CREATE TABLE duplicates (
 
     CONSTRAINT duplicates_pkey PRIMARY KEY (subject, stopped_by, fingerprint),
     CONSTRAINT duplicates_count_check CHECK ((count > 0)),
-    CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text]))),
+    CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text, 'ledger'::text]))),
     CONSTRAINT duplicates_verdict_check CHECK ((verdict = ANY (ARRAY['repeat'::text, 'mismatch'::text, 'held'::text]))),
     CONSTRAINT first_before_last CHECK ((first_at <= last_at))
 ) WITH (fillfactor=80);

@@ -193,7 +193,8 @@ CREATE TABLE claims (
     last_run            uuid,
     last_partition_date date,
     counted_from        timestamptz,
-    dropped_at          timestamptz
+    dropped_at          timestamptz,
+    intent              integer
 );
 COMMENT ON TABLE claims IS 'Which run answers for each key. The primary key is the promise: one key, one run.';
 COMMENT ON COLUMN claims.id IS 'Digest of namespace, flow and key; slot in front.';
@@ -204,6 +205,7 @@ COMMENT ON COLUMN claims.run_number IS 'How many runs of the key expired or were
 COMMENT ON COLUMN claims.last_run IS 'The run before run_id; where the key is free, run_id itself.';
 COMMENT ON COLUMN claims.last_partition_date IS 'Which partition holds the history of last_run. The row stays for as long as that history.';
 COMMENT ON COLUMN claims.counted_from IS 'From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.';
+COMMENT ON COLUMN claims.intent IS 'How many times the key came back as a new intent, whose effects have new keys. Null for never.';
 COMMENT ON COLUMN claims.dropped_at IS 'When an operator freed the key. Null where the key is held, or is free because it expired.';
 CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -369,6 +371,8 @@ CREATE TABLE child_runs (
     state     child_state NOT NULL DEFAULT 'pending',
     item      json,
     ended_at  timestamptz,
+    first_id  uuid,
+    last_id   uuid,
     UNIQUE (run_id),
     PRIMARY KEY (parent_id, step, index),
     CONSTRAINT ended_when_final CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled')))
@@ -382,6 +386,8 @@ COMMENT ON COLUMN child_runs.key IS 'What distinguishes the item from the others
 COMMENT ON COLUMN child_runs.state IS 'Pending until its run starts, open until it ends.';
 COMMENT ON COLUMN child_runs.item IS 'The item, until its run starts; then the journal has it.';
 COMMENT ON COLUMN child_runs.ended_at IS 'When it ended.';
+COMMENT ON COLUMN child_runs.first_id IS 'The child run at the same place of the first run of the key: its effects have the keys of that one. Null where the parent is the first.';
+COMMENT ON COLUMN child_runs.last_id IS 'The last child run at this place before this one, whose ledger it reads. Null where there was none.';
 CREATE INDEX child_runs_left ON child_runs (parent_id, step, state, index) WHERE state <> 'succeeded';
 
 -- ------------------------------------------- What runs wait for: callbacks, events, workers, people
@@ -399,7 +405,7 @@ CREATE TABLE waits (
     CONSTRAINT ended_unless_open CHECK ((ended_at IS NULL) = (state = 'open'))
 );
 COMMENT ON TABLE waits IS 'Waits that a callback can end. A callback may come before its wait opens: its row then comes first.';
-COMMENT ON COLUMN waits.id IS 'Derived from run and step. Begins with the run''s first eight bytes.';
+COMMENT ON COLUMN waits.id IS 'Derived from the first run of the key and the step, so that the address of a callback holds for every run of the key.';
 COMMENT ON COLUMN waits.run_id IS 'The run.';
 COMMENT ON COLUMN waits.state IS 'The first writer ends it; it opens again if its run is resumed.';
 COMMENT ON COLUMN waits.step IS 'The step''s path; null until the wait opens.';
@@ -866,7 +872,7 @@ CREATE INDEX llm_answers_by_expiry ON llm_answers (expires_at);
 
 CREATE TABLE duplicates (
     subject      uuid NOT NULL,
-    stopped_by   text NOT NULL CHECK (stopped_by IN ('claim', 'wait', 'replay')),
+    stopped_by   text NOT NULL CHECK (stopped_by IN ('claim', 'wait', 'replay', 'ledger')),
     fingerprint  uuid NOT NULL,
     namespace_id integer NOT NULL,
     run_id       uuid NOT NULL,
@@ -880,7 +886,7 @@ CREATE TABLE duplicates (
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
 COMMENT ON COLUMN duplicates.subject IS 'The claim or the wait that stopped it.';
-COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, or a replay check (the same signed body under another key).';
+COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, a replay check (the same signed body under another key), or the ledger (an earlier run had performed the effect).';
 COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat.';
 COMMENT ON COLUMN duplicates.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN duplicates.run_id IS 'The run that the sender was given.';

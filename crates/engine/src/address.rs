@@ -22,14 +22,17 @@ const CODE_LEN: usize = 32;
 pub(crate) struct Comer {
     /// The run.
     pub(crate) run: RunId,
-    /// The run in which that one begins, where it is a branch that may not have begun.
+    /// The run at the same place of the first run of the key: the address holds for all of them.
+    pub(crate) first: RunId,
+    /// The run in which that one begins, at its place in the first run of the key, where it is a
+    /// branch that may not have begun.
     pub(crate) begins_in: Option<RunId>,
 }
 
 /// The address that answers a wait.
 pub(crate) fn address(options: &Options, comer: Comer, step: &str) -> String {
-    let wait = WaitId::derive(comer.run, step);
-    let mut named = vec![*comer.run.as_uuid(), *wait.as_uuid()];
+    let wait = WaitId::derive(comer.first, step);
+    let mut named = vec![*comer.first.as_uuid(), *wait.as_uuid()];
     named.extend(comer.begins_in.map(|run| *run.as_uuid()));
     let token = make_token(&options.secret, Domain::Callback, &named);
     format!(

@@ -65,14 +65,15 @@ pub(crate) struct Cancelled {
     pub(crate) claim: ClaimId,
 }
 
-/// The key of the run that a step calls, however often it does, and the claim of that key.
+/// The key of the run that a step calls, however often it does and whichever run of its own key
+/// calls, and the claim of that key.
 pub(crate) fn called(
     release: &Release,
-    run: RunId,
+    first: RunId,
     step: &Step,
     flow: &FlowName,
 ) -> Option<(Key, ClaimId)> {
-    let key = Key::new(format!("{run}/{}", step.id).into_bytes()).ok()?;
+    let key = Key::new(format!("{first}/{}", step.id).into_bytes()).ok()?;
     let claim = ClaimId::derive_in(KeySpace::Call, &release.namespace, flow, &key);
     Some((key, claim))
 }

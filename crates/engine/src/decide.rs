@@ -16,6 +16,7 @@ use serde_json::Value;
 
 mod answer;
 mod approval;
+mod earlier;
 mod effect;
 mod end;
 mod probe;
@@ -195,16 +196,23 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
             step: step.id.to_string(),
         }));
     }
+    if let Some(event) = earlier::answer(state, step) {
+        return Ok(Next::Event(event));
+    }
     let find = |name: &str| context.destinations.connection(name);
     let name = step.id.as_str();
-    let key = step
-        .guard()
-        .map(|_| EffectId::derive(state.run, name, "", state.generation(name)));
+    let key = step.guard().map(|_| state.effect_id(name));
     match step.work(&scope, &find, key)? {
-        StepWork::Request(request) => Ok(match key {
-            Some(effect) => intend(context, step, effect, request),
-            None => read(step, *request),
-        }),
+        StepWork::Request(request) => match key {
+            Some(_) if state.earlier.is_some() => {
+                earlier::begin(state, context, step, &scope, request)
+            }
+            Some(effect) => {
+                let named = (effect, state.generation(name));
+                Ok(intend(context, step, named, request))
+            }
+            None => Ok(read(step, *request)),
+        },
         StepWork::Control(control) => move_on(state, context, step, control, &scope),
     }
 }
@@ -264,7 +272,7 @@ fn move_on(
 fn intend(
     context: &DecideContext<'_>,
     step: &Step,
-    effect: EffectId,
+    (effect, generation): (EffectId, u32),
     mut request: Box<StepRequest>,
 ) -> Next {
     task::set_limit(step, &mut request, context.now);
@@ -282,6 +290,7 @@ fn intend(
         guard: step.guard.decided_by(connection),
         window: step.guard.window(connection).filter(|it| said != Some(*it)),
         request: Some(request),
+        generation,
     })
 }
 

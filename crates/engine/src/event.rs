@@ -15,6 +15,7 @@ mod announcement;
 mod approval;
 mod changes;
 mod children;
+mod earlier;
 mod effect;
 mod gate;
 mod lifecycle;
@@ -94,6 +95,17 @@ pub fn apply(
         Event::Probed { step, seen } => effect::apply_probed(state, flow, step, seen),
         Event::Licensed { step, .. } => effect::apply_licensed(state, flow, step),
 
+        Event::Follows { .. } => earlier::apply_follows(state, event),
+        Event::Inherited { runs, effects } => earlier::apply_inherited(state, runs, effects),
+        Event::Reused {
+            step,
+            external_id,
+            status,
+            result,
+            ..
+        } => earlier::apply_reused(state, flow, step, (result, external_id.as_deref(), *status)),
+        Event::TakenOver { step, .. } => earlier::apply_taken_over(state, flow, step),
+
         // Only what its parent knew says where a child run begins: `begin_child`.
         Event::Begun { .. } => Err(Unfit),
         Event::FanOpened { step } => children::apply_opened(state, flow, step),
@@ -172,6 +184,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
             effect::project_doubted(before, flow, step, (doubt, plan))
         }
         Event::Probed { step, seen } => effect::project_probed(before, flow, step, seen),
+        Event::TakenOver { step, .. } => earlier::project_taken_over(after, flow, step),
         Event::Started { step, run, wait } => {
             children::project_started(before, flow, step, (*run, *wait))
         }
@@ -181,7 +194,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
             until,
             about,
         } => wait::project_opened(flow, step, (*wait, *until, about.as_ref())),
-        Event::WaitEnded { step, how } => wait::project_ended(after.run, step, how),
+        Event::WaitEnded { step, how } => wait::project_ended(after.first(), step, how),
         Event::ApprovalOpened {
             step,
             wait,
@@ -212,6 +225,9 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Broken { .. }
         | Event::Licensed { .. }
         | Event::Begun { .. }
+        | Event::Follows { .. }
+        | Event::Inherited { .. }
+        | Event::Reused { .. }
         | Event::FanOpened { .. }
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }
@@ -266,6 +282,10 @@ pub(crate) fn announce(
         | Event::Probed { .. }
         | Event::Licensed { .. }
         | Event::Begun { .. }
+        | Event::Follows { .. }
+        | Event::Inherited { .. }
+        | Event::Reused { .. }
+        | Event::TakenOver { .. }
         | Event::FanOpened { .. }
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }
@@ -346,6 +366,12 @@ pub fn describe(event: &Event) -> String {
             item,
             ..
         } => children::describe_begun(step, (*parent, *index, item)),
+        Event::Follows { last, intent, .. } => earlier::describe_follows(*last, *intent),
+        Event::Inherited { runs, effects } => earlier::describe_inherited(runs, effects),
+        Event::Reused {
+            step, effect, run, ..
+        } => earlier::describe_reused(step, *effect, *run),
+        Event::TakenOver { step, effect } => earlier::describe_taken_over(step, *effect),
         Event::FanOpened { step } => children::describe_opened(step),
         Event::FanLoaded {
             step,

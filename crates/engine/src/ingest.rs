@@ -169,6 +169,7 @@ impl Runtime {
             namespace_id: inbound.release.namespace_id,
             release_id: inbound.release.id,
             keep: flow.keep,
+            expires_as_new: flow.expires_as_new,
             delivery: DeliveryId::generate(),
             events,
             holder: permit.as_ref().map(|_| session.id),

@@ -53,7 +53,7 @@ pub use commands::answer_task::{TaskAnswer, TaskError};
 pub use commands::cancel::CancelError;
 pub use commands::connection::{Actor, ConnectionChange, ConnectionError};
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
-pub use commands::drop_key::DropError;
+pub use commands::drop_key::{DropError, DropWish};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use commands::publish::{FlowError, Published};
 pub use commands::resume::{ResumeError, Wish};

@@ -110,6 +110,8 @@ pub struct Metrics {
     pub effects_failed: Counter,
     /// Attempts that ended in doubt.
     pub effects_doubted: Counter,
+    /// Effects that an earlier run of the key had performed: their results were reused.
+    pub effects_reused: Counter,
     /// Keys that expired.
     pub keys_forgotten: Counter,
     /// Instants of schedules that have their run.

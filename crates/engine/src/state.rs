@@ -6,11 +6,14 @@
 
 mod approving;
 mod child;
+mod earlier;
 mod pending_effect;
 mod reading;
 
 pub use approving::Approving;
 pub use child::{ChildPosition, EnclosingRun, Fan};
+pub use earlier::{EarlierRuns, PastLedger, fingerprint};
+pub(crate) use earlier::{UNDO, WAIT};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 
@@ -19,7 +22,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use semel_flow::{Flow, Step};
 use semel_model::event::{Caller, Event};
-use semel_model::{Fault, RunId, SeededBug, WaitId, effect as ledger, gate};
+use semel_model::{
+    EffectId, Fault, PastEffect, PastOutcome, RunId, SeededBug, WaitId, effect as ledger, gate,
+};
 use serde_json::{Map, Value, json};
 
 /// What is true of a run.
@@ -29,6 +34,8 @@ pub struct FoldedRun {
     pub run: RunId,
     /// Whether its first event is known.
     pub begun: bool,
+    /// The runs of its key before it, where it is not the first.
+    pub earlier: Option<Box<EarlierRuns>>,
     /// What expressions see as `input`.
     pub input: Value,
     /// What expressions see as `headers`.
@@ -158,6 +165,7 @@ impl FoldedRun {
         Self {
             run,
             begun: false,
+            earlier: None,
             input: Value::Null,
             headers: Value::Null,
             query: Value::Null,
@@ -207,10 +215,38 @@ impl FoldedRun {
         }
     }
 
-    /// The generation of a step's effect: 0, and one more for each call of the step that ended
-    /// without success before its run was resumed.
+    /// The first run of the key, or the child run at the same place of it: the keys of effects and
+    /// the addresses of callbacks derive from it.
+    pub fn first(&self) -> RunId {
+        self.earlier.as_ref().map_or(self.run, |it| it.first)
+    }
+
+    /// What earlier runs of the key came to at a step.
+    pub fn past(&self, step: &str) -> Option<&PastEffect> {
+        self.earlier.as_ref()?.at(step)
+    }
+
+    /// The key of a step's effect, unless another request replaces one that failed.
+    pub fn effect_id(&self, step: &str) -> EffectId {
+        EffectId::derive(self.first(), step, "", self.generation(step))
+    }
+
+    /// The generation of a step's effect: 0, and one more each time that it was meant to happen
+    /// again: it was undone, the key came back as a new intent, or a call of the step ended without
+    /// success before its run was resumed.
     pub fn generation(&self, step: &str) -> u32 {
-        self.calls.get(step).copied().unwrap_or_default()
+        let calls = self.calls.get(step).copied().unwrap_or_default();
+        let Some(earlier) = &self.earlier else {
+            return calls;
+        };
+        // What undoes an effect belongs to that effect.
+        let of = step.strip_suffix(UNDO).unwrap_or(step);
+        let before = match earlier.at(of) {
+            Some(past) if matches!(past.outcome, PastOutcome::Undone) => past.generation + 1,
+            Some(past) => past.generation,
+            None => earlier.intent,
+        };
+        before + calls
     }
 
     /// The run has begun and has not ended.

@@ -38,6 +38,7 @@ use fan::FanOutResult;
 use views::Views;
 
 pub(crate) mod command;
+mod earlier;
 mod fan;
 mod first_effect;
 mod gate;
@@ -162,6 +163,7 @@ impl Turn {
         if !self.pass_gates().await? {
             return Ok(());
         }
+        self.read_earlier().await?;
         self.runtime.know_connections(&self.release).await;
         loop {
             if self.runtime.shutdown.requested.is_cancelled() && self.pending.is_empty() {
@@ -221,6 +223,9 @@ impl Turn {
         } = decision;
         self.pending.change(changes);
         for event in events {
+            if let Event::Reused { step, .. } = &event {
+                self.note_reuse(step);
+            }
             let announced = event::announce(&self.announce_context(), &self.state, &event);
             self.pending.add(event, RowChanges::default(), announced);
         }

@@ -44,7 +44,8 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         input_schema,
         about: flow.text("about").map(str::to_owned),
         trigger: triggers::lower(flow.map("trigger")?, &name)?,
-        keep: flow.span_of("keep")?,
+        keep: keep_of(flow)?,
+        expires_as_new: flow.map("keep").and_then(|keep| keep.word("then")) == Some("new"),
         overlap: gate::overlap(flow),
         limit: gate::limit(flow),
         retry,
@@ -54,6 +55,14 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         env,
         name,
     })
+}
+
+/// How long a key is remembered.
+pub(crate) fn keep_of(flow: &Record) -> Option<Span> {
+    match flow.map("keep") {
+        Some(keep) => keep.span_of("for"),
+        None => flow.span_of("keep"),
+    }
 }
 
 /// Every step of a flow in reading order, and behind them those that take others back.

@@ -53,6 +53,9 @@ pub struct Flow {
     pub input_schema: Option<InputSchema>,
     /// How long a key is remembered after its run has ended.
     pub keep: Span,
+    /// Whether a key that comes back after that is a new intent, whose effects have new keys.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub expires_as_new: bool,
     /// What happens to a run while another one of the same object is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,

@@ -183,6 +183,14 @@ impl Effect<Pending> {
         }
     }
 
+    /// The latest intent of an effect that an earlier run of the key left in doubt.
+    pub fn taken_over(id: EffectId, guard: Guard, attempt: u32) -> Self {
+        Self {
+            attempt,
+            ..Self::intend(id, guard)
+        }
+    }
+
     /// It happened.
     pub fn done(self, by: ConfirmedBy) -> Effect<Done> {
         self.into_state(Done { by })

@@ -19,6 +19,7 @@ use crate::gate;
 use crate::guard::Guard;
 use crate::id::{EffectId, GateId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
+use crate::past_effect::PastEffect;
 use crate::request::StepRequest;
 use crate::run::{EndState, StopReason};
 use crate::span::Span;
@@ -69,6 +70,58 @@ pub enum Event {
         /// The item, where it is one.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         item: Value,
+        /// The child run at the same place of the first run of the key, where this is a later one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first: Option<RunId>,
+        /// The last child run at this place before this one, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<RunId>,
+    },
+    /// The run is not the first of its key: its effects have the keys that they had in the first,
+    /// and what earlier runs did is not done again.
+    Follows {
+        /// The first run of the key.
+        first: RunId,
+        /// The run before this one.
+        last: RunId,
+        /// How many times the key came back as a new intent.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        intent: u32,
+        /// The steps whose done effects are reused although their requests differ now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        accepts: Vec<String>,
+    },
+    /// What the runs before this one did was read from their ledger.
+    Inherited {
+        /// Those runs, the latest first; none where their history is gone.
+        runs: Vec<RunId>,
+        /// Their effects, by step.
+        effects: Vec<PastEffect>,
+    },
+    /// An earlier run of the key had performed the step's effect: its result is reused, and nothing
+    /// is sent.
+    Reused {
+        /// The step's path.
+        step: String,
+        /// The effect.
+        effect: EffectId,
+        /// The run that performed it.
+        run: RunId,
+        /// The destination's identity for what was made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        external_id: Option<String>,
+        /// The HTTP status, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+        /// The step's result.
+        result: Value,
+    },
+    /// An earlier run of the key left the step's effect in doubt: this run stands at it now.
+    TakenOver {
+        /// The step's path.
+        step: String,
+        /// The effect.
+        effect: EffectId,
     },
     /// The run takes one of several cases.
     Switched {
@@ -210,6 +263,10 @@ pub enum Event {
         /// How long the destination remembers the key, where the connection said so then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<Span>,
+        /// How many times the effect was meant to happen again before; recorded with the first
+        /// attempt.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        generation: u32,
     },
     /// The effect happened.
     Done {

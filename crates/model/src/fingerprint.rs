@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -10,7 +11,8 @@ use uuid::Uuid;
 ///
 /// Spelling, member order and number format do not enter into it; [`crate::json::parse_strict`]
 /// has refused what canonical form would fold together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Fingerprint(Uuid);
 
 impl Fingerprint {

@@ -175,17 +175,14 @@ impl ClaimId {
 }
 
 impl RunId {
-    /// Derives the run of a claim. `incarnation` counts how often the key was forgotten before:
-    /// 0 for the first run of a key.
-    pub fn derive(claim: ClaimId, incarnation: u32) -> Self {
-        if incarnation == 0 {
-            return Self(claim.0);
+    /// Derives the run of a claim. `number` counts the runs of the key before it: 0 for the first.
+    pub fn derive(claim: ClaimId, number: u32) -> Self {
+        let first = Self(claim.0);
+        if number == 0 {
+            return first;
         }
-        let bytes = digest(
-            "semel.run.1",
-            &[claim.0.as_bytes(), &incarnation.to_be_bytes()],
-        );
-        Self(Self(claim.0).in_slot(bytes))
+        let parts: [&[u8]; 2] = [claim.0.as_bytes(), &number.to_be_bytes()];
+        Self(first.owned("semel.run.1", &parts))
     }
 
     /// Derives a child run: an item or a branch of one of the run's steps. It lives in the slot of
@@ -196,51 +193,71 @@ impl RunId {
             step.as_bytes(),
             item.as_bytes(),
         ];
-        Self(self.in_slot(digest("semel.part.1", &parts)))
+        Self(self.owned("semel.part.1", &parts))
     }
 
-    fn in_slot(&self, mut bytes: [u8; 16]) -> Uuid {
-        let head = self.0.as_bytes();
-        bytes[0] = head[0];
-        bytes[1] = (head[1] & 0xf0) | (bytes[1] & 0x0f);
-        Uuid::from_bytes(bytes)
+    /// The lowest and the highest identity that belongs to the key of this run: of its runs, of
+    /// their child runs, and of the effects of all of them.
+    pub fn key_range(&self) -> (Uuid, Uuid) {
+        range(*self.0.as_bytes())
     }
 
-    /// The lowest and the highest identity that an effect or a wait of this run can have.
-    pub fn owned_range(&self) -> (Uuid, Uuid) {
-        let mut low = *self.0.as_bytes();
-        let mut high = low;
-        low[8..].fill(0x00);
-        high[8..].fill(0xff);
-        (Uuid::from_bytes(low), Uuid::from_bytes(high))
+    /// The lowest and the highest identity that a wait of this run can have. Child runs of one key
+    /// differ here, so that a run among a hundred thousand finds its own.
+    pub fn wait_range(&self) -> (Uuid, Uuid) {
+        range(self.wait_head())
+    }
+
+    /// The slot, then what tells this run from others of its key.
+    fn wait_head(&self) -> [u8; 16] {
+        let mut head = *self.0.as_bytes();
+        head.copy_within(8..14, 2);
+        head
     }
 
     fn owned(&self, domain: &str, parts: &[&[u8]]) -> Uuid {
-        let mut bytes = digest(domain, parts);
-        bytes.copy_within(0..8, 8);
-        bytes[..8].copy_from_slice(&self.0.as_bytes()[..8]);
-        Uuid::from_bytes(bytes)
+        in_front(self.0.as_bytes(), domain, parts)
     }
 }
 
+/// The first eight bytes of `head`, then eight bytes of a digest.
+fn in_front(head: &[u8; 16], domain: &str, parts: &[&[u8]]) -> Uuid {
+    let mut bytes = digest(domain, parts);
+    bytes.copy_within(0..8, 8);
+    bytes[..8].copy_from_slice(&head[..8]);
+    Uuid::from_bytes(bytes)
+}
+
+/// The lowest and the highest identity that begins with the first eight bytes of `head`.
+fn range(head: [u8; 16]) -> (Uuid, Uuid) {
+    let (mut low, mut high) = (head, head);
+    low[8..].fill(0x00);
+    high[8..].fill(0xff);
+    (Uuid::from_bytes(low), Uuid::from_bytes(high))
+}
+
 impl EffectId {
-    /// Derives an effect of a run. No attempt, no worker and no release enter into it, so every
-    /// try at the same change carries the same key. `generation` is 0 unless an operator redoes it.
-    pub fn derive(run: RunId, path: &str, item: &str, generation: u32) -> Self {
+    /// Derives an effect. `first` is the first run of the key, or the child run that stands at the
+    /// same place in it. No attempt, no worker, no release and no later run enters into it, so every
+    /// try at the same change carries the same key. `generation` is 0 unless the effect is meant to
+    /// happen again: it was undone, an operator redoes it, or another request replaces one that
+    /// failed.
+    pub fn derive(first: RunId, path: &str, item: &str, generation: u32) -> Self {
         let parts: [&[u8]; 4] = [
-            run.0.as_bytes(),
+            first.0.as_bytes(),
             path.as_bytes(),
             item.as_bytes(),
             &generation.to_be_bytes(),
         ];
-        Self(run.owned("semel.effect.1", &parts))
+        Self(first.owned("semel.effect.1", &parts))
     }
 }
 
 impl WaitId {
     /// Derives a wait of a run, so that its address is known before the wait begins.
     pub fn derive(run: RunId, path: &str) -> Self {
-        Self(run.owned("semel.wait.1", &[run.0.as_bytes(), path.as_bytes()]))
+        let parts: [&[u8]; 2] = [run.0.as_bytes(), path.as_bytes()];
+        Self(in_front(&run.wait_head(), "semel.wait.1", &parts))
     }
 }
 

@@ -19,6 +19,7 @@ pub mod key;
 pub mod kv;
 pub mod name;
 pub mod outcome;
+pub mod past_effect;
 pub mod request;
 pub mod resource;
 pub mod retry;
@@ -44,6 +45,7 @@ pub use id::{
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
+pub use past_effect::{PastEffect, PastOutcome};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use secret::SecretText;

@@ -7,8 +7,8 @@ use semel_api::types::{
     Differing, DifferingField, DropKey, Dropped, KeyAudit, KeyInfo, LateKey, LateKeys,
     SharedPayload, SharedPayloads,
 };
-use semel_engine::DropError;
 use semel_engine::key_audit::{Field, audit_keys};
+use semel_engine::{DropError, DropWish};
 use semel_model::{Key, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
@@ -118,7 +118,7 @@ pub(crate) async fn drop_key(
     payload: Payload,
 ) -> Answered {
     let (flow, key) = (flow.flow()?, of.read()?);
-    let (DropKey { reason }, body) = payload.read()?;
+    let (DropKey { reason, new_intent }, body) = payload.read()?;
     let subject = format!("{flow}?{}", of.key);
     let command = Command {
         verb: "drop",
@@ -130,8 +130,12 @@ pub(crate) async fn drop_key(
     commands::once(app, &caller, command, async move {
         let (id, namespace) = (asking.namespace_id, &asking.namespace);
         let actor = asking.actor();
+        let wish = DropWish {
+            reason: &reason,
+            new_intent,
+        };
         let run = engine
-            .drop_key(id, namespace, &flow, &key, &reason, &actor)
+            .drop_key(id, namespace, &flow, &key, wish, &actor)
             .await?;
         tracing::info!(run.id = %run, key = %key, actor, "key dropped");
         let done = Dropped {

@@ -106,7 +106,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 30] = [
+    let counters: [(&str, &str, &Counter); 31] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -210,6 +210,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "effects_doubted",
             "Attempts that ended in doubt",
             &metrics.effects_doubted,
+        ),
+        (
+            "effects_reused",
+            "Effects that an earlier run of the key had performed: their results were reused",
+            &metrics.effects_reused,
         ),
         (
             "keys_forgotten",

@@ -26,16 +26,35 @@ use crate::journal::to_text;
 
 /// An item that is recorded already stays as it is: loading continues where it was cut off, and of
 /// two items with one key the first counts. A run whose items are recorded makes progress.
-const LOAD: &str = "
+macro_rules! load {
+    ($columns:literal, $arrays:literal) => {
+        concat!(
+            "
     WITH loaded AS (
-        INSERT INTO child_runs (parent_id, step, index, run_id, key, item)
-        SELECT $1, $2, t.index, t.run_id, t.key, t.item::json
-          FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[])
-            AS t (index, run_id, key, item)
+        INSERT INTO child_runs (parent_id, step, index, run_id, key, item",
+            $columns,
+            ")
+        SELECT $1, $2, t.index, t.run_id, t.key, t.item::json",
+            $columns,
+            "
+          FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[]",
+            $arrays,
+            ")
+            AS t (index, run_id, key, item",
+            $columns,
+            ")
             ON CONFLICT DO NOTHING
      RETURNING 1)
     UPDATE queue SET stalled_takes = 0
-     WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM loaded)";
+     WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM loaded)"
+        )
+    };
+}
+
+const LOAD: &str = load!("", "");
+
+/// As [`LOAD`], of a parent that is not the first run of its key.
+const LOAD_AGAIN: &str = load!(", first_id, last_id", ", $7::uuid[], $8::uuid[]");
 
 const LOADED: &str = "
     SELECT max(index) FROM child_runs WHERE parent_id = $1 AND step = $2";
@@ -43,7 +62,10 @@ const LOADED: &str = "
 /// Starts child runs for which there is room: their runs, queue entries and first journal rows.
 /// Only the holder of the parent may, so that none starts after the parent was stopped. A run whose
 /// child runs start makes progress.
-const BEGIN: &str = "/* commits alone: begin children */
+macro_rules! begin {
+    ($columns:literal, $members:literal) => {
+        concat!(
+            "/* commits alone: begin children */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     held AS MATERIALIZED (
         SELECT 1 FROM queue
@@ -52,7 +74,9 @@ const BEGIN: &str = "/* commits alone: begin children */
         SELECT greatest($5::int8 - count(*), 0) AS free
           FROM child_runs WHERE parent_id = $1 AND step = $4 AND state = 'open'),
     chosen AS MATERIALIZED (
-        SELECT p.index, p.run_id, p.key, p.item
+        SELECT p.index, p.run_id, p.key, p.item",
+            $columns,
+            "
           FROM child_runs p
          WHERE p.parent_id = $1 AND p.step = $4 AND p.state = 'pending'
            AND EXISTS (SELECT 1 FROM held)
@@ -79,9 +103,23 @@ const BEGIN: &str = "/* commits alone: begin children */
         SELECT (p.now AT TIME ZONE 'UTC')::date, c.run_id, 1, 1, p.now,
                json_build_array(json_build_object(
                    'event', 'begun', 'parent', $9::text, 'partition_date', $10::date, 'seq', $11::int4,
-                   'step', $4, 'index', c.index, 'item', c.item))
+                   'step', $4, 'index', c.index, 'item', c.item",
+            $members,
+            "))
           FROM chosen c, present p)
-    SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM held)";
+    SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM held)"
+        )
+    };
+}
+
+const BEGIN: &str = begin!("", "");
+
+/// As [`BEGIN`], of a parent that is not the first run of its key.
+const BEGIN_AGAIN: &str = begin!(
+    ", p.first_id, p.last_id",
+    ", 'first', 'run_' || replace(c.first_id::text, '-', ''),
+                   'last', 'run_' || replace(c.last_id::text, '-', '')"
+);
 
 const LOOK: &str = "
     SELECT (SELECT count(*) FROM child_runs WHERE parent_id = $1 AND step = $2 AND state = 'open'),
@@ -184,8 +222,10 @@ pub(crate) const END: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LOAD,
+    LOAD_AGAIN,
     LOADED,
     BEGIN,
+    BEGIN_AGAIN,
     LOOK,
     view::COUNT,
     view::STEPS,
@@ -209,6 +249,9 @@ pub struct NewChildRun {
     pub key: String,
     /// The item, as JSON text.
     pub item: String,
+    /// The child run at its place in the first run of the key, and the last one at its place, where
+    /// the parent is not the first.
+    pub follows: Option<(RunId, Option<RunId>)>,
 }
 
 /// Which child runs are meant: those of one step of one run.
@@ -243,6 +286,8 @@ pub struct ChildStart<'a> {
     pub holder: SessionId,
     /// That lease.
     pub epoch: i64,
+    /// Whether it is not the first run of its key.
+    pub follows: bool,
 }
 
 /// The state of a step's child runs, as far as it matters for what comes next.
@@ -268,7 +313,12 @@ pub async fn load(
     let runs: Vec<Uuid> = children.iter().map(|child| *child.run.as_uuid()).collect();
     let keys: Vec<&str> = children.iter().map(|child| child.key.as_str()).collect();
     let items: Vec<&str> = children.iter().map(|child| child.item.as_str()).collect();
-    let values: [&(dyn ToSql + Sync); 6] = [
+    let follows: Vec<(RunId, Option<RunId>)> =
+        children.iter().filter_map(|it| it.follows).collect();
+    let firsts: Vec<Uuid> = follows.iter().map(|(first, _)| *first.as_uuid()).collect();
+    let last = |last: Option<RunId>| last.map(|last| *last.as_uuid());
+    let lasts: Vec<Option<Uuid>> = follows.iter().map(|(_, run)| last(*run)).collect();
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         of.parent.as_uuid(),
         &of.step,
         &indexes,
@@ -276,7 +326,14 @@ pub async fn load(
         &keys,
         &items,
     ];
-    cell.reader().await?.execute(LOAD, &values).await?;
+    let text = match follows.is_empty() {
+        true => LOAD,
+        false => {
+            values.extend([&firsts as &(dyn ToSql + Sync), &lasts]);
+            LOAD_AGAIN
+        }
+    };
+    cell.reader().await?.execute(text, &values).await?;
     Ok(())
 }
 
@@ -313,7 +370,8 @@ pub async fn begin(
         &with.partition_date,
         &with.seq,
     ];
-    let row = cell.reader().await?.query_one(BEGIN, &values).await?;
+    let text = if with.follows { BEGIN_AGAIN } else { BEGIN };
+    let row = cell.reader().await?.query_one(text, &values).await?;
     let (begun, held): (i64, i64) = (row.get(0), row.get(1));
     Ok((held > 0).then_some(begun))
 }

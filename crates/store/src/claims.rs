@@ -20,9 +20,10 @@
 use jiff::Timestamp;
 use semel_model::run::RunState;
 use semel_model::{
-    ClaimId, ClaimVerdict, DeliveryId, Fingerprint, FlowName, Key, NamespaceName, RunId, SessionId,
-    Span,
+    ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, FlowName, Key, NamespaceName, RunId,
+    SessionId, Span,
 };
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
@@ -55,7 +56,8 @@ const DROP: &str = "/* commits alone: drop key */
            FOR UPDATE OF c FOR SHARE OF r)
     UPDATE claims c
        SET expires_at = NULL, counted_from = NULL, last_run = j.run_id,
-           last_partition_date = j.partition_date, dropped_at = moment()
+           last_partition_date = j.partition_date, dropped_at = moment(),
+           intent = nullif(coalesce(c.intent, 0) + $3::int4, 0)
       FROM judged j
      WHERE c.id = j.id";
 
@@ -82,6 +84,8 @@ pub struct Delivery {
     pub release_id: i32,
     /// How long the key is remembered.
     pub keep: Span,
+    /// Whether the key is a new intent when it comes back after that.
+    pub expires_as_new: bool,
     /// This arrival.
     pub delivery: DeliveryId,
     /// The journal's first row, as JSON.
@@ -118,6 +122,8 @@ pub struct AcceptResult {
     pub fault: Option<String>,
     /// When the first delivery was accepted.
     pub accepted_at: Timestamp,
+    /// The runs before it, where it was made now and is not the first of its key.
+    pub follows: Option<Event>,
 }
 
 /// A claim as the API shows it.
@@ -194,13 +200,17 @@ pub async fn list_newest_runs(
 }
 
 /// Frees a key whose run has ended, on an operator's behalf; the act is recorded in the same
-/// commit. False if another run has the key by now, or this one was resumed.
+/// commit. If `new_intent`, the effects of its next run have new keys. False if another run has the
+/// key by now, or this one was resumed.
 pub async fn drop_claim(
     cell: SlotCell<'_>,
     claim: ClaimId,
     run: RunId,
+    new_intent: bool,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    let dropped = audit::execute(cell, DROP, &[claim.as_uuid(), run.as_uuid()], act).await?;
+    let intent = i32::from(new_intent);
+    let values: [&(dyn ToSql + Sync); 3] = [claim.as_uuid(), run.as_uuid(), &intent];
+    let dropped = audit::execute(cell, DROP, &values, act).await?;
     Ok(dropped == 1)
 }

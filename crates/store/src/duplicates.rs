@@ -13,7 +13,7 @@ mod tally;
 pub use tally::{PAYLOADS_MAX, Tally};
 
 use jiff::Timestamp;
-use semel_model::{ClaimId, Fingerprint, RunId, WaitId};
+use semel_model::{ClaimId, EffectId, Fingerprint, RunId, WaitId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -42,6 +42,8 @@ pub enum Subject {
     Wait(WaitId),
     /// The claim under which the same signed body came first.
     Replay(ClaimId),
+    /// The effect that an earlier run had performed.
+    Effect(EffectId),
 }
 
 impl Subject {
@@ -49,6 +51,7 @@ impl Subject {
         match self {
             Self::Claim(claim) | Self::Replay(claim) => *claim.as_uuid(),
             Self::Wait(wait) => *wait.as_uuid(),
+            Self::Effect(effect) => *effect.as_uuid(),
         }
     }
 
@@ -57,6 +60,7 @@ impl Subject {
             Self::Claim(_) => "claim",
             Self::Wait(_) => "wait",
             Self::Replay(_) => "replay",
+            Self::Effect(_) => "ledger",
         }
     }
 }
@@ -104,9 +108,9 @@ pub struct StoppedRepeat {
 /// A stopped repeat as the API shows it.
 #[derive(Clone, Debug)]
 pub struct DuplicateView {
-    /// The claim or wait that stopped it.
+    /// The claim, wait or effect that stopped it.
     pub subject: Uuid,
-    /// Where it was stopped: `claim`, `wait` or `replay`.
+    /// Where it was stopped: `claim`, `wait`, `replay` or `ledger`.
     pub stopped_by: String,
     /// Its payload's fingerprint; all zeros where further payloads are counted together.
     pub fingerprint: Fingerprint,

@@ -15,8 +15,9 @@ use uuid::Uuid;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
 
-/// The part of a batch's statement that makes new entries.
-pub(crate) const ENTERED: &str = ",
+macro_rules! entered {
+    () => {
+        ",
     entered AS (
         INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
                              intended_at, settled_at, external_id, note)
@@ -27,7 +28,25 @@ pub(crate) const ENTERED: &str = ",
                unnest($?::date[], $?::uuid[], $?::uuid[], $?::int4[], $?::text[], $?::text[],
                       $?::text[], $?::text[], $?::int4[], $?::text[], $?::text[])
             AS t (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, external_id,
-                  note))";
+                  note)"
+    };
+}
+
+/// The part of a batch's statement that makes new entries.
+pub(crate) const ENTERED: &str = concat!(entered!(), ")");
+
+/// As [`ENTERED`], of runs that follow others: an entry that an earlier run of the key made on the
+/// same day is theirs now. What is done stays done.
+pub(crate) const ENTERED_AGAIN: &str = concat!(
+    entered!(),
+    "
+            ON CONFLICT (partition_date, id) DO UPDATE
+           SET run_id = EXCLUDED.run_id, step = EXCLUDED.step, kind = EXCLUDED.kind,
+               guard = EXCLUDED.guard, state = EXCLUDED.state, attempt = EXCLUDED.attempt,
+               intended_at = EXCLUDED.intended_at, settled_at = EXCLUDED.settled_at,
+               external_id = EXCLUDED.external_id, note = EXCLUDED.note
+         WHERE effects.state <> 'done')"
+);
 
 /// The part of a batch's statement that changes entries. A settled entry stays settled: the guard stands in
 /// the `WHERE` clause. Only a run that was resumed makes a further attempt at what failed, or is in
@@ -68,7 +87,10 @@ const FIND: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
-     WHERE e.namespace_id = $1 AND e.id = $2";
+     WHERE e.namespace_id = $1 AND e.id = $2
+       AND e.partition_date IN (SELECT r.partition_date FROM runs r WHERE r.id BETWEEN $3 AND $4)
+     ORDER BY e.intended_at DESC
+     LIMIT 1";
 
 const LIST_OF_EXTERNAL_ID: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
@@ -240,7 +262,7 @@ pub async fn list_of_run(
     partition_date: Date,
     run: RunId,
 ) -> Result<Vec<EffectView>, ReadError> {
-    let (low, high) = run.owned_range();
+    let (low, high) = run.key_range();
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 5] =
         [&namespace_id, &partition_date, &low, &high, run.as_uuid()];
@@ -264,16 +286,16 @@ pub async fn list_of_external_id(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// Looks one effect up.
+/// Looks one effect up; where several runs of its key performed it, as the latest of them left it.
 pub async fn find(
     cell: SlotCell<'_>,
     namespace_id: i32,
     effect: EffectId,
 ) -> Result<Option<EffectView>, ReadError> {
+    let (low, high) = RunId::from_uuid(*effect.as_uuid()).key_range();
     let client = cell.reader().await?;
-    let row = client
-        .query_opt(FIND, &[&namespace_id, effect.as_uuid()])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, effect.as_uuid(), &low, &high];
+    let row = client.query_opt(FIND, &values).await?;
     Ok(row.as_ref().map(read_view))
 }
 

@@ -1,5 +1,7 @@
 //! The `runs` table: what each run is, and how it ended.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::run::RunState;
@@ -62,12 +64,20 @@ const GET: &str = select!(
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
 
+const KNOWN: &str = "SELECT id FROM runs WHERE id = ANY ($1)";
+
+const SUCCESSOR: &str = "
+    SELECT c.run_id FROM runs r JOIN claims c ON c.id = r.claim_id
+     WHERE r.id = $1 AND c.run_id <> r.id AND c.expires_at IS NOT NULL";
+
 const RELEASE: &str =
     "SELECT release_id, partition_date FROM runs WHERE namespace_id = $1 AND id = $2";
 
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
 pub(crate) const STATEMENTS: &[&str] = &[
+    KNOWN,
+    SUCCESSOR,
     LIST,
     GET,
     STATES,
@@ -274,6 +284,23 @@ pub async fn find_snapshot(
     run: RunId,
 ) -> Result<Option<RunSnapshot>, ReadError> {
     Ok(read_snapshots(&cell.reader().await?, &[run]).await?.pop())
+}
+
+/// The run that has the key of this one now, where another has it.
+pub async fn find_successor(cell: SlotCell<'_>, run: RunId) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(SUCCESSOR, &[run.as_uuid()]).await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+}
+
+/// Which of some runs of one slot there are.
+pub async fn list_known(cell: SlotCell<'_>, runs: &[RunId]) -> Result<HashSet<RunId>, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let rows = cell.reader().await?.query(KNOWN, &[&ids]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| RunId::from_uuid(row.get(0)))
+        .collect())
 }
 
 /// How several runs stand.

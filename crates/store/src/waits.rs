@@ -31,7 +31,7 @@ pub(crate) const OPEN: &str = "
       FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
         AS t (id, run_id, step, until)
         ON CONFLICT (id) DO UPDATE
-       SET step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
+       SET run_id = EXCLUDED.run_id, step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
            state = CASE WHEN waits.opened_at IS NULL THEN waits.state ELSE 'open' END,
            until = CASE WHEN waits.opened_at IS NULL THEN waits.until ELSE EXCLUDED.until END,
            ended_at = CASE WHEN waits.opened_at IS NULL THEN waits.ended_at END";
@@ -65,6 +65,12 @@ pub(crate) const LOAD: &str = "
       JOIN waits w ON w.id BETWEEN t.low AND t.high AND w.run_id = t.run_id
      WHERE w.state = 'answered'";
 
+/// What answered the waits of one run that is not the first of its key.
+const ANSWERS: &str = "
+    SELECT w.run_id, w.id, w.payload
+      FROM waits w
+     WHERE w.id BETWEEN $2 AND $3 AND w.run_id = $1 AND w.state = 'answered'";
+
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
@@ -80,8 +86,11 @@ const ANSWER: &str = "
         OR EXISTS (SELECT 1 FROM queue q WHERE q.run_id = t.begins_in)
        AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id)
         ON CONFLICT (id) DO UPDATE
-       SET state = 'answered', ended_at = EXCLUDED.ended_at, payload = EXCLUDED.payload
+       SET state = 'answered', ended_at = EXCLUDED.ended_at, payload = EXCLUDED.payload,
+           run_id = EXCLUDED.run_id,
+           opened_at = CASE WHEN waits.run_id = EXCLUDED.run_id THEN waits.opened_at END
      WHERE waits.state = 'open' AND waits.payload::text IS DISTINCT FROM EXCLUDED.payload::text
+        OR waits.run_id <> EXCLUDED.run_id AND waits.state <> 'answered'
  RETURNING id";
 
 const WAKE: &str = "
@@ -91,6 +100,8 @@ const WAKE: &str = "
 
 const RECORDED: &str = "
     SELECT id, state::text, ended_at FROM waits WHERE id = ANY ($1)";
+
+const HOLDER: &str = "SELECT run_id FROM waits WHERE id = $1";
 
 const LIST: &str = "
     SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
@@ -110,7 +121,8 @@ const FIND: &str = "
      WHERE r.namespace_id = $1 AND w.id = $2";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    OPEN, WAKE_EARLY, ELAPSE, CANCEL, LOAD, LOCK_RUNS, ANSWER, WAKE, RECORDED, LIST, FIND,
+    OPEN, WAKE_EARLY, ELAPSE, CANCEL, LOAD, ANSWERS, LOCK_RUNS, ANSWER, WAKE, RECORDED, HOLDER,
+    LIST, FIND,
 ];
 
 /// A callback that came, as the run's next turn reads it.
@@ -120,6 +132,26 @@ pub struct WaitAnswer {
     pub wait: WaitId,
     /// What the callback brought.
     pub payload: Value,
+}
+
+/// Lists what answered the waits of a run whose key had other runs before. `first` is the run that
+/// their identities derive from.
+pub async fn list_answers(
+    cell: SlotCell<'_>,
+    run: RunId,
+    first: RunId,
+) -> Result<Vec<WaitAnswer>, ReadError> {
+    let (low, high) = first.wait_range();
+    let client = cell.reader().await?;
+    let rows = client.query(ANSWERS, &[run.as_uuid(), &low, &high]).await?;
+    Ok(rows.iter().map(read_answer).collect())
+}
+
+/// The run that a wait belongs to now.
+pub async fn find_run(cell: SlotCell<'_>, wait: WaitId) -> Result<Option<RunId>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(HOLDER, &[wait.as_uuid()]).await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
 }
 
 pub(crate) fn read_answer(row: &Row) -> WaitAnswer {

@@ -234,6 +234,10 @@ pub struct KeyInfo {
 pub struct DropKey {
     /// Why, for the audit log.
     pub reason: String,
+    /// Whether the key is a new intent from now on: what its runs did may be done again, under new
+    /// keys.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_intent: bool,
 }
 
 /// A key was freed.

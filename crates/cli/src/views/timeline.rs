@@ -51,6 +51,10 @@ const fn tone(event: &Event) -> Tone {
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun { .. }
+        | Event::Follows { .. }
+        | Event::Inherited { .. }
+        | Event::Reused { .. }
+        | Event::TakenOver { .. }
         | Event::Switched { .. }
         | Event::FanOpened { .. }
         | Event::FanLoaded { .. }

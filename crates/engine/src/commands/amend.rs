@@ -188,6 +188,10 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun { .. }
+        | Event::Follows { .. }
+        | Event::Inherited { .. }
+        | Event::Reused { .. }
+        | Event::TakenOver { .. }
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }
         | Event::FanEnded { .. }

@@ -44,19 +44,35 @@ impl DropError {
 
 unavailable_from_store!(DropError);
 
+/// How a key is dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct DropWish<'a> {
+    /// Why, in the operator's words.
+    pub reason: &'a str,
+    /// Whether the key is a new intent from now on: what its runs did may be done again, under new
+    /// keys.
+    pub new_intent: bool,
+}
+
 impl Runtime {
-    /// Frees a key whose run has ended, so that its next delivery makes a new run.
+    /// Frees a key whose run has ended, so that its next delivery makes a new run behind the same
+    /// ledger, unless the key is to be a new intent.
     pub async fn drop_key(
         self: &Arc<Self>,
         namespace_id: i32,
         namespace: &NamespaceName,
         flow: &FlowName,
         key: &Key,
-        reason: &str,
+        wish: DropWish<'_>,
         actor: &str,
     ) -> Result<RunId, DropError> {
         let cell = &self.cell;
-        let act = AuditEntry::new(namespace_id, actor, "key.drop", &format!("{flow} {key}"));
+        let DropWish { reason, new_intent } = wish;
+        let name = match new_intent {
+            true => "key.drop.new-intent",
+            false => "key.drop",
+        };
+        let act = AuditEntry::new(namespace_id, actor, name, &format!("{flow} {key}"));
         let act = act.because(reason)?;
         let held = claims::find_by_key(cell.every(), namespace, flow, key).await?;
         let view = held.ok_or(DropError::Unknown)?;
@@ -65,7 +81,8 @@ impl Runtime {
             return Err(DropError::RunNotEnded { run: view.run });
         }
         failpoint("drop.judged", &key.text()).await;
-        if claims::drop_claim(cell.of(view.id), view.id, view.run, &act.about(view.run)).await? {
+        let act = act.about(view.run);
+        if claims::drop_claim(cell.of(view.id), view.id, view.run, new_intent, &act).await? {
             return Ok(view.run);
         }
         // Another request was faster: the run was resumed, or the key is free or another run's.

@@ -30,6 +30,7 @@ pub(super) fn go_on(
             licence,
             guard: None,
             window: None,
+            generation: 0,
         })
     };
     match &pending.entry {

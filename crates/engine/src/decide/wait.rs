@@ -36,7 +36,7 @@ pub(super) fn open(
     };
     Ok(Event::WaitOpened {
         step: step.id.to_string(),
-        wait: WaitId::derive(state.run, step.id.as_str()),
+        wait: WaitId::derive(state.first(), step.id.as_str()),
         until,
         about,
     })

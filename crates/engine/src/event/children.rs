@@ -26,7 +26,12 @@ pub fn begin_child(
 
 fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<FoldedRun, Unfit> {
     let Event::Begun {
-        step, index, item, ..
+        step,
+        index,
+        item,
+        first: first_run,
+        last,
+        ..
     } = begun
     else {
         return Err(Unfit);
@@ -44,9 +49,12 @@ fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<Fo
     let mut around = outer.map_or_else(Vec::new, |child| child.around.clone());
     around.push(EnclosingRun {
         run: parent.run,
+        first: parent.first(),
         step: step.clone(),
         index,
     });
+    let earlier = parent.earlier.as_ref().zip(first_run);
+    let earlier = earlier.map(|(of, first)| of.of_child(first, last));
     Ok(FoldedRun {
         begun: true,
         cursor: first,
@@ -63,6 +71,7 @@ fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<Fo
         trigger: parent.trigger.clone(),
         started_by: parent.started_by.clone(),
         steps: parent.steps.clone(),
+        earlier: earlier.map(Box::new),
         ..FoldedRun::new(run)
     })
 }

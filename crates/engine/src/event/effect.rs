@@ -49,6 +49,7 @@ pub(super) fn apply_intended(
         licence,
         guard,
         window,
+        ..
     } = event
     else {
         return Err(Unfit);

@@ -291,7 +291,7 @@ pub(super) fn announce_ended(
     let step = state.step(&context.release.flow);
     if let Some((step, call)) = step.and_then(as_call)
         && state.is_waiting()
-        && let Some((_, claim)) = called(context.release, state.run, step, &call.flow)
+        && let Some((_, claim)) = called(context.release, state.first(), step, &call.flow)
     {
         let effect = EffectId::derive(state.run, "", "cancel", context.number());
         told.push(message(effect, CANCEL, &Cancelled { claim }));

@@ -7,6 +7,7 @@ use semel_model::wait::WaitState;
 use semel_model::{Fingerprint, RunId, WaitId, json};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::waits::{Callback, CallbackResult};
+use semel_store::{runs, waits};
 use serde_json::Value;
 
 use crate::address::{Domain, read_token};
@@ -76,11 +77,46 @@ impl Runtime {
         self.answer(None, callback, payload).await
     }
 
+    /// Answers a wait, or the same wait of the run that has taken the place of its run.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         namespace_id: Option<i32>,
         callback: Callback,
         payload: Value,
+    ) -> Result<Called, CallbackError> {
+        let asked = callback.clone();
+        let answered = self.answer_wait(namespace_id, callback, &payload).await;
+        let Err(CallbackError::Unknown) = answered else {
+            return answered;
+        };
+        match self.successor(&asked).await? {
+            Some(run) => {
+                let begins_in = None;
+                let callback = Callback {
+                    run,
+                    begins_in,
+                    ..asked
+                };
+                self.answer_wait(namespace_id, callback, &payload).await
+            }
+            None => answered,
+        }
+    }
+
+    /// The run that stands, or will stand, at the wait of a run whose key has a newer run.
+    async fn successor(self: &Arc<Self>, asked: &Callback) -> Result<Option<RunId>, CallbackError> {
+        let holder = waits::find_run(self.cell.of(asked.wait), asked.wait).await?;
+        match holder.filter(|holder| *holder != asked.run) {
+            Some(holder) => Ok(Some(holder)),
+            None => Ok(runs::find_successor(self.cell.of(asked.run), asked.run).await?),
+        }
+    }
+
+    async fn answer_wait(
+        self: &Arc<Self>,
+        namespace_id: Option<i32>,
+        callback: Callback,
+        payload: &Value,
     ) -> Result<Called, CallbackError> {
         let (run, wait) = (callback.run, callback.wait);
         let known = callback.begins_in.unwrap_or(run);
@@ -108,7 +144,7 @@ impl Runtime {
                     subject: Subject::Wait(wait),
                     namespace_id,
                     run,
-                    fingerprint: Fingerprint::of(&payload),
+                    fingerprint: Fingerprint::of(payload),
                     kind: DuplicateVerdict::Repeat,
                     payload: None,
                     at: self.clock.now(),

@@ -171,7 +171,15 @@ pub(super) fn begin_unplanned(
         (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
     }
     let input = std::mem::take(&mut inbound.input);
-    let state = first_state(met.run, inbound, input);
+    let mut state = first_state(met.run, inbound, input);
+    if let Some(follows) = &met.follows {
+        let flow = &inbound.release.flow;
+        let applied = event::apply(&mut state, follows, flow, met.accepted_at);
+        assert!(
+            applied.is_ok(),
+            "a run that has just begun may follow others"
+        );
+    }
     Ok(TurnStart::At(Box::new(state)))
 }
 

@@ -29,5 +29,6 @@ pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> Acc
         result: None,
         fault: None,
         accepted_at: runtime.clock.now(),
+        follows: None,
     }
 }

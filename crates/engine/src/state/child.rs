@@ -23,6 +23,8 @@ pub struct ChildPosition {
 pub struct EnclosingRun {
     /// The run.
     pub run: RunId,
+    /// The run at the same place of the first run of the key.
+    pub first: RunId,
     /// The step of it.
     pub step: String,
     /// The place among the child runs of that step.

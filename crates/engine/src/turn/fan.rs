@@ -104,7 +104,7 @@ impl Turn {
             .map_err(unsure)
     }
 
-    fn of(&self) -> ChildrenOf<'_> {
+    pub(super) fn of(&self) -> ChildrenOf<'_> {
         ChildrenOf {
             parent: self.run,
             step: self.step().id.as_str(),
@@ -137,6 +137,7 @@ impl Turn {
             seq: self.seq,
             holder: self.session.id,
             epoch: self.epoch,
+            follows: self.state.earlier.is_some(),
         };
         let subject = self.key.text();
         failpoint("begin.before", &subject).await;
@@ -254,8 +255,11 @@ impl Turn {
             run: branch_run(self.run, of.step, index),
             key: index.to_string(),
             item: "null".to_owned(),
+            follows: None,
         });
-        let branches: Vec<NewChildRun> = branches.collect();
+        let mut branches: Vec<NewChildRun> = branches.collect();
+        let keys: Vec<String> = branches.iter().map(|it| it.key.clone()).collect();
+        self.follow(&mut branches, &keys).await?;
         let loaded = child_runs::load(self.cell(), of, &branches).await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))

@@ -130,6 +130,7 @@ impl Turn {
             .into_iter()
             .map(|it| (it.wait, it.payload))
             .collect();
+        turn.load_answers().await?;
         turn.late_responses = taken
             .late_responses
             .into_iter()

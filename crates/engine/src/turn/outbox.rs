@@ -18,11 +18,14 @@ impl Turn {
         start: RunStart,
     ) -> Result<(), TurnError> {
         let step = self.step();
-        let Some((key, claim)) = called(&self.release, self.run, step, &start.flow) else {
+        let Some((key, claim)) = called(&self.release, self.state.first(), step, &start.flow)
+        else {
             unreachable!("an identity and a name are no longer than a key may be");
         };
         let name = step.id.to_string();
-        let wait = start.wait.then(|| WaitId::derive(self.run, &name));
+        let wait = start
+            .wait
+            .then(|| WaitId::derive(self.state.first(), &name));
         let caller = wait.map(|wait| Caller {
             run: self.run,
             wait,
@@ -47,7 +50,8 @@ impl Turn {
 
     /// How the run that a step called before is resumed, where it did.
     fn call_again(&self, step: &str) -> Option<CallAgain> {
-        (self.state.generation(step) > 0).then(|| CallAgain {
+        let again = self.state.generation(step) > 0 || self.state.earlier.is_some();
+        again.then(|| CallAgain {
             by: self.state.resumed_by.clone(),
             asks_again: self.state.asks_again,
         })

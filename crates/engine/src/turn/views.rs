@@ -1,7 +1,7 @@
 //! What expressions see of the run itself, and where its callbacks are sent to.
 
 use semel_flow::{Action, Flow, Step};
-use semel_model::Key;
+use semel_model::{Key, RunId};
 use serde_json::{Value, json};
 
 use super::fan::branch_run;
@@ -60,7 +60,10 @@ fn comer(flow: &Flow, state: &FoldedRun, step: &Step) -> Option<Comer> {
         .child_of
         .as_ref()
         .map_or(&[][..], |child| &child.around);
-    let mut run = around.first().map_or(state.run, |around| around.run);
+    let here = (state.run, state.first());
+    let mut run = around
+        .first()
+        .map_or(here, |around| (around.run, around.first));
     let mut begins_in = None;
     let mut is_mine = true;
     for (depth, (holder, list)) in ways.into_iter().rev().enumerate() {
@@ -72,14 +75,23 @@ fn comer(flow: &Flow, state: &FoldedRun, step: &Step) -> Option<Comer> {
         });
         is_mine = mine.is_some();
         run = match (mine, &holder.action) {
-            (Some(_), _) => around.get(depth + 1).map_or(state.run, |next| next.run),
+            (Some(_), _) => {
+                let next = around.get(depth + 1);
+                next.map_or(here, |next| (next.run, next.first))
+            }
             (None, Action::Parallel(_)) => {
-                begins_in = begins_in.or(Some(run));
+                begins_in = begins_in.or(Some(run.1));
                 let index = i32::try_from(list).ok()?;
-                branch_run(run, holder.id.as_str(), index)
+                let branch = |of: RunId| branch_run(of, holder.id.as_str(), index);
+                (branch(run.0), branch(run.1))
             }
             (None, _) => return None,
         };
     }
-    Some(Comer { run, begins_in })
+    let (run, first) = run;
+    Some(Comer {
+        run,
+        first,
+        begins_in,
+    })
 }

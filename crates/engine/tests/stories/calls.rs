@@ -217,9 +217,13 @@ async fn a_cancelled_called_run_is_replaced_once_its_key_is_dropped() -> Result<
     let key = Key::new(format!("{caller}/other").into_bytes())?;
     let (namespace, flow) = ("default".parse()?, "called".parse()?);
     let namespace_id = world.namespace_id;
+    let wish = semel_engine::DropWish {
+        reason: "start anew",
+        new_intent: false,
+    };
     let dropped = world
         .engine
-        .drop_key(namespace_id, &namespace, &flow, &key, "start anew", "test")
+        .drop_key(namespace_id, &namespace, &flow, &key, wish, "test")
         .await?;
     let anew = resume(&world, caller).await?;
 

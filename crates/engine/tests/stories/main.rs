@@ -9,6 +9,7 @@ mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
+mod earlier_runs;
 mod effects;
 mod events;
 mod hostile;

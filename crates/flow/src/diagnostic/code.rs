@@ -132,6 +132,8 @@ codes! {
     KeyShared "key-shared" Error;
     /// Keys that are forgotten before the source stops repeating.
     KeepShort "keep-short" Warning;
+    /// Keys that are forgotten soon, without a word on what they mean when they come back.
+    KeepUnsaid "keep-unsaid" Warning;
     /// Retries of an effect that nothing makes safe.
     RetryUnsafe "retry-unsafe" Error;
     /// A guard that rests on a promise which the connection does not make.
@@ -176,6 +178,7 @@ const RULES: &[Code] = &[
     Code::KeyUnsigned,
     Code::KeyShared,
     Code::KeepShort,
+    Code::KeepUnsaid,
     Code::RetryUnsafe,
     Code::GuardUnhonoured,
     Code::RetryPastWindow,

@@ -25,8 +25,8 @@ const FIELDS: &[Field] = &[
     field("trigger", FieldType::Map(&TRIGGER), "What starts runs.").needed("{ api: {} }"),
     field(
         "keep",
-        FieldType::Span(MINUTE, YEAR),
-        "How long a key is remembered after its run has ended. A repeat after that is a new run.",
+        FieldType::Either(KEEP_FORMS),
+        "How long a key is remembered after its run has ended. A repeat after that is a new run behind the same ledger.",
     )
     .default("30d"),
     field(
@@ -82,6 +82,27 @@ const FIELDS: &[Field] = &[
         "Rules to suppress, each with a reason.",
     ),
 ];
+
+static KEEP_FORMS: &[FieldType] = &[FieldType::Span(MINUTE, YEAR), FieldType::Map(&KEEP)];
+
+static KEEP: MapSchema = MapSchema::new(
+    ("`keep`", "keep"),
+    "How long a key is remembered, and what it means when it comes back after that.",
+    &[
+        field(
+            "for",
+            FieldType::Span(MINUTE, YEAR),
+            "How long a key is remembered after its run has ended.",
+        )
+        .needed("30d"),
+        field(
+            "then",
+            FieldType::Word(&["same", "new"]),
+            "What the key means after that: the same intent, whose done effects are not repeated, or a new one.",
+        )
+        .default("same"),
+    ],
+);
 
 static OVERLAP: MapSchema = MapSchema::new(
     ("`overlap`", "overlap"),

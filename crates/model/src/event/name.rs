@@ -9,6 +9,10 @@ impl Event {
         match self {
             Self::Accepted { .. } => "accepted",
             Self::Begun { .. } => "begun",
+            Self::Follows { .. } => "follows",
+            Self::Inherited { .. } => "inherited",
+            Self::Reused { .. } => "reused",
+            Self::TakenOver { .. } => "taken_over",
             Self::Switched { .. } => "switched",
             Self::FanOpened { .. } => "fan_opened",
             Self::FanLoaded { .. } => "fan_loaded",

@@ -57,6 +57,7 @@ async fn a_refusal_does_not_block_the_same_command_later() -> Result<()> {
     let run = world.client.start_run(&flow, &keyed("k"), None).await?;
     let drop = DropKey {
         reason: "start over".to_owned(),
+        new_intent: false,
     };
 
     let run = run.body.run;

@@ -90,6 +90,7 @@ async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
     until(&world, run, RunStatus::Succeeded).await?;
     let drop = DropKey {
         reason: "start over".to_owned(),
+        new_intent: false,
     };
     world.client.drop_key(&flow, "k", &drop, "d").await?;
     // A run that is cancelled.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
 use semel_model::run::RunState;
-use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Fingerprint, InSlot, RunId, Slot};
+use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, InSlot, RunId, Slot};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -61,6 +61,7 @@ const CLAIMED: &str = "
 const TAKEN_OVER: &str = "
         UPDATE claims c
            SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint, dropped_at = NULL,
+               intent = nullif(t.intent, 0),
                expires_at = date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
           FROM arrived t, present p
          WHERE c.id = t.claim_id AND c.expires_at IS NULL
@@ -99,7 +100,12 @@ fn accept_text(kind: ClaimMode) -> &'static str {
                 CLAIMED,
                 ENTERED,
             ),
-            ClaimMode::Again => (", $11::int4[]", ", run_number", TAKEN_OVER, ""),
+            ClaimMode::Again => (
+                ", $11::int4[], $12::int4[]",
+                ", run_number, intent",
+                TAKEN_OVER,
+                "",
+            ),
         };
         let text = ACCEPT
             .replace("{columns}", columns)
@@ -122,7 +128,8 @@ pub(crate) fn examples() -> [&'static str; 3] {
 
 pub(super) const MEET: &str = "
     SELECT c.id, c.run_id, c.fingerprint, r.delivery_id, r.state::text, r.result, r.fault,
-           r.accepted_at, c.expires_at IS NULL, coalesce(c.run_number, 0)
+           r.accepted_at, c.expires_at IS NULL, coalesce(c.run_number, 0), coalesce(c.intent, 0),
+           c.dropped_at IS NOT NULL
       FROM unnest($1::uuid[]) AS t (id)
       JOIN claims c ON c.id = t.id
       LEFT JOIN runs r ON r.id = c.run_id";
@@ -230,13 +237,30 @@ async fn accept(
     unreachable!("a batch that gets nowhere is refused")
 }
 
-/// Reads claims that exist, and how their runs stand. Gives those that are free, each with the
-/// number of its last run.
+/// A key that is free, and what its last run left.
+struct FreeKey {
+    /// The number of its last run.
+    number: i32,
+    /// How many times it came back as a new intent.
+    intent: i32,
+    /// Whether an operator freed it, and it did not expire.
+    dropped: bool,
+}
+
+impl FreeKey {
+    /// The run that follows: its number, and how many times the key was a new intent by then.
+    fn next(&self, delivery: &Delivery) -> (i32, i32) {
+        let is_new = delivery.expires_as_new && !self.dropped;
+        (self.number + 1, self.intent + i32::from(is_new))
+    }
+}
+
+/// Reads claims that exist, and how their runs stand. Gives those that are free.
 async fn meet(
     connection: &mut WriterConnection,
     deliveries: &[&Delivery],
     known: &mut HashMap<ClaimId, Known>,
-) -> Result<HashMap<ClaimId, i32>, Error> {
+) -> Result<HashMap<ClaimId, FreeKey>, Error> {
     let mut free = HashMap::new();
     if deliveries.is_empty() {
         return Ok(free);
@@ -246,14 +270,22 @@ async fn meet(
     for row in ready.client.query(ready.statement(MEET), &[&ids]).await? {
         let id = ClaimId::from_uuid(row.get(0));
         match row.get(8) {
-            true => drop(free.insert(id, row.get(9))),
+            true => {
+                let (number, intent, dropped) = (row.get(9), row.get(10), row.get(11));
+                let key = FreeKey {
+                    number,
+                    intent,
+                    dropped,
+                };
+                free.insert(id, key);
+            }
             false => known.extend(read_known(&row).map(|found| (id, found))),
         }
     }
     Ok(free)
 }
 
-fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
+fn new(delivery: &Delivery, run: Uuid, now: Timestamp, follows: Option<Event>) -> Known {
     Known {
         fingerprint: delivery.fingerprint,
         delivery: delivery.delivery,
@@ -264,16 +296,17 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp) -> Known {
             result: None,
             fault: None,
             accepted_at: now,
+            follows,
         },
     }
 }
 
 /// Claims what it can of distinct claims and makes what belongs to it; gives those that it could
-/// not claim. `free` has the number of the last run of each key that is taken over.
+/// not claim. `free` has the keys that are taken over.
 async fn claim<'a>(
     connection: &mut WriterConnection,
     firsts: &[&'a Delivery],
-    free: &HashMap<ClaimId, i32>,
+    free: &HashMap<ClaimId, FreeKey>,
     known: &mut HashMap<ClaimId, Known>,
 ) -> Result<Vec<&'a Delivery>, Error> {
     if firsts.is_empty() {
@@ -285,8 +318,11 @@ async fn claim<'a>(
     let claims = column(|first| *first.claim.as_uuid());
     let fingerprints = column(|first| *first.fingerprint.as_uuid());
     let deliveries = column(|first| *first.delivery.as_uuid());
-    let number = |first: &&Delivery| free.get(&first.claim).map_or(0, |last| last + 1);
-    let numbers: Vec<i32> = firsts.iter().map(number).collect();
+    let next = |first: &&Delivery| {
+        free.get(&first.claim)
+            .map_or((0, 0), |free| free.next(first))
+    };
+    let (numbers, intents): (Vec<i32>, Vec<i32>) = firsts.iter().map(next).unzip();
     let numbered = firsts.iter().zip(&numbers);
     let runs: Vec<Uuid> = numbered
         .map(|(first, number)| *RunId::derive(first.claim, number.unsigned_abs()).as_uuid())
@@ -302,7 +338,9 @@ async fn claim<'a>(
         .iter()
         .map(|first| first.holder.map(|session| *session.as_uuid()))
         .collect();
-    let moves = FirstEffectRows::of(firsts, free.is_empty());
+    let follows: Vec<Option<Event>> = follows(firsts, &numbers, &intents);
+    let continued = continued(firsts, &follows);
+    let moves = FirstEffectRows::of(firsts, &continued);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &claims,
         &runs,
@@ -328,7 +366,7 @@ async fn claim<'a>(
             &moves.kinds,
             &moves.guards,
         ]),
-        ClaimMode::Again => values.push(&numbers),
+        ClaimMode::Again => values.extend([&numbers as &(dyn ToSql + Sync), &intents]),
     }
     let text = accept_text(kind);
     let ready = connection.prepare(&[text]).await?;
@@ -339,13 +377,38 @@ async fn claim<'a>(
     let (now, fresh): (Timestamp, Vec<Uuid>) = (row.get(0), row.get(1));
     let fresh: HashSet<Uuid> = fresh.into_iter().collect();
     let mut others = Vec::new();
-    for (first, run) in firsts.iter().zip(runs) {
+    for ((first, run), follows) in firsts.iter().zip(runs).zip(follows) {
         match fresh.contains(first.claim.as_uuid()) {
-            true => drop(known.insert(first.claim, new(first, run, now))),
+            true => drop(known.insert(first.claim, new(first, run, now, follows))),
             false => others.push(*first),
         }
     }
     Ok(others)
+}
+
+/// What the next runs of keys follow; nothing where they are the first.
+fn follows(firsts: &[&Delivery], numbers: &[i32], intents: &[i32]) -> Vec<Option<Event>> {
+    let numbered = firsts.iter().zip(numbers.iter().zip(intents));
+    let event = |(first, (number, intent)): (&&Delivery, (&i32, &i32))| {
+        let last = number.unsigned_abs().checked_sub(1)?;
+        Some(Event::Follows {
+            first: RunId::derive(first.claim, 0),
+            last: RunId::derive(first.claim, last),
+            intent: intent.unsigned_abs(),
+            accepts: Vec::new(),
+        })
+    };
+    numbered.map(event).collect()
+}
+
+/// The first rows of runs that follow others: what came, and what they follow.
+fn continued(firsts: &[&Delivery], follows: &[Option<Event>]) -> Vec<String> {
+    let row = |(first, follows): (&&Delivery, &Option<Event>)| {
+        let came = first.events.strip_suffix(']')?;
+        let follows = serde_json::to_string(follows.as_ref()?).ok()?;
+        Some(format!("{came},{follows}]"))
+    };
+    firsts.iter().zip(follows).filter_map(row).collect()
 }
 
 /// What runs do first, one array per column.
@@ -359,12 +422,15 @@ struct FirstEffectRows<'a> {
 }
 
 impl<'a> FirstEffectRows<'a> {
-    fn of(firsts: &[&'a Delivery], are_first_runs: bool) -> Self {
+    /// `continued` has the first rows of runs that follow others, in the order of `firsts`; it is
+    /// empty where these are the first runs of their keys.
+    fn of(firsts: &[&'a Delivery], continued: &'a [String]) -> Self {
         let mut moves = Self::default();
-        for first in firsts {
-            let first_move = first.first_effect.as_ref().filter(|_| are_first_runs);
+        for (index, first) in firsts.iter().enumerate() {
+            let first_move = first.first_effect.as_ref().filter(|_| continued.is_empty());
             let effect = first_move.and_then(|it| it.effect.as_ref());
             let events = first_move.map_or(&first.events, |it| &it.events);
+            let events = continued.get(index).unwrap_or(events);
             moves.events.push(events);
             moves.effects.push(effect.map(|it| *it.effect.as_uuid()));
             moves.steps.push(effect.map(|it| it.step.as_str()));
@@ -389,6 +455,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
             result: runs::read_json(row, 5),
             fault: runs::read_json(row, 6),
             accepted_at: row.get(7),
+            follows: None,
         },
     };
     Some(known)

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{LeaseChange, Transition};
+use super::{EffectChange, LeaseChange, Transition};
 use crate::clock::PRESENT;
 use crate::writer::connection::COMMITS_ALONE;
 use crate::{effects, kv, runs};
@@ -19,6 +19,8 @@ pub(super) struct ChangeKinds {
     pub(super) ends: bool,
     /// New entries of the ledger.
     pub(super) enters: bool,
+    /// New entries, of which an earlier run of the key may have left a row.
+    pub(super) enters_again: bool,
     /// Entries of the ledger that change.
     pub(super) changes: bool,
     /// Shared entries that are set.
@@ -28,7 +30,7 @@ pub(super) struct ChangeKinds {
 }
 
 /// How many shapes there are.
-const SHAPES: usize = 64;
+const SHAPES: usize = 128;
 
 /// Every batch moves runs.
 const MOVES: &str = ",
@@ -116,6 +118,8 @@ impl ChangeKinds {
             shape.ends |= ends;
             shape.goes_on |= !ends;
             shape.enters |= item.effects.iter().any(|change| change.first);
+            let again = |change: &EffectChange| change.first && change.follows;
+            shape.enters_again |= item.effects.iter().any(again);
             shape.changes |= item.effects.iter().any(|change| !change.first);
             shape.sets |= with_sets && item.kv.as_ref().is_some_and(kv::is_plain_set);
             shape.records |= item.record.is_some();
@@ -128,6 +132,7 @@ impl ChangeKinds {
             self.goes_on,
             self.ends,
             self.enters,
+            self.enters_again,
             self.changes,
             self.sets,
             self.records,
@@ -153,7 +158,8 @@ impl ChangeKinds {
             ),
             (self.ends, with_seeded_bug(FENCED_END)),
             (true, with_seeded_bug(WRITTEN)),
-            (self.enters, effects::ENTERED),
+            (self.enters && !self.enters_again, effects::ENTERED),
+            (self.enters_again, effects::ENTERED_AGAIN),
             (self.changes, effects::CHANGED),
             // Crosses slots (V1): an entry of another slot is set in the same statement. With a second
             // cell, only entries of the run's own cell are.
@@ -198,11 +204,12 @@ fn with_seeded_bug(text: &'static str) -> &'static str {
 }
 
 /// A shape that has every part, and one that has the fewest, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 3] {
+pub(crate) fn examples() -> [&'static str; 4] {
     let whole = ChangeKinds {
         goes_on: true,
         ends: true,
         enters: true,
+        enters_again: false,
         changes: true,
         sets: true,
         records: true,
@@ -215,7 +222,11 @@ pub(crate) fn examples() -> [&'static str; 3] {
         ends: true,
         ..ChangeKinds::default()
     };
-    [whole.text(), least.text(), last.text()]
+    let again = ChangeKinds {
+        enters_again: true,
+        ..whole
+    };
+    [whole.text(), again.text(), least.text(), last.text()]
 }
 
 #[cfg(test)]

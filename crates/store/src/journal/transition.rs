@@ -124,6 +124,8 @@ pub struct EffectChange {
     pub attempt: u32,
     /// Whether the ledger has no row of it yet.
     pub first: bool,
+    /// Whether an earlier run of the key may have left a row of it.
+    pub follows: bool,
     /// The destination's identity for what was made.
     pub external_id: Option<String>,
     /// What was seen, if it did not simply succeed.

@@ -44,11 +44,11 @@ pub(super) async fn load(
     let partition_date: Vec<Date> = rows.iter().map(|row| row.get(5)).collect();
     let lows: Vec<Uuid> = ids
         .iter()
-        .map(|id| RunId::from_uuid(*id).owned_range().0)
+        .map(|id| RunId::from_uuid(*id).wait_range().0)
         .collect();
     let highs: Vec<Uuid> = ids
         .iter()
-        .map(|id| RunId::from_uuid(*id).owned_range().1)
+        .map(|id| RunId::from_uuid(*id).wait_range().1)
         .collect();
     let client = ready.client;
     let (now, about, journals, (answers, late)) = try_join4(

@@ -73,11 +73,11 @@ async fn a_key_that_was_dropped_makes_a_new_run() -> Result<()> {
     let mut last = first.run;
     for number in 1..4 {
         assert!(
-            !claims::drop_claim(world.cell.of(claim), claim, last, &drop_act()).await?,
+            !claims::drop_claim(world.cell.of(claim), claim, last, false, &drop_act()).await?,
             "its run has not ended"
         );
         world.end(last, "succeeded").await?;
-        assert!(claims::drop_claim(world.cell.of(claim), claim, last, &drop_act()).await?);
+        assert!(claims::drop_claim(world.cell.of(claim), claim, last, false, &drop_act()).await?);
         let next = accept.write(delivery("again", "{}", None)?).await?;
         assert_eq!(next.verdict, ClaimVerdict::New);
         assert_eq!(next.run, RunId::derive(claim, number));
@@ -186,9 +186,9 @@ async fn a_key_is_dropped_only_for_the_run_that_was_judged() -> Result<()> {
     world.end(first, "failed").await?;
 
     // Two operators have judged the first run; between the two the key comes again.
-    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, false, &drop_act()).await?);
     let second = accept.write(delivery("two", "{}", None)?).await?.run;
-    let late = claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?;
+    let late = claims::drop_claim(world.cell.of(claim), claim, first, false, &drop_act()).await?;
     let repeat = accept.write(delivery("two", "{}", None)?).await?;
 
     assert!(!late, "the key is another run's");
@@ -206,13 +206,13 @@ async fn a_run_whose_key_was_dropped_is_resumed_only_while_no_other_has_the_key(
     let claim = delivery("back", "{}", None)?.claim;
     let first = accept.write(delivery("back", "{}", None)?).await?.run;
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, false, &drop_act()).await?);
 
     assert!(reopen(&world, first).await? == ReopenResult::Reopened);
     let while_resumed = accept.write(delivery("back", "{}", None)?).await?;
-    assert!(!claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
+    assert!(!claims::drop_claim(world.cell.of(claim), claim, first, false, &drop_act()).await?);
     world.end(first, "failed").await?;
-    assert!(claims::drop_claim(world.cell.of(claim), claim, first, &drop_act()).await?);
+    assert!(claims::drop_claim(world.cell.of(claim), claim, first, false, &drop_act()).await?);
     let second = accept.write(delivery("back", "{}", None)?).await?;
     let resumed = reopen(&world, first).await?;
 

@@ -128,6 +128,7 @@ pub(crate) fn delivery(key: &str, payload: &str, holder: Option<SessionId>) -> R
         namespace_id: 1,
         release_id: 1,
         keep: Span::from_secs(3600),
+        expires_as_new: false,
         delivery: DeliveryId::generate(),
         events: format!(r#"[{{"event":"accepted","trigger":"{trigger}","input":{payload}}}]"#),
         holder,

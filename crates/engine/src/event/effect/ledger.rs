@@ -30,7 +30,11 @@ pub(in crate::event) fn project_intended(
     };
     let mut changes = RowChanges::default();
     if let Some(now) = EffectSnapshot::of(after, flow).filter(|now| now.has_row) {
-        changes.effects = vec![row(before, now, flow, step)];
+        let follows = after.earlier.is_some();
+        changes.effects = vec![EffectChange {
+            follows,
+            ..row(before, now, flow, step)
+        }];
     }
     if is_task(flow, step) {
         changes.tasks = vec![match request.as_deref() {
@@ -152,6 +156,7 @@ fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectC
         state: now.state,
         attempt: now.attempt,
         first: !before.effect.is_some_and(has_row),
+        follows: false,
         external_id: None,
         note: None,
     }

@@ -48,6 +48,7 @@ impl Turn {
             each,
             scope: &scope,
             chunk: Vec::with_capacity(CHUNK),
+            keys: Vec::new(),
             count: 0,
             loaded: child_runs::loaded(self.cell(), self.of())
                 .await
@@ -77,6 +78,8 @@ struct ItemBuffer<'a> {
     each: &'a Foreach,
     scope: &'a Scope<'a>,
     chunk: Vec<NewChildRun>,
+    /// The keys of the chunk's items, where the run follows others.
+    keys: Vec<String>,
     count: u32,
     /// How many were recorded by an earlier try.
     loaded: u32,
@@ -106,7 +109,11 @@ impl ItemBuffer<'_> {
             run: self.turn.run.child(step, &key),
             key: excerpt(&key, KEY_CHARS_SHOWN),
             item: item.to_string(),
+            follows: None,
         });
+        if self.turn.state.earlier.is_some() {
+            self.keys.push(key);
+        }
         self.count += 1;
         if self.chunk.len() == CHUNK {
             self.flush().await?;
@@ -115,7 +122,9 @@ impl ItemBuffer<'_> {
     }
 
     async fn flush(&mut self) -> Result<(), TurnError> {
-        let chunk = std::mem::take(&mut self.chunk);
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let keys = std::mem::take(&mut self.keys);
+        self.turn.follow(&mut chunk, &keys).await?;
         let subject = self.turn.key.text();
         failpoint("load.before", &subject).await;
         let loaded = child_runs::load(self.turn.cell(), self.turn.of(), &chunk).await;

@@ -1,11 +1,12 @@
 //! Effects: what makes a retry safe.
 
-use semel_model::{Guard, RetryPolicy};
+use semel_model::{Guard, RetryPolicy, Span};
 
 use super::super::Check;
 use crate::diagnostic::Code;
 use crate::effect::{Effect, connection, key_window};
-use crate::lower::retry;
+use crate::grammar::DAY;
+use crate::lower::{keep_of, retry};
 use crate::outline::{StepIndex, StepInfo};
 use crate::provider::Provider;
 
@@ -167,12 +168,12 @@ impl<'t> Check<'_, 't, '_> {
             .provider()
             .and_then(|provider: &Provider| provider.redelivery);
         let flow = self.outline.flow;
-        let (Some(redelivery), Some(keep)) = (redelivery, flow.span_of("keep")) else {
+        let Some(keep) = keep_of(flow) else {
             return;
         };
-        if keep >= redelivery {
-            return;
-        }
+        let Some(redelivery) = redelivery.filter(|redelivery| keep < *redelivery) else {
+            return self.keep_unsaid_rule(keep);
+        };
         let title = self
             .provider()
             .map_or("the source", |provider| provider.title);
@@ -181,5 +182,22 @@ impl<'t> Check<'_, 't, '_> {
         );
         let help = format!("write `keep: {redelivery}` or longer; the default is `30d`");
         self.add(Code::KeepShort, flow.value_span("keep"), &message, &help);
+    }
+
+    /// Keys that are forgotten soon, where nothing says what they mean when they come back.
+    fn keep_unsaid_rule(&mut self, keep: Span) {
+        let flow = self.outline.flow;
+        let says = flow.map("keep").is_some_and(|keep| keep.has("then"));
+        if says || keep.as_millis() >= DAY {
+            return;
+        }
+        let message = format!(
+            "after {keep} the key starts a new run, in which done effects are not repeated"
+        );
+        let help = format!(
+            "write `keep: {{ for: {keep}, then: new }}` where the key is meant to come back as a \
+             new intent, or `then: same`"
+        );
+        self.add(Code::KeepUnsaid, flow.value_span("keep"), &message, &help);
     }
 }

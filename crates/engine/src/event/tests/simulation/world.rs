@@ -55,7 +55,9 @@ impl Simulation<'_> {
         }
         if let LocalChange::Start(asked) = change {
             let run = RunId::from_uuid(Uuid::from_u128(9));
-            let wait = asked.wait.then(|| WaitId::derive(self.state.run, &step));
+            let wait = asked
+                .wait
+                .then(|| WaitId::derive(self.state.first(), &step));
             self.answers.retain(|(answered, _)| Some(*answered) != wait);
             return self.record(Event::Started { step, run, wait });
         }
@@ -250,6 +252,8 @@ impl Simulation<'_> {
             step: step.clone(),
             index: 0,
             item: json!("a"),
+            first: None,
+            last: None,
         };
         let run = self.state.run.child(&step, "a");
         let child = begin_child(run, &self.state, begun, self.flow).unwrap();

@@ -1,0 +1,115 @@
+//! What a run that is not the first of its key reads of the runs before it.
+//!
+//! Nothing of this is on the path of a first run.
+
+use semel_model::RunId;
+use semel_model::event::Event;
+use semel_store::child_runs::NewChildRun;
+use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
+use semel_store::{journal, runs, waits};
+
+use super::{Turn, TurnError, unsure};
+use crate::state::PastLedger;
+
+impl Turn {
+    /// Reads what the runs before this one did, where that is not known yet. It goes into the
+    /// journal with the next write, so that their history need not outlast this run.
+    pub(super) async fn read_earlier(&mut self) -> Result<(), TurnError> {
+        let Some(earlier) = &self.state.earlier else {
+            return Ok(());
+        };
+        let (Some(last), None) = (earlier.last, &earlier.effects) else {
+            return Ok(());
+        };
+        let inherited = self.ledger_of(last, earlier.intent).await?;
+        self.record(inherited)
+    }
+
+    async fn ledger_of(&self, last: RunId, intent: u32) -> Result<Event, TurnError> {
+        let (cell, namespace_id) = (self.runtime.cell.of(last), self.release.namespace_id);
+        let found = runs::find_release(cell, namespace_id, last).await;
+        let Some((_, partition_date)) = found.map_err(unsure)? else {
+            return Ok(nothing());
+        };
+        let cell = self.runtime.cell.of(last);
+        let rows = journal::read(cell, partition_date, last).await;
+        let rows = rows.map_err(unsure)?;
+        if rows.is_empty() {
+            return Ok(nothing());
+        }
+        let mut ledger = PastLedger::new(last);
+        for row in &rows {
+            let events = row.read().map_err(|error| {
+                let (seq, run) = (row.seq, last);
+                TurnError::Unsure(format!("row {seq} of the journal of {run}: {error}"))
+            })?;
+            for event in events {
+                ledger.read(event, row.at);
+            }
+        }
+        Ok(ledger.inherited(intent))
+    }
+
+    /// Counts an effect that an earlier run had performed as a duplicate, stopped at the ledger.
+    pub(super) fn note_reuse(&self, step: &str) {
+        let Some(past) = self.state.past(step) else {
+            return;
+        };
+        self.runtime.metrics.effects_reused.add_one();
+        self.runtime.writers.duplicates.add(StoppedRepeat {
+            subject: Subject::Effect(past.effect),
+            namespace_id: self.release.namespace_id,
+            run: past.run,
+            fingerprint: past.fingerprint,
+            kind: DuplicateVerdict::Repeat,
+            payload: None,
+            at: self.runtime.clock.now(),
+        });
+    }
+
+    /// Takes in what answered the waits of the run. Their identities derive from the first run of
+    /// the key, so that they are not among what was loaded with the run.
+    pub(super) async fn load_answers(&mut self) -> Result<(), semel_store::ReadError> {
+        if self.state.earlier.is_none() {
+            return Ok(());
+        }
+        let answers = waits::list_answers(self.cell(), self.run, self.state.first()).await?;
+        let answers = answers.into_iter().map(|it| (it.wait, it.payload));
+        self.answers = answers.collect();
+        Ok(())
+    }
+
+    /// Says of child runs which ones stood at their places in earlier runs of the key.
+    pub(super) async fn follow(
+        &self,
+        children: &mut [NewChildRun],
+        keys: &[String],
+    ) -> Result<(), TurnError> {
+        let Some(earlier) = &self.state.earlier else {
+            return Ok(());
+        };
+        let step = self.of().step;
+        let places = keys
+            .iter()
+            .flat_map(|key| earlier.runs.iter().map(|run| run.child(step, key)));
+        let places: Vec<RunId> = places.collect();
+        let known = runs::list_known(self.cell(), &places)
+            .await
+            .map_err(unsure)?;
+        for (child, key) in children.iter_mut().zip(keys) {
+            let first = earlier.first.child(step, key);
+            let mut at_place = earlier.runs.iter().map(|run| run.child(step, key));
+            let last = at_place.find(|run| known.contains(run));
+            child.follows = Some((first, last));
+        }
+        Ok(())
+    }
+}
+
+/// The history of earlier runs is gone.
+fn nothing() -> Event {
+    Event::Inherited {
+        runs: Vec::new(),
+        effects: Vec::new(),
+    }
+}
