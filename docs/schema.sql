@@ -17,6 +17,7 @@ CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
 CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
+CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
 
 -- The only clock. Not frozen at the start of a transaction, as now() is.
 CREATE OR REPLACE FUNCTION moment()
@@ -858,6 +859,99 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries USING btree (namespace_id, subscription, due_at) WHERE (state = 'due'::webhook_delivery_state);
 CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries USING btree (settled_at) WHERE (state <> 'due'::webhook_delivery_state);
 CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries USING btree (namespace_id, subscription, emitted_at, event_id);
+
+-- Effects whose key people choose, outside of any run: steps with a key, and scripts under semel once.
+CREATE TABLE named_effects (
+    -- The digest of namespace, scope and key. Its first twelve bits are its slot.
+    id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- Where the key counts: flow/NAME/STEP, flow/NAME, shared or once/NAME.
+    scope text NOT NULL,
+    -- The key, as it was given.
+    key bytea NOT NULL,
+    -- Enters into the key that the destination is sent. Grows with every new intent under the name.
+    generation integer NOT NULL DEFAULT 0,
+    -- Absent is a row that is kept for its generation and token only.
+    state named_effect_state NOT NULL DEFAULT 'pending'::named_effect_state,
+    -- What it is: the kind of step, or command.
+    kind text NOT NULL,
+    -- The connection or host; empty for a command.
+    destination text NOT NULL,
+    -- The method of the request; empty for a command.
+    method text NOT NULL,
+    -- Of the latest request or command line. Null where the next one is a new intent in any case.
+    fingerprint uuid,
+    -- The fencing token: grows with each new holder. A report under an older one changes nothing.
+    token bigint NOT NULL,
+    -- The latest holder: the digest of run, step, item and generation, or the nonce of a process.
+    holder uuid NOT NULL,
+    -- Host and process of a script.
+    holder_name text,
+    -- The run that holds it. Null for a script.
+    holder_run uuid,
+    -- The path of the run's step.
+    holder_step text,
+    -- The item of the run's step.
+    holder_item text,
+    -- The generation of the run's own effect.
+    holder_generation integer,
+    -- What a script's holder agreed to if it is lost. Null for a run.
+    on_doubt text,
+    -- How long a script may be silent, in milliseconds. Null for a run, which is durable.
+    lease_ms bigint,
+    -- When the script that holds it is taken to be lost.
+    lease_until timestamp with time zone,
+    -- When its holder was last heard of.
+    heartbeat_at timestamp with time zone NOT NULL,
+    -- When its latest holder began it.
+    begun_at timestamp with time zone NOT NULL,
+    -- How long it is remembered after it is done or failed, in milliseconds.
+    keep_ms bigint NOT NULL,
+    -- When it became done or failed.
+    settled_at timestamp with time zone,
+    -- The operator who settled its doubt, e.g. token:laptop.
+    settled_by text,
+    -- When a done or failed one becomes absent, and when an absent one is removed.
+    expires_at timestamp with time zone,
+    -- Its result; for a command its exit code and output.
+    result json,
+    -- What the destination calls the thing that it made.
+    external_id text,
+    -- Why it failed, or why it is in doubt.
+    fault json,
+    -- What a holder reported too late, for operators.
+    note text,
+
+    CONSTRAINT named_effects_pkey PRIMARY KEY (id),
+    CONSTRAINT expires_unless_open CHECK (((expires_at IS NULL) = (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state])))),
+    CONSTRAINT leased_while_a_script_holds CHECK (((lease_until IS NOT NULL) = ((state = 'pending'::named_effect_state) AND (holder_run IS NULL)))),
+    CONSTRAINT named_effects_generation_check CHECK ((generation >= 0)),
+    CONSTRAINT named_effects_keep_ms_check CHECK ((keep_ms > 0)),
+    CONSTRAINT named_effects_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 1024))),
+    CONSTRAINT named_effects_lease_ms_check CHECK ((lease_ms > 0)),
+    CONSTRAINT named_effects_on_doubt_check CHECK ((on_doubt = ANY (ARRAY['ask'::text, 'fail'::text, 'retry'::text]))),
+    CONSTRAINT named_effects_token_check CHECK ((token > 0)),
+    CONSTRAINT run_or_script CHECK (((holder_run IS NULL) = ((lease_ms IS NOT NULL) AND (holder_name IS NOT NULL) AND (on_doubt IS NOT NULL)))),
+    CONSTRAINT settled_when_done_or_failed CHECK (((settled_at IS NOT NULL) = (state = ANY (ARRAY['done'::named_effect_state, 'failed'::named_effect_state]))))
+) WITH (fillfactor=80);
+CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);
+CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+
+-- Runs that wait until a named effect is settled. A row stays until its run was woken.
+CREATE TABLE named_effect_waiters (
+    -- The named effect, whose slot the row is in.
+    effect_id uuid NOT NULL,
+    -- The run that waits.
+    run_id uuid NOT NULL,
+    -- The path of the run's step.
+    step text NOT NULL,
+    -- When it last found the effect held or in doubt.
+    since timestamp with time zone NOT NULL,
+
+    CONSTRAINT named_effect_waiters_pkey PRIMARY KEY (effect_id, run_id, step)
+);
 
 -- Small state that the flows of a namespace share.
 CREATE TABLE kv (

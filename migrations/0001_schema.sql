@@ -787,6 +787,93 @@ CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries (settled_at) WH
 CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries (namespace_id, subscription, due_at) WHERE state = 'due';
 CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries (namespace_id, subscription, emitted_at, event_id);
 
+-- ------------------------------------------------------------------ Effects whose key people choose
+
+CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TABLE named_effects (
+    id                uuid PRIMARY KEY,
+    namespace_id      integer NOT NULL,
+    scope             text NOT NULL,
+    key               bytea NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 1024),
+    generation        integer NOT NULL DEFAULT 0 CHECK (generation >= 0),
+    state             named_effect_state NOT NULL DEFAULT 'pending',
+    kind              text NOT NULL,
+    destination       text NOT NULL,
+    method            text NOT NULL,
+    fingerprint       uuid,
+    token             bigint NOT NULL CHECK (token > 0),
+    holder            uuid NOT NULL,
+    holder_name       text,
+    holder_run        uuid,
+    holder_step       text,
+    holder_item       text,
+    holder_generation integer,
+    on_doubt          text CHECK (on_doubt IN ('ask', 'fail', 'retry')),
+    lease_ms          bigint CHECK (lease_ms > 0),
+    lease_until       timestamptz,
+    heartbeat_at      timestamptz NOT NULL,
+    begun_at          timestamptz NOT NULL,
+    keep_ms           bigint NOT NULL CHECK (keep_ms > 0),
+    settled_at        timestamptz,
+    settled_by        text,
+    expires_at        timestamptz,
+    result            json,
+    external_id       text,
+    fault             json,
+    note              text,
+    CONSTRAINT run_or_script CHECK ((holder_run IS NULL) = (lease_ms IS NOT NULL AND holder_name IS NOT NULL AND on_doubt IS NOT NULL)),
+    CONSTRAINT leased_while_a_script_holds CHECK ((lease_until IS NOT NULL) = (state = 'pending' AND holder_run IS NULL)),
+    CONSTRAINT settled_when_done_or_failed CHECK ((settled_at IS NOT NULL) = (state IN ('done', 'failed'))),
+    CONSTRAINT expires_unless_open CHECK ((expires_at IS NULL) = (state IN ('pending', 'in_doubt')))
+) WITH (fillfactor = 80);
+COMMENT ON TABLE named_effects IS 'Effects whose key people choose, outside of any run: steps with a key, and scripts under semel once.';
+COMMENT ON COLUMN named_effects.id IS 'The digest of namespace, scope and key. Its first twelve bits are its slot.';
+COMMENT ON COLUMN named_effects.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN named_effects.scope IS 'Where the key counts: flow/NAME/STEP, flow/NAME, shared or once/NAME.';
+COMMENT ON COLUMN named_effects.key IS 'The key, as it was given.';
+COMMENT ON COLUMN named_effects.generation IS 'Enters into the key that the destination is sent. Grows with every new intent under the name.';
+COMMENT ON COLUMN named_effects.state IS 'Absent is a row that is kept for its generation and token only.';
+COMMENT ON COLUMN named_effects.kind IS 'What it is: the kind of step, or command.';
+COMMENT ON COLUMN named_effects.destination IS 'The connection or host; empty for a command.';
+COMMENT ON COLUMN named_effects.method IS 'The method of the request; empty for a command.';
+COMMENT ON COLUMN named_effects.fingerprint IS 'Of the latest request or command line. Null where the next one is a new intent in any case.';
+COMMENT ON COLUMN named_effects.token IS 'The fencing token: grows with each new holder. A report under an older one changes nothing.';
+COMMENT ON COLUMN named_effects.holder IS 'The latest holder: the digest of run, step, item and generation, or the nonce of a process.';
+COMMENT ON COLUMN named_effects.holder_name IS 'Host and process of a script.';
+COMMENT ON COLUMN named_effects.holder_run IS 'The run that holds it. Null for a script.';
+COMMENT ON COLUMN named_effects.holder_step IS 'The path of the run''s step.';
+COMMENT ON COLUMN named_effects.holder_item IS 'The item of the run''s step.';
+COMMENT ON COLUMN named_effects.holder_generation IS 'The generation of the run''s own effect.';
+COMMENT ON COLUMN named_effects.on_doubt IS 'What a script''s holder agreed to if it is lost. Null for a run.';
+COMMENT ON COLUMN named_effects.lease_ms IS 'How long a script may be silent, in milliseconds. Null for a run, which is durable.';
+COMMENT ON COLUMN named_effects.lease_until IS 'When the script that holds it is taken to be lost.';
+COMMENT ON COLUMN named_effects.heartbeat_at IS 'When its holder was last heard of.';
+COMMENT ON COLUMN named_effects.begun_at IS 'When its latest holder began it.';
+COMMENT ON COLUMN named_effects.keep_ms IS 'How long it is remembered after it is done or failed, in milliseconds.';
+COMMENT ON COLUMN named_effects.settled_at IS 'When it became done or failed.';
+COMMENT ON COLUMN named_effects.settled_by IS 'The operator who settled its doubt, e.g. token:laptop.';
+COMMENT ON COLUMN named_effects.expires_at IS 'When a done or failed one becomes absent, and when an absent one is removed.';
+COMMENT ON COLUMN named_effects.result IS 'Its result; for a command its exit code and output.';
+COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the thing that it made.';
+COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.';
+COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
+CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
+CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX named_effects_by_expiry ON named_effects (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE named_effect_waiters (
+    effect_id uuid NOT NULL,
+    run_id    uuid NOT NULL,
+    step      text NOT NULL,
+    since     timestamptz NOT NULL,
+    PRIMARY KEY (effect_id, run_id, step)
+);
+COMMENT ON TABLE named_effect_waiters IS 'Runs that wait until a named effect is settled. A row stays until its run was woken.';
+COMMENT ON COLUMN named_effect_waiters.effect_id IS 'The named effect, whose slot the row is in.';
+COMMENT ON COLUMN named_effect_waiters.run_id IS 'The run that waits.';
+COMMENT ON COLUMN named_effect_waiters.step IS 'The path of the run''s step.';
+COMMENT ON COLUMN named_effect_waiters.since IS 'When it last found the effect held or in doubt.';
+
 -- --------------------------------------------------------------------------- State that flows share
 
 CREATE TABLE kv (

@@ -11,6 +11,7 @@
 //! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
 //! schedule = SHA-256(namespace, flow)                               16 bytes, slot in front
 //! gate    = SHA-256(namespace, flow, kind, object)                 16 bytes, slot in front
+//! named effect = SHA-256(namespace, scope, key)                    16 bytes, slot in front
 //! ```
 //!
 //! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
@@ -112,6 +113,14 @@ identity!(
     GateId, "gate_"
 );
 identity!(
+    /// An effect whose key people choose. It lives in a slot of its own, outside of any run.
+    NamedEffectId, "name_"
+);
+identity!(
+    /// One process that wants to perform a named effect, made anew by each.
+    HolderId, "holder_"
+);
+identity!(
     /// One server's life as a worker, for as long as its lease is renewed.
     SessionId, "session_"
 );
@@ -130,7 +139,15 @@ macro_rules! in_slot {
     )*};
 }
 
-in_slot!(ClaimId, RunId, EffectId, WaitId, ScheduleId, GateId);
+in_slot!(
+    ClaimId,
+    RunId,
+    EffectId,
+    WaitId,
+    ScheduleId,
+    GateId,
+    NamedEffectId
+);
 
 impl ClaimId {
     /// Derives the claim of a key.
@@ -278,6 +295,13 @@ impl SessionId {
 
 impl DeliveryId {
     /// A new delivery.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl HolderId {
+    /// A new process.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }

@@ -18,6 +18,7 @@ pub mod json;
 pub mod key;
 pub mod kv;
 pub mod name;
+pub mod named_effect;
 pub mod outcome;
 pub mod past_effect;
 pub mod request;
@@ -40,10 +41,12 @@ pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{
-    ClaimId, DeliveryId, EffectId, GateId, ParseIdError, RunId, ScheduleId, SessionId, WaitId,
+    ClaimId, DeliveryId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError, RunId,
+    ScheduleId, SessionId, WaitId,
 };
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
+pub use named_effect::{EffectName, EffectScope, NamedEffectState};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use past_effect::{PastEffect, PastOutcome};
 pub use resource::{Resource, ResourceRef};

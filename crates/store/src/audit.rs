@@ -108,6 +108,11 @@ impl AuditEntry {
         }
     }
 
+    /// Who does it.
+    pub(crate) fn actor(&self) -> &str {
+        &self.actor
+    }
+
     /// The same act, done to something that is known only now.
     #[must_use]
     pub(crate) fn done_to(&self, subject: &str) -> Self {

@@ -8,8 +8,9 @@
 //! Code that locks several rows locks them in one order, so that there are no deadlocks: rows of
 //! `queue` by their run's identity, whatever becomes of them (runs that continue, runs that end,
 //! runs that are woken); after them `waits`, `tasks`, `approvals` and `child_runs`; after those the
-//! entries of `kv` and `locks` together, by slot, namespace and name. Code that cannot keep an
-//! order takes only rows that are not locked (`SKIP LOCKED`).
+//! entries of `kv` and `locks` together, by slot, namespace and name. A row of `named_effects` is
+//! locked before its waiters, in a transaction that locks nothing else. Code that cannot keep an order
+//! takes only rows that are not locked (`SKIP LOCKED`).
 //!
 //! A hot statement finds rows by their identity, whatever the statistics say. So where it names
 //! rows and says more of them, it says so in words that fit no index: `holder IS NOT DISTINCT FROM`
@@ -43,6 +44,7 @@ pub mod late_responses;
 pub mod llm_answers;
 mod locks;
 pub mod migrate;
+pub mod named_effects;
 pub mod object_versions;
 pub mod outbox;
 pub mod partitions;
@@ -95,6 +97,12 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
+        ("named_effects", named_effects::STATEMENTS),
+        ("named_effects", named_effects::OPERATOR),
+        ("named_effects", named_effects::REPORTS),
+        ("named_effects", named_effects::UPKEEP),
+        ("named_effects", named_effects::VIEWS),
+        ("named_effects", named_effects::WAITERS),
         ("outbox", outbox::STATEMENTS),
         ("webhook_deliveries", webhook_deliveries::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),

@@ -5,6 +5,7 @@ mod connections;
 mod duplicates;
 mod expiry;
 mod migrations;
+mod named_effects;
 mod partitions;
 mod plans;
 mod queue;

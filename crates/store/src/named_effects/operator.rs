@@ -1,0 +1,145 @@
+//! What operators do to named effects, each with its record in the same commit.
+//!
+//! Both name the token that the operator saw: a repeat, or a decision that comes after another holder
+//! began, is about the same hold or about none.
+
+use semel_model::{NamedEffectId, NamedEffectState};
+use serde_json::{Value, json};
+use tokio_postgres::types::{Json, ToSql};
+
+use super::reports::{NamedReport, NamedResult};
+use super::upkeep::ABSENT_SECS;
+use super::{views, waiters};
+use crate::audit::{self, AuditEntry};
+use crate::cell::{ReadError, SlotCell};
+
+const SETTLE: &str = "
+    UPDATE named_effects n
+       SET state = $4::text::named_effect_state, result = $5, external_id = $6, fault = $7,
+           settled_at = p.now, settled_by = $8, lease_until = NULL,
+           expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
+      FROM (SELECT moment() AS now) p
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
+       AND (n.state = 'in_doubt' OR n.lease_until <= p.now)";
+
+const REDO: &str = "
+    UPDATE named_effects n
+       SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
+           settled_by = NULL, result = NULL, external_id = NULL, fault = NULL, note = NULL,
+           expires_at = p.now + make_interval(secs => $4)
+      FROM (SELECT moment() AS now) p
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
+       AND n.state = 'done' AND n.expires_at > p.now";
+
+const REDONE: &str = "
+    SELECT 1 FROM named_effects
+     WHERE id = $1 AND namespace_id = $2 AND token = $3 AND state = 'absent'";
+
+pub(crate) const STATEMENTS: &[&str] = &[SETTLE, REDO, REDONE];
+
+/// What an operator found at the destination.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamedSettlement {
+    /// It happened.
+    Happened(NamedResult),
+    /// It did not happen: it may be begun again, under the same key.
+    DidNotHappen,
+}
+
+impl NamedSettlement {
+    const fn state(&self) -> NamedEffectState {
+        match self {
+            Self::Happened(_) => NamedEffectState::Done,
+            Self::DidNotHappen => NamedEffectState::Failed,
+        }
+    }
+
+    fn fault(&self) -> Option<Value> {
+        match self {
+            Self::Happened(_) => None,
+            Self::DidNotHappen => Some(json!({
+                "code": "did-not-happen",
+                "message": "an operator recorded that it did not happen",
+            })),
+        }
+    }
+
+    fn result(&self) -> NamedResult {
+        match self {
+            Self::Happened(result) => result.clone(),
+            Self::DidNotHappen => NamedResult::default(),
+        }
+    }
+}
+
+/// Settles a doubt. A repeat by the same operator with the same words changes nothing.
+pub async fn settle(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    id: NamedEffectId,
+    token: i64,
+    settlement: &NamedSettlement,
+    act: &AuditEntry,
+) -> Result<NamedReport, ReadError> {
+    let (state, happened) = (settlement.state(), settlement.result());
+    let (fault, actor) = (settlement.fault(), act.actor());
+    let (state_word, result) = (state.as_str(), happened.result.as_ref().map(Json));
+    let fault = fault.as_ref().map(Json);
+    let values: [&(dyn ToSql + Sync); 8] = [
+        id.as_uuid(),
+        &namespace_id,
+        &token,
+        &state_word,
+        &result,
+        &happened.external_id,
+        &fault,
+        &actor,
+    ];
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let report = if tx.execute(SETTLE, &values).await? > 0 {
+        audit::append(&tx, act).await?;
+        NamedReport::Recorded(waiters::of_effect(&tx, id).await?)
+    } else {
+        match views::read(&tx, namespace_id, id).await? {
+            None => NamedReport::Unknown,
+            Some(view)
+                if (view.token, view.state) == (token, state)
+                    && view.settled_by.as_deref() == Some(actor)
+                    && (view.result.as_ref(), &view.external_id)
+                        == (happened.result.as_ref(), &happened.external_id) =>
+            {
+                NamedReport::Repeated(waiters::of_effect(&tx, id).await?)
+            }
+            Some(view) => NamedReport::Late(Box::new(view)),
+        }
+    };
+    tx.commit().await?;
+    Ok(report)
+}
+
+/// Makes a done effect absent, so that the next begin performs it again under a new key.
+pub async fn redo(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    id: NamedEffectId,
+    token: i64,
+    act: &AuditEntry,
+) -> Result<NamedReport, ReadError> {
+    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &ABSENT_SECS];
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let report = if tx.execute(REDO, &values).await? > 0 {
+        audit::append(&tx, act).await?;
+        NamedReport::Recorded(Vec::new())
+    } else if let Some(view) = views::read(&tx, namespace_id, id).await? {
+        NamedReport::Late(Box::new(view))
+    } else {
+        match tx.query_opt(REDONE, &values[..3]).await? {
+            Some(_) => NamedReport::Repeated(Vec::new()),
+            None => NamedReport::Unknown,
+        }
+    };
+    tx.commit().await?;
+    Ok(report)
+}

@@ -1,0 +1,100 @@
+//! What time does to named effects: leases that are over, and what is remembered no longer.
+
+use jiff::Timestamp;
+use semel_model::{Key, NamedEffectId};
+use tokio_postgres::Row;
+
+use crate::cell::{EveryCell, ReadError};
+
+/// What another statement has locked is passed over: a heartbeat or a report may save it.
+const LAPSE: &str = "/* commits alone: named effect lapse */
+    WITH over AS (
+        SELECT id
+          FROM named_effects
+         WHERE lease_until <= (SELECT moment())
+         ORDER BY lease_until
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED)
+    UPDATE named_effects n
+       SET state = 'in_doubt', lease_until = NULL,
+           fault = json_build_object('code', 'lease-lost',
+                                     'message', 'the process that held the key was lost')
+     WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.lease_until <= (SELECT moment())
+ RETURNING n.id, n.scope, n.key, n.holder_name, n.heartbeat_at";
+
+/// What is expired becomes absent, one generation on, and keeps nothing of what it was.
+const FORGET: &str = "/* commits alone: named effect expiry */
+    WITH over AS (
+        SELECT id
+          FROM named_effects
+         WHERE expires_at <= (SELECT moment()) AND state IN ('done', 'failed')
+         ORDER BY expires_at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED)
+    UPDATE named_effects n
+       SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
+           settled_by = NULL, result = NULL, external_id = NULL, fault = NULL, note = NULL,
+           expires_at = (SELECT moment()) + make_interval(secs => $2)
+     WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state IN ('done', 'failed')";
+
+const REMOVE: &str = "/* commits alone: named effect removal */
+    WITH over AS (
+        SELECT id
+          FROM named_effects
+         WHERE expires_at <= (SELECT moment()) AND state = 'absent'
+         ORDER BY expires_at
+         LIMIT $1
+           FOR UPDATE SKIP LOCKED)
+    DELETE FROM named_effects n
+     WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state = 'absent'";
+
+pub(crate) const STATEMENTS: &[&str] = &[LAPSE, FORGET, REMOVE];
+
+/// The most rows of one pass.
+const BATCH_MAX: i64 = 1_000;
+
+/// How long the generation and the token of an absent name are kept, in seconds: 30 days, which is
+/// longer than destinations remember the keys that they were sent.
+pub(super) const ABSENT_SECS: f64 = 30.0 * 86_400.0;
+
+/// A named effect whose lease was over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LapsedEffect {
+    /// The effect.
+    pub id: NamedEffectId,
+    /// Its scope.
+    pub scope: String,
+    /// Its key, as text that people read.
+    pub key: String,
+    /// Host and process that held it.
+    pub holder: String,
+    /// When that was last heard of.
+    pub heartbeat_at: Timestamp,
+}
+
+/// Puts effects in doubt whose lease is over, the longest over first, and lists them.
+pub async fn lapse(cell: EveryCell<'_>) -> Result<Vec<LapsedEffect>, ReadError> {
+    let rows = cell.reader().await?.query(LAPSE, &[&BATCH_MAX]).await?;
+    Ok(rows.iter().map(read_lapsed).collect())
+}
+
+/// Makes absent what is expired, and removes what was absent for long. Says how many rows changed,
+/// and whether there may be more.
+pub async fn expire(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
+    let client = cell.reader().await?;
+    let forgotten = client.execute(FORGET, &[&BATCH_MAX, &ABSENT_SECS]).await?;
+    let removed = client.execute(REMOVE, &[&BATCH_MAX]).await?;
+    let more = forgotten.max(removed) == BATCH_MAX.unsigned_abs();
+    Ok((forgotten + removed, more))
+}
+
+fn read_lapsed(row: &Row) -> LapsedEffect {
+    let key = Key::new(row.get::<_, Vec<u8>>(2)).map(|key| key.text());
+    LapsedEffect {
+        id: NamedEffectId::from_uuid(row.get(0)),
+        scope: row.get(1),
+        key: key.unwrap_or_default(),
+        holder: row.get::<_, Option<String>>(3).unwrap_or_default(),
+        heartbeat_at: row.get(4),
+    }
+}

@@ -1,0 +1,159 @@
+//! Runs that wait behind a named effect, and named effects as lists show them.
+
+use anyhow::{Result, bail};
+use semel_model::{EffectScope, NamedEffectState, RunId, SessionId};
+use semel_store::claims;
+use semel_store::named_effects::{
+    self, NamedBegun, NamedEffectFilter, NamedHolder, NamedReport, NamedResult,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAMESPACE, Name, run, script};
+use crate::world::{World, delivery};
+
+#[tokio::test]
+async fn runs_wait_behind_a_holder_and_none_is_left_behind() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(run(1), "a").await?;
+    assert!(matches!(
+        name.begin(run(2), "a").await?,
+        NamedBegun::Held(_)
+    ));
+    let doubted =
+        named_effects::doubt(name.cell(), NAMESPACE, name.id, hold.token, &json!({})).await?;
+    assert!(matches!(doubted, NamedReport::Recorded(_)));
+    assert!(matches!(
+        name.begin(run(3), "a").await?,
+        NamedBegun::InDoubt(_)
+    ));
+    // A run settles its own doubt, and begins again if it may.
+    assert_eq!(name.first(run(1), "a").await?.token, hold.token);
+
+    let freed = named_effects::free(name.cell(), NAMESPACE, name.id, hold.token).await?;
+    let NamedReport::Recorded(waiters) = freed else {
+        bail!("{freed:?}");
+    };
+    assert_eq!(waiters.len(), 2);
+    let left = named_effects::list_left_behind(world.cell.every()).await?;
+    assert_eq!(
+        left.len(),
+        2,
+        "a server that dies now leaves them to the repair"
+    );
+    let next = name.first(run(2), "a").await?;
+    assert_eq!(next.key, hold.key, "nothing was sent");
+    assert!(matches!(
+        name.begin(run(3), "a").await?,
+        NamedBegun::Held(_)
+    ));
+    named_effects::woken(name.cell(), name.id, &waiters).await?;
+
+    let NamedReport::Recorded(waiters) = name.done(next.token, "x").await? else {
+        bail!("not recorded");
+    };
+    let runs: Vec<RunId> = waiters.iter().map(|it| it.run).collect();
+    assert_eq!(
+        runs,
+        [RunId::from_uuid(Uuid::from_u128(3))],
+        "it waits again"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn lists_show_what_is_there_page_by_page() -> Result<()> {
+    let world = World::start().await?;
+    for index in 0..5_u128 {
+        let key = format!("k-{index}");
+        let name = Name::new(&world, &key)?;
+        let hold = name.first(script(index + 1), "a").await?;
+        if index > 2 {
+            name.done(hold.token, "x").await?;
+        }
+    }
+    let every = world.cell.every();
+    let all = NamedEffectFilter::default();
+
+    let first = named_effects::list(every, NAMESPACE, &all, None, 3).await?;
+    let last = first.last().map(|view| (view.begun_at, *view.id.as_uuid()));
+    let second = named_effects::list(every, NAMESPACE, &all, last, 3).await?;
+
+    let keys = |views: &[named_effects::NamedEffectView]| -> Vec<String> {
+        views.iter().map(|view| view.name.key().text()).collect()
+    };
+    assert_eq!(keys(&first), ["k-4", "k-3", "k-2"]);
+    assert_eq!(keys(&second), ["k-1", "k-0"]);
+    let of_state = NamedEffectFilter {
+        state: Some(NamedEffectState::Done),
+        scope: Some(EffectScope::Shared),
+    };
+    assert_eq!(
+        named_effects::list(every, NAMESPACE, &of_state, None, 9)
+            .await?
+            .len(),
+        2
+    );
+    assert!(
+        named_effects::list(every, 2, &all, None, 9)
+            .await?
+            .is_empty()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_result_of_any_shape_comes_back() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(script(1), "a").await?;
+    let result: Value = json!({ "stdout": "a\u{0}b", "exit": 0 });
+    let happened = NamedResult {
+        result: Some(result.clone()),
+        external_id: None,
+    };
+    for _ in 0..2 {
+        named_effects::done(name.cell(), NAMESPACE, name.id, hold.token, &happened).await?;
+    }
+    let found = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
+    assert_eq!(found.and_then(|view| view.result), Some(result));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_in_a_workers_hands_is_woken_later() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let accepting = claims::start_accepting(&world.cell);
+    let asleep = accepting.write(delivery("asleep", "{}", None)?).await?.run;
+    let session = Some(SessionId::generate());
+    let held = accepting.write(delivery("held", "{}", session)?).await?.run;
+    let hold = name.first(script(1), "a").await?;
+    for waiting in [asleep, held] {
+        let holder = NamedHolder::Run {
+            run: waiting,
+            step: "charge".to_owned(),
+            item: String::new(),
+            generation: 0,
+        };
+        assert!(matches!(
+            name.begin(holder, "a").await?,
+            NamedBegun::Held(_)
+        ));
+    }
+    let NamedReport::Recorded(waiters) = name.done(hold.token, "x").await? else {
+        bail!("not recorded");
+    };
+
+    let awake = named_effects::wake(world.cell.every(), waiters).await?;
+    named_effects::woken(name.cell(), name.id, &awake).await?;
+
+    let runs = |waiters: &[named_effects::NamedEffectWaiter]| -> Vec<RunId> {
+        waiters.iter().map(|it| it.run).collect()
+    };
+    assert_eq!(runs(&awake), [asleep]);
+    let left = named_effects::list_left_behind(world.cell.every()).await?;
+    assert_eq!(runs(&left), [held]);
+    Ok(())
+}
