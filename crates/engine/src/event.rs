@@ -15,6 +15,7 @@ mod announcement;
 mod approval;
 mod changes;
 mod children;
+mod describe;
 mod earlier;
 mod effect;
 mod gate;
@@ -26,6 +27,7 @@ mod words;
 pub(crate) use announcement::{AnnounceContext, message};
 pub use changes::{Before, EffectSnapshot, RowChanges};
 pub use children::begin_child;
+pub use describe::describe;
 pub(crate) use effect::expect_done;
 pub use lifecycle::{Acceptance, begin};
 
@@ -107,7 +109,7 @@ pub fn apply(
         Event::TakenOver { step, .. } => earlier::apply_taken_over(state, flow, step),
 
         // Only what its parent knew says where a child run begins: `begin_child`.
-        Event::Begun { .. } => Err(Unfit),
+        Event::Begun(_) => Err(Unfit),
         Event::FanOpened { step } => children::apply_opened(state, flow, step),
         Event::FanLoaded {
             step,
@@ -224,7 +226,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::ReadFailed { .. }
         | Event::Broken { .. }
         | Event::Licensed { .. }
-        | Event::Begun { .. }
+        | Event::Begun(_)
         | Event::Follows { .. }
         | Event::Inherited { .. }
         | Event::Reused { .. }
@@ -281,7 +283,7 @@ pub(crate) fn announce(
         | Event::Doubted { .. }
         | Event::Probed { .. }
         | Event::Licensed { .. }
-        | Event::Begun { .. }
+        | Event::Begun(_)
         | Event::Follows { .. }
         | Event::Inherited { .. }
         | Event::Reused { .. }
@@ -294,115 +296,6 @@ pub(crate) fn announce(
         | Event::Started { .. }
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. } => Vec::new(),
-    }
-}
-
-/// What a timeline says of an event: one sentence, in plain words. Text from outside is not
-/// escaped: the caller that shows it has to do that.
-pub fn describe(event: &Event) -> String {
-    match event {
-        Event::Accepted {
-            trigger,
-            nominal,
-            input,
-            ..
-        } => lifecycle::describe_accepted(*trigger, *nominal, input),
-        Event::Undoing { fault } => lifecycle::describe_undoing(fault),
-        Event::Stopped { reason, fault } => lifecycle::describe_stopped(*reason, fault),
-        Event::Resumed { by, reason, .. } => lifecycle::describe_resumed(by.as_deref(), reason),
-        Event::Amended { step, result, .. } => lifecycle::describe_amended(step, result),
-        Event::Ended {
-            state,
-            result,
-            fault,
-        } => lifecycle::describe_ended(*state, result, fault.as_ref()),
-        Event::GateWaiting {
-            gate,
-            behind,
-            until,
-            ..
-        } => gate::describe_held(*gate, *behind, *until),
-        Event::Joined { run } => gate::describe_joined(*run),
-        Event::Admitted { gate } => gate::describe_admitted(*gate),
-        Event::Switched { step, case } => step::describe_switched(step, *case),
-        Event::Skipped { step } => step::describe_skipped(step),
-        Event::Computed {
-            step,
-            result,
-            usage,
-            ..
-        } => step::describe_computed(step, result, usage),
-        Event::ReadFailed {
-            step,
-            fault,
-            retry_at,
-        } => step::describe_read_failed(step, fault, *retry_at),
-        Event::Broken { step, fault } => step::describe_broken(step.as_deref(), fault),
-        Event::Intended {
-            step,
-            attempt,
-            licence,
-            ..
-        } => effect::describe_intended(step, *attempt, *licence),
-        Event::Done {
-            step,
-            by,
-            external_id,
-            status,
-            ..
-        } => effect::describe_done(step, *by, external_id.as_deref(), *status),
-        Event::Failed {
-            step,
-            fault,
-            retry_at,
-        } => effect::describe_failed(step, fault, *retry_at),
-        Event::Doubted { step, doubt, plan } => effect::describe_doubted(step, doubt, plan),
-        Event::Probed { step, seen } => effect::describe_probed(step, seen),
-        Event::Licensed { step, reason } => effect::describe_licensed(step, reason),
-        Event::Begun {
-            parent,
-            step,
-            index,
-            item,
-            ..
-        } => children::describe_begun(step, (*parent, *index, item)),
-        Event::Follows { last, intent, .. } => earlier::describe_follows(*last, *intent),
-        Event::Inherited { runs, effects } => earlier::describe_inherited(runs, effects),
-        Event::Reused {
-            step, effect, run, ..
-        } => earlier::describe_reused(step, *effect, *run),
-        Event::TakenOver { step, effect } => earlier::describe_taken_over(step, *effect),
-        Event::FanOpened { step } => children::describe_opened(step),
-        Event::FanLoaded {
-            step,
-            count,
-            repeats,
-        } => children::describe_loaded(step, *count, *repeats),
-        Event::FanStopped {
-            step,
-            cancels,
-            fault,
-        } => children::describe_stopped(step, *cancels, fault.as_ref()),
-        Event::FanEnded {
-            step,
-            result,
-            fault,
-            ..
-        } => children::describe_ended(step, result, fault.as_ref()),
-        Event::Started { step, run, wait } => children::describe_started(step, *run, *wait),
-        Event::WaitOpened {
-            step, wait, until, ..
-        } => wait::describe_opened(step, *wait, *until),
-        Event::WaitEnded { step, how } => wait::describe_ended(step, how),
-        Event::ApprovalOpened {
-            step,
-            wait,
-            until,
-            asked,
-        } => approval::describe_opened(step, (*wait, *until, asked)),
-        Event::ApprovalTold { step, what } => approval::describe_told(step, *what),
-        Event::ApprovalDecided { step, decision } => approval::describe_decided(step, decision),
-        Event::ApprovalElapsed { step, policy } => approval::describe_elapsed(step, *policy),
     }
 }
 

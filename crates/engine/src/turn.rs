@@ -163,7 +163,9 @@ impl Turn {
         if !self.pass_gates().await? {
             return Ok(());
         }
-        self.read_earlier().await?;
+        if !self.read_earlier().await? {
+            return Ok(());
+        }
         self.runtime.know_connections(&self.release).await;
         loop {
             if self.runtime.shutdown.requested.is_cancelled() && self.pending.is_empty() {

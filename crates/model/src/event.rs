@@ -3,13 +3,20 @@
 //! The journal is enough to continue a run: folding its events gives everything that the next
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
+mod begun;
+mod caller;
+mod doubt_plan;
 mod name;
+mod seen;
 mod wait_end;
 
+pub use begun::ChildBegun;
+pub use caller::Caller;
+pub use doubt_plan::DoubtPlan;
+pub use seen::ProbeFinding;
 pub use wait_end::WaitEnd;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,10 +31,6 @@ use crate::request::StepRequest;
 use crate::run::{EndState, StopReason};
 use crate::span::Span;
 use crate::trigger::TriggerKind;
-
-mod seen;
-
-pub use self::seen::ProbeFinding;
 
 /// One thing that happened to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,27 +59,7 @@ pub enum Event {
         nominal: Option<Timestamp>,
     },
     /// A child run: an item of a `foreach`, or a branch of a `parallel`.
-    Begun {
-        /// Its parent run.
-        parent: RunId,
-        /// The partition of that run's journal.
-        partition_date: Date,
-        /// The row of that journal up to which it knows what happened.
-        seq: i32,
-        /// The step of that run that it belongs to.
-        step: String,
-        /// Its place among the child runs of that step.
-        index: u32,
-        /// The item, where it is one.
-        #[serde(default, skip_serializing_if = "Value::is_null")]
-        item: Value,
-        /// The child run at the same place of the first run of the key, where this is a later one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        first: Option<RunId>,
-        /// The last child run at this place before this one, where there is one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        last: Option<RunId>,
-    },
+    Begun(ChildBegun),
     /// The run is not the first of its key: its effects have the keys that they had in the first,
     /// and what earlier runs did is not done again.
     Follows {
@@ -413,39 +396,7 @@ pub enum Event {
     },
 }
 
-/// The run that asked for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caller {
-    /// That run.
-    pub run: RunId,
-    /// What it waits for.
-    pub wait: WaitId,
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
-}
-
-/// How a doubt is settled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum DoubtPlan {
-    /// The guard lets it be performed again, at this time.
-    Repeat {
-        /// When.
-        at: Timestamp,
-        /// What allows it.
-        licence: Licence,
-    },
-    /// A probe reads whether it happened, at this time.
-    Probe {
-        /// When.
-        at: Timestamp,
-        /// From when on *absent* is believed: until then a request in flight may still arrive.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        absent_from: Option<Timestamp>,
-    },
-    /// An operator settles it.
-    Review,
 }

@@ -10,19 +10,18 @@
 //!             failed, cancelled
 //! ```
 
+mod reopen;
 mod view;
 
+pub use reopen::{ReopenedChildren, reopen, reopen_one};
 pub use view::{ChildCounts, ChildRunFilter, ChildRunView, count, first_succeeded, list, steps};
 
 use jiff::civil::Date;
-use semel_model::event::Event;
 use semel_model::{InSlot, Key, RunId, SessionId, Slot};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
-use crate::journal::to_text;
 
 /// An item that is recorded already stays as it is: loading continues where it was cut off, and of
 /// two items with one key the first counts. A run whose items are recorded makes progress.
@@ -144,65 +143,6 @@ const CANCEL: &str = "
            due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM asked)) AND NOT q.cancel";
 
-/// Resumes child runs that have ended, each from its own ledger, by the events `$1` of their journals.
-/// A statement says only which of them it chooses.
-macro_rules! reopen {
-    ($comment:literal, $chosen:literal) => {
-        concat!(
-            $comment,
-            "
-    WITH present AS MATERIALIZED (SELECT moment() AS now),",
-            $chosen,
-            ",
-    last AS MATERIALIZED (
-        SELECT c.run_id, c.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
-          FROM chosen c JOIN journal j ON j.partition_date = c.partition_date AND j.run_id = c.run_id
-         GROUP BY c.run_id, c.partition_date),
-    opened AS (
-        UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
-    active AS (
-        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
-          FROM last l WHERE r.id = l.run_id),
-    queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
-    written AS (
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now, $1::text::json
-          FROM last l, present p)
-    SELECT run_id FROM last"
-        )
-    };
-}
-
-/// Only the holder of the parent may, so that none continues after the parent was stopped.
-const REOPEN: &str = reopen!(
-    "/* commits alone: reopen children */",
-    "
-    held AS MATERIALIZED (
-        SELECT 1 FROM queue
-         WHERE run_id = $2 AND epoch = $6 AND holder IS NOT DISTINCT FROM $7 FOR UPDATE),
-    chosen AS MATERIALIZED (
-        SELECT p.run_id, r.partition_date
-          FROM child_runs p JOIN runs r ON r.id = p.run_id
-         WHERE p.parent_id = $2 AND p.step = $3 AND p.state::text = ANY ($4)
-           AND EXISTS (SELECT 1 FROM held)
-         ORDER BY p.index
-         LIMIT $5
-           FOR UPDATE OF p)"
-);
-
-/// Resumes one failed child run by itself, whatever happened to its parent.
-const REOPEN_ONE: &str = reopen!(
-    "",
-    "
-    chosen AS MATERIALIZED (
-        SELECT p.run_id, r.partition_date
-          FROM child_runs p JOIN runs r ON r.id = p.run_id
-         WHERE p.run_id = $2 AND p.state = 'failed'
-           FOR UPDATE OF p)"
-);
-
 const STEP_OF: &str = "SELECT step FROM child_runs WHERE run_id = $1";
 
 /// The end of child runs, in the commit that ends their runs. Their parent is due again; if a
@@ -232,8 +172,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     view::LIST,
     view::FIRST_SUCCEEDED,
     CANCEL,
-    REOPEN,
-    REOPEN_ONE,
+    reopen::REOPEN,
+    reopen::REOPEN_ONE,
     STEP_OF,
     END,
 ];
@@ -396,56 +336,6 @@ pub async fn cancel(cell: SlotCell<'_>, of: ChildrenOf<'_>) -> Result<u64, ReadE
     Ok(client
         .execute(CANCEL, &[of.parent.as_uuid(), &of.step])
         .await?)
-}
-
-/// Which child runs are resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReopenedChildren {
-    /// Those that ended without success.
-    Unsuccessful,
-    /// Those that succeeded.
-    Successful,
-}
-
-/// Resumes child runs that have ended, by an event of their journals; returns how many, up to a
-/// limit.
-pub async fn reopen(
-    cell: SlotCell<'_>,
-    of: ChildrenOf<'_>,
-    which: ReopenedChildren,
-    most: i64,
-    event: &Event,
-    (epoch, holder): (i64, SessionId),
-) -> Result<i64, ReadError> {
-    let states: &[&str] = match which {
-        ReopenedChildren::Unsuccessful => &["failed", "cancelled"],
-        ReopenedChildren::Successful => &["succeeded"],
-    };
-    let events = to_text([event]);
-    let values: [&(dyn ToSql + Sync); 7] = [
-        &events,
-        of.parent.as_uuid(),
-        &of.step,
-        &states,
-        &most,
-        &epoch,
-        holder.as_uuid(),
-    ];
-    let reopened = cell.reader().await?.query(REOPEN, &values).await?;
-    Ok(reopened.len() as i64)
-}
-
-/// Resumes one failed child run. False if it did not fail, or was resumed already.
-pub async fn reopen_one(
-    cell: SlotCell<'_>,
-    child: RunId,
-    event: &Event,
-    act: &AuditEntry,
-) -> Result<bool, ReadError> {
-    let events = to_text([event]);
-    let values: [&(dyn ToSql + Sync); 2] = [&events, child.as_uuid()];
-    let opened = audit::query_opt(cell, REOPEN_ONE, &values, act).await?;
-    Ok(opened.is_some())
 }
 
 /// The step that a child run belongs to.

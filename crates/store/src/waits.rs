@@ -4,6 +4,10 @@
 //! before its wait opens leaves a row that the wait finds when it does. Commit point: the `COMMIT`
 //! of [`CallbackBatch`].
 
+mod views;
+
+pub use views::{WaitView, find, list, list_of_run};
+
 use std::collections::HashMap;
 
 use futures_util::future::try_join5;
@@ -17,8 +21,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
-use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
-use crate::pool::PooledClient;
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
@@ -103,26 +106,20 @@ const RECORDED: &str = "
 
 const HOLDER: &str = "SELECT run_id FROM waits WHERE id = $1";
 
-const LIST: &str = "
-    SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
-      FROM waits w
-      JOIN runs r ON r.id = w.run_id
-     WHERE r.namespace_id = $1
-       AND ($2::uuid IS NULL OR w.run_id = $2)
-       AND ($3 OR w.state = 'open')
-       AND w.opened_at IS NOT NULL
-     ORDER BY w.opened_at DESC
-     LIMIT $4";
-
-const FIND: &str = "
-    SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
-      FROM waits w
-      JOIN runs r ON r.id = w.run_id
-     WHERE r.namespace_id = $1 AND w.id = $2";
-
 pub(crate) const STATEMENTS: &[&str] = &[
-    OPEN, WAKE_EARLY, ELAPSE, CANCEL, LOAD, ANSWERS, LOCK_RUNS, ANSWER, WAKE, RECORDED, HOLDER,
-    LIST, FIND,
+    OPEN,
+    WAKE_EARLY,
+    ELAPSE,
+    CANCEL,
+    LOAD,
+    ANSWERS,
+    LOCK_RUNS,
+    ANSWER,
+    WAKE,
+    RECORDED,
+    HOLDER,
+    views::LIST,
+    views::FIND,
 ];
 
 /// A callback that came, as the run's next turn reads it.
@@ -316,89 +313,5 @@ fn read_state(text: &str) -> WaitState {
     match text.parse() {
         Ok(state) => state,
         Err(_) => unreachable!("the record has no wait state {text}"),
-    }
-}
-
-/// A wait as the API shows it.
-#[derive(Clone, Debug)]
-pub struct WaitView {
-    /// The wait.
-    pub id: WaitId,
-    /// Its run.
-    pub run: RunId,
-    /// The step's path.
-    pub step: Option<String>,
-    /// Its state.
-    pub state: WaitState,
-    /// When the run came to it.
-    pub opened_at: Option<Timestamp>,
-    /// When it ends by itself.
-    pub until: Option<Timestamp>,
-    /// When it ended.
-    pub ended_at: Option<Timestamp>,
-    /// What the callback brought, as JSON text.
-    pub payload: Option<String>,
-}
-
-/// Lists waits, newest first; only open ones unless `ended` asks for all.
-pub async fn list(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    ended: bool,
-    limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, None, ended, limit).await
-}
-
-/// Lists the waits of a run, newest first; only open ones unless `ended` asks for all.
-pub async fn list_of_run(
-    cell: SlotCell<'_>,
-    namespace_id: i32,
-    run: RunId,
-    ended: bool,
-    limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
-}
-
-async fn read_views(
-    client: &PooledClient,
-    namespace_id: i32,
-    run: Option<RunId>,
-    ended: bool,
-    limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    let run = run.map(|run| *run.as_uuid());
-    let limit = i64::from(limit);
-    let rows = client
-        .query(LIST, &[&namespace_id, &run, &ended, &limit])
-        .await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
-/// Looks one wait up.
-pub async fn find(
-    cell: SlotCell<'_>,
-    namespace_id: i32,
-    wait: WaitId,
-) -> Result<Option<WaitView>, ReadError> {
-    let client = cell.reader().await?;
-    let row = client
-        .query_opt(FIND, &[&namespace_id, wait.as_uuid()])
-        .await?;
-    Ok(row.as_ref().map(read_view))
-}
-
-fn read_view(row: &Row) -> WaitView {
-    let state = read_state(row.get(3));
-    WaitView {
-        id: WaitId::from_uuid(row.get(0)),
-        run: RunId::from_uuid(row.get(1)),
-        step: row.get(2),
-        state,
-        opened_at: row.get(4),
-        until: row.get(5),
-        ended_at: row.get(6),
-        payload: crate::runs::read_json(row, 7).filter(|_| state == WaitState::Answered),
     }
 }

@@ -50,7 +50,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::GateWaiting { .. }
         | Event::Admitted { .. }
         | Event::Joined { .. }
-        | Event::Begun { .. }
+        | Event::Begun(_)
         | Event::Follows { .. }
         | Event::Inherited { .. }
         | Event::Reused { .. }

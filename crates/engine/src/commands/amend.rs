@@ -187,7 +187,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::GateWaiting { .. }
         | Event::Admitted { .. }
         | Event::Joined { .. }
-        | Event::Begun { .. }
+        | Event::Begun(_)
         | Event::Follows { .. }
         | Event::Inherited { .. }
         | Event::Reused { .. }

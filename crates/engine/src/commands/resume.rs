@@ -122,7 +122,7 @@ impl Runtime {
         match (view.state, view.parent) {
             (RunState::Failed, Some(parent)) => {
                 match self.stands_alone(namespace_id, run, parent).await? {
-                    true => self.reopen_item(run, &resumed, &act).await,
+                    true => self.reopen_item((namespace_id, run), &resumed, &act).await,
                     false => Err(unfit(&format!("resume its parent run, {parent}"))),
                 }
             }
@@ -269,15 +269,32 @@ impl Runtime {
 
     async fn reopen_item(
         self: &Arc<Self>,
-        item: RunId,
+        (namespace_id, item): (i32, RunId),
         resumed: &Event,
         act: &AuditEntry,
     ) -> Result<(), ResumeError> {
-        if !child_runs::reopen_one(self.cell.of(item), item, resumed, act).await? {
+        let root = self.root_of(namespace_id, item).await?;
+        if !child_runs::reopen_one(self.cell.of(item), item, root, resumed, act).await? {
             return Err(ResumeError::Busy);
         }
         self.signals.wake.notify_one();
         Ok(())
+    }
+
+    /// The outermost run of a child run.
+    async fn root_of(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        child: RunId,
+    ) -> Result<RunId, ResumeError> {
+        let mut run = child;
+        loop {
+            let view = runs::find(self.cell.of(run), namespace_id, run).await?;
+            match view.and_then(|view| view.parent) {
+                Some(parent) => run = parent,
+                None => return Ok(run),
+            }
+        }
     }
 
     async fn resume_stopped(

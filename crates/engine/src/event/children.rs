@@ -1,7 +1,7 @@
 //! Child runs: items and branches of a step, and runs of other flows.
 
 use semel_flow::{Action, Flow};
-use semel_model::event::Event;
+use semel_model::event::{ChildBegun, Event};
 use semel_model::{Fault, RunId, WaitId};
 use semel_store::journal::WaitChange;
 use serde_json::{Value, json};
@@ -25,17 +25,17 @@ pub fn begin_child(
 }
 
 fn begin(run: RunId, parent: &FoldedRun, begun: Event, flow: &Flow) -> Result<FoldedRun, Unfit> {
-    let Event::Begun {
+    let Event::Begun(begun) = begun else {
+        return Err(Unfit);
+    };
+    let ChildBegun {
         step,
         index,
         item,
         first: first_run,
         last,
         ..
-    } = begun
-    else {
-        return Err(Unfit);
-    };
+    } = begun;
     let action = flow.find_step(&step).map(|step| &step.action);
     let (first, item) = if let Some(Action::Foreach(each)) = action {
         (each.first, Some((each.name.clone(), item)))
@@ -187,7 +187,14 @@ pub(super) fn project_started(
     changes
 }
 
-pub(super) fn describe_begun(step: &str, (parent, index, item): (RunId, u32, &Value)) -> String {
+pub(super) fn describe_begun(begun: &ChildBegun) -> String {
+    let ChildBegun {
+        parent,
+        step,
+        index,
+        item,
+        ..
+    } = begun;
     match item.is_null() {
         true => format!("started as branch {index} of {step} in {parent}"),
         false => format!(

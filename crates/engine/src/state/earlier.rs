@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use semel_model::event::{Event, WaitEnd};
+use semel_model::event::{Event, ProbeFinding, WaitEnd};
 use semel_model::request::StepRequest;
 use semel_model::{
     EffectId, Fault, Fingerprint, Guard, PastEffect, PastOutcome, RunId, SettledBy, Span,
@@ -69,8 +69,10 @@ struct OpenEffect {
     window: Option<Span>,
     since: Timestamp,
     intended_at: Timestamp,
-    /// Who settles its doubt, where it is in doubt and nothing shows that it did not happen.
+    /// Who settles its doubt, while nothing shows that the latest attempt did not happen.
     doubt: Option<SettledBy>,
+    /// Whether the latest attempt was seen to end in doubt.
+    is_doubted: bool,
 }
 
 impl PastLedger {
@@ -98,23 +100,22 @@ impl PastLedger {
             Event::Doubted { step, doubt, .. } => {
                 if let Some(open) = self.open.get_mut(&step) {
                     open.doubt = Some(doubt.settled_by);
+                    open.is_doubted = true;
                 }
             }
             Event::Probed { step, seen } => {
-                use semel_model::event::ProbeFinding;
-                if let (ProbeFinding::Absent, Some(open)) = (seen, self.open.get_mut(&step)) {
-                    open.doubt = None;
+                if seen == ProbeFinding::Absent {
+                    self.did_not_happen(&step);
                 }
             }
             Event::Failed {
                 step,
                 fault,
                 retry_at,
-            } => {
-                if retry_at.is_none() {
-                    self.failed(&step, fault);
-                }
-            }
+            } => match retry_at {
+                None => self.failed(&step, fault),
+                Some(_) => self.did_not_happen(&step),
+            },
             Event::Done {
                 step,
                 external_id,
@@ -157,7 +158,8 @@ impl PastLedger {
             (Some(open), None) => {
                 open.attempt = attempt;
                 open.intended_at = at;
-                open.doubt = None;
+                open.doubt = Some(SettledBy::Guard);
+                open.is_doubted = false;
             }
             (_, Some(request)) => {
                 let open = OpenEffect {
@@ -169,7 +171,8 @@ impl PastLedger {
                     window,
                     since: at,
                     intended_at: at,
-                    doubt: None,
+                    doubt: Some(SettledBy::Guard),
+                    is_doubted: false,
                 };
                 self.open.insert(step, open);
             }
@@ -214,10 +217,24 @@ impl PastLedger {
         }
     }
 
+    fn did_not_happen(&mut self, step: &str) {
+        if let Some(open) = self.open.get_mut(step) {
+            (open.doubt, open.is_doubted) = (None, false);
+        }
+    }
+
+    /// It failed; after a doubt, because an operator said so, who need not know what happened.
     fn failed(&mut self, step: &str, fault: Fault) {
-        let Some(open) = self.open.remove(step) else {
+        let Some(mut open) = self.open.remove(step) else {
             return;
         };
+        if !open.is_doubted {
+            open.doubt = None;
+        }
+        self.close(step, &open, fault);
+    }
+
+    fn close(&mut self, step: &str, open: &OpenEffect, fault: Fault) {
         let outcome = match open.doubt {
             None => PastOutcome::Failed { fault },
             Some(settled_by) => PastOutcome::InDoubt {
@@ -231,7 +248,7 @@ impl PastLedger {
                 settled_by,
             },
         };
-        self.settle(step, &open, outcome);
+        self.settle(step, open, outcome);
     }
 
     /// A callback or an event came, or a called run succeeded.
@@ -276,10 +293,8 @@ impl PastLedger {
     pub fn inherited(mut self, intent: u32) -> Event {
         let open = std::mem::take(&mut self.open);
         for (step, open) in &open {
-            // Its run ended before the next attempt, so that the last one is known not to have
-            // happened.
             let fault = Fault::passing("not-tried-again", "its run ended before the next attempt");
-            self.settle(step, open, PastOutcome::Failed { fault });
+            self.close(step, open, fault);
         }
         let mut effects: Vec<PastEffect> = self.effects.into_values().collect();
         if intent > self.intent {

@@ -2,27 +2,44 @@
 //!
 //! Nothing of this is on the path of a first run.
 
+use std::time::Duration;
+
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_store::child_runs::NewChildRun;
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
+use semel_store::journal::LeaseChange;
+use semel_store::runs::Stage;
 use semel_store::{journal, runs, waits};
 
 use super::{Turn, TurnError, unsure};
 use crate::state::PastLedger;
 
+/// How long a run sleeps whose predecessor still acts.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 impl Turn {
     /// Reads what the runs before this one did, where that is not known yet. It goes into the
-    /// journal with the next write, so that their history need not outlast this run.
-    pub(super) async fn read_earlier(&mut self) -> Result<(), TurnError> {
+    /// journal with the next write, so that their history need not outlast this run. False where
+    /// this run sleeps, because the one before it still acts: an operator resumed an item of it.
+    pub(super) async fn read_earlier(&mut self) -> Result<bool, TurnError> {
         let Some(earlier) = &self.state.earlier else {
-            return Ok(());
+            return Ok(true);
         };
         let (Some(last), None) = (earlier.last, &earlier.effects) else {
-            return Ok(());
+            return Ok(true);
         };
+        let snapshot = runs::find_snapshot(self.runtime.cell.of(last), last).await;
+        let snapshot = snapshot.map_err(unsure)?;
+        if snapshot.is_some_and(|it| !it.state.is_ended()) {
+            let due_at = Some(self.runtime.clock.now() + LOOK_AGAIN);
+            let stage = Stage::Waiting;
+            self.commit(LeaseChange::Return { due_at, stage }).await?;
+            return Ok(false);
+        }
         let inherited = self.ledger_of(last, earlier.intent).await?;
-        self.record(inherited)
+        self.record(inherited)?;
+        Ok(true)
     }
 
     async fn ledger_of(&self, last: RunId, intent: u32) -> Result<Event, TurnError> {

@@ -83,17 +83,12 @@ pub(crate) fn fold<'a>(
 /// The run that a child run begins in, its partition and the row up to which it knows it, where
 /// this event is such a beginning.
 fn begins_in(state: &FoldedRun, event: &Event) -> Option<(RunId, Date, i32)> {
-    if let Event::Begun {
-        parent,
-        partition_date,
-        seq,
-        ..
-    } = event
-        && !state.begun
-    {
-        return Some((*parent, *partition_date, *seq));
+    match event {
+        Event::Begun(begun) if !state.begun => {
+            Some((begun.parent, begun.partition_date, begun.seq))
+        }
+        _ => None,
     }
-    None
 }
 
 /// What a run knew at a row of its journal.

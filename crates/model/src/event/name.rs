@@ -8,7 +8,7 @@ impl Event {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
-            Self::Begun { .. } => "begun",
+            Self::Begun(_) => "begun",
             Self::Follows { .. } => "follows",
             Self::Inherited { .. } => "inherited",
             Self::Reused { .. } => "reused",

@@ -1,5 +1,7 @@
 //! Accepting: many deliveries, one statement, one commit, and a verdict for each.
 
+mod columns;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
@@ -10,6 +12,8 @@ use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, InSlot,
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
+
+use columns::{FirstEffectRows, FreeKey, continued, follows};
 
 use super::{AcceptResult, Delivery};
 use crate::cell::Cell;
@@ -237,24 +241,6 @@ async fn accept(
     unreachable!("a batch that gets nowhere is refused")
 }
 
-/// A key that is free, and what its last run left.
-struct FreeKey {
-    /// The number of its last run.
-    number: i32,
-    /// How many times it came back as a new intent.
-    intent: i32,
-    /// Whether an operator freed it, and it did not expire.
-    dropped: bool,
-}
-
-impl FreeKey {
-    /// The run that follows: its number, and how many times the key was a new intent by then.
-    fn next(&self, delivery: &Delivery) -> (i32, i32) {
-        let is_new = delivery.expires_as_new && !self.dropped;
-        (self.number + 1, self.intent + i32::from(is_new))
-    }
-}
-
 /// Reads claims that exist, and how their runs stand. Gives those that are free.
 async fn meet(
     connection: &mut WriterConnection,
@@ -384,61 +370,6 @@ async fn claim<'a>(
         }
     }
     Ok(others)
-}
-
-/// What the next runs of keys follow; nothing where they are the first.
-fn follows(firsts: &[&Delivery], numbers: &[i32], intents: &[i32]) -> Vec<Option<Event>> {
-    let numbered = firsts.iter().zip(numbers.iter().zip(intents));
-    let event = |(first, (number, intent)): (&&Delivery, (&i32, &i32))| {
-        let last = number.unsigned_abs().checked_sub(1)?;
-        Some(Event::Follows {
-            first: RunId::derive(first.claim, 0),
-            last: RunId::derive(first.claim, last),
-            intent: intent.unsigned_abs(),
-            accepts: Vec::new(),
-        })
-    };
-    numbered.map(event).collect()
-}
-
-/// The first rows of runs that follow others: what came, and what they follow.
-fn continued(firsts: &[&Delivery], follows: &[Option<Event>]) -> Vec<String> {
-    let row = |(first, follows): (&&Delivery, &Option<Event>)| {
-        let came = first.events.strip_suffix(']')?;
-        let follows = serde_json::to_string(follows.as_ref()?).ok()?;
-        Some(format!("{came},{follows}]"))
-    };
-    firsts.iter().zip(follows).filter_map(row).collect()
-}
-
-/// What runs do first, one array per column.
-#[derive(Default)]
-struct FirstEffectRows<'a> {
-    events: Vec<&'a str>,
-    effects: Vec<Option<Uuid>>,
-    steps: Vec<Option<&'a str>>,
-    kinds: Vec<Option<&'static str>>,
-    guards: Vec<Option<&'static str>>,
-}
-
-impl<'a> FirstEffectRows<'a> {
-    /// `continued` has the first rows of runs that follow others, in the order of `firsts`; it is
-    /// empty where these are the first runs of their keys.
-    fn of(firsts: &[&'a Delivery], continued: &'a [String]) -> Self {
-        let mut moves = Self::default();
-        for (index, first) in firsts.iter().enumerate() {
-            let first_move = first.first_effect.as_ref().filter(|_| continued.is_empty());
-            let effect = first_move.and_then(|it| it.effect.as_ref());
-            let events = first_move.map_or(&first.events, |it| &it.events);
-            let events = continued.get(index).unwrap_or(events);
-            moves.events.push(events);
-            moves.effects.push(effect.map(|it| *it.effect.as_uuid()));
-            moves.steps.push(effect.map(|it| it.step.as_str()));
-            moves.kinds.push(effect.map(|it| it.kind));
-            moves.guards.push(effect.map(|it| it.guard.as_str()));
-        }
-        moves
-    }
 }
 
 /// Nothing if the claim names a run that does not exist: such a key is refused.

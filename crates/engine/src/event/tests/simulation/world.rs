@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::approval::ApprovalDecision as Verdict;
 use semel_model::effect::{ConfirmedBy, LedgerEntry};
-use semel_model::event::{Event, ProbeFinding};
+use semel_model::event::{ChildBegun, Event, ProbeFinding};
 use semel_model::request::{LocalChange, StepRequest};
 use semel_model::run::{EndState, StopReason};
 use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, RunId, WaitId, task};
@@ -245,7 +245,7 @@ impl Simulation<'_> {
 
     /// All child runs are recorded; the rest of the script plays the first of them.
     fn load(&mut self, step: String) -> Event {
-        let begun = Event::Begun {
+        let begun = Event::Begun(ChildBegun {
             parent: self.state.run,
             partition_date: jiff::civil::date(2026, 1, 1),
             seq: 1,
@@ -254,7 +254,7 @@ impl Simulation<'_> {
             item: json!("a"),
             first: None,
             last: None,
-        };
+        });
         let run = self.state.run.child(&step, "a");
         let child = begin_child(run, &self.state, begun, self.flow).unwrap();
         let script: Vec<u8> = self.script.clone().skip(3).collect();
