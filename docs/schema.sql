@@ -148,10 +148,13 @@ CREATE TABLE tokens (
     revoked_at timestamp with time zone,
     -- The groups that its owner belongs to: an approval may be from one of them.
     groups text[] NOT NULL DEFAULT '{}'::text[],
+    -- What it may do: every route of the API needs one of them.
+    rights text[] NOT NULL,
 
     CONSTRAINT tokens_pkey PRIMARY KEY (id),
     CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
-    CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32))
+    CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text])))
 );
 
 -- Destinations as their owners describe them. They name secrets and hold none.

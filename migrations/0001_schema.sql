@@ -100,7 +100,10 @@ CREATE TABLE tokens (
     created_at   timestamptz NOT NULL DEFAULT moment(),
     expires_at   timestamptz NOT NULL,
     revoked_at   timestamptz,
-    groups       text[] NOT NULL DEFAULT '{}'
+    groups       text[] NOT NULL DEFAULT '{}',
+    rights       text[] NOT NULL CHECK (cardinality(rights) > 0 AND rights <@ ARRAY[
+        'read', 'payload', 'start', 'operate', 'settle', 'replay', 'approve', 'write', 'promote',
+        'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit'])
 );
 COMMENT ON TABLE tokens IS 'API tokens. The secret itself is never stored.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
@@ -111,6 +114,7 @@ COMMENT ON COLUMN tokens.created_at IS 'When it was made.';
 COMMENT ON COLUMN tokens.expires_at IS 'When it stops working.';
 COMMENT ON COLUMN tokens.revoked_at IS 'When an operator revoked it.';
 COMMENT ON COLUMN tokens.groups IS 'The groups that its owner belongs to: an approval may be from one of them.';
+COMMENT ON COLUMN tokens.rights IS 'What it may do: every route of the API needs one of them.';
 
 CREATE TABLE connections (
     namespace_id integer NOT NULL,

@@ -42,7 +42,7 @@ result: steps.text.result
 ";
 
 /// A command's exit code and the object that it wrote.
-async fn object(desk: &Desk, line: &str) -> Result<(i64, Value)> {
+pub(crate) async fn object(desk: &Desk, line: &str) -> Result<(i64, Value)> {
     let said = desk
         .say(&format!("{line} --json; code=$?; echo; echo $code"))
         .await?;
@@ -156,6 +156,9 @@ const COMMANDS: &[&str] = &[
     "semel secret list",
     "semel subscription list",
     "semel resource list",
+    "semel token list",
+    "semel token create ci --right read,start",
+    "SEMEL_TOKEN=CI semel run cancel RUN --reason x",
     "semel run show run_00000000000000000000000000000000",
     "semel run resume RUN --reason x",
 ];
@@ -172,9 +175,13 @@ async fn the_json_of_commands_stays_what_it_is() -> Result<()> {
         .as_str()
         .context("an effect")?;
 
+    let (_, created) = object(&desk, "semel token create ci --right read,start").await?;
+    let token = created["data"]["token"].as_str().context("a token")?;
+
     let mut page = String::new();
     for command in COMMANDS {
         let line = command.replace("RUN", run).replace("EFFECT", effect);
+        let line = line.replace("=CI ", &format!("={token} "));
         let (code, told) = object(&desk, &line).await?;
         let keys: BTreeSet<&str> = told
             .as_object()

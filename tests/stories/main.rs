@@ -12,4 +12,5 @@ mod migrate;
 mod open_hooks;
 mod schedules;
 mod steps;
+mod tokens;
 mod worker;

@@ -9,10 +9,15 @@ use serde_json::Value;
 /// How long a migration of an empty database may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn migrate(database: &str, flags: &[&str]) -> Result<Value> {
+pub(crate) async fn migrate(database: &str, flags: &[&str]) -> Result<Value> {
+    semel(&[&["migrate"], flags].concat(), database).await
+}
+
+/// What a command that reaches the database writes.
+pub(crate) async fn semel(words: &[&str], database: &str) -> Result<Value> {
     let done = Program::semel()?
-        .args(["migrate", "--json", "--database", database])
-        .args(flags)
+        .args(words)
+        .args(["--json", "--database", database])
         .run(PATIENCE)
         .await?;
     Ok(serde_json::from_str(&done.stdout)?)

@@ -14,6 +14,7 @@ mod schedules;
 mod secrets;
 mod subscriptions;
 mod tasks;
+mod tokens;
 mod transfer;
 mod waits;
 

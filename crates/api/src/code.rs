@@ -55,6 +55,12 @@ codes! {
     /// No token, or one that does not work.
     Unauthorized "unauthorized" 401 "The request is not authorized"
         "Send `Authorization: Bearer` with a token that has not expired or been revoked.";
+    /// The token lacks the right that the route needs.
+    RightMissing "right-missing" 403 "The token does not have the right for this"
+        "Use a token that has the right; `semel token create NAME --right RIGHT` makes one.";
+    /// No such token.
+    TokenNotFound "token-not-found" 404 "There is no such token"
+        "Check the token's id and the namespace; `semel token list --all` shows every token.";
     /// No such route.
     RouteNotFound "route-not-found" 404 "There is no such route"
         "Check the path; API routes begin with /v1, hooks with /hooks.";

@@ -19,6 +19,7 @@ mod schedule;
 mod secret;
 mod subscription;
 mod task;
+mod token;
 mod wait;
 
 pub use approval::{Approval, Decide, DecidedApproval};
@@ -52,10 +53,11 @@ pub use task::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
     RenewedTask, Task, TaskFilter,
 };
+pub use token::{CreateToken, CreatedToken, RevokeToken, Token, TokenFilter};
 pub use wait::{Called, CompleteWait, Wait};
 
 use jiff::Timestamp;
-use semel_model::NamespaceName;
+use semel_model::{NamespaceName, Rights};
 use serde::{Deserialize, Serialize};
 
 /// A stretch of a longer list.
@@ -80,4 +82,7 @@ pub struct Whoami {
     /// The groups that its owner belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// What it may do.
+    #[serde(default)]
+    pub rights: Rights,
 }

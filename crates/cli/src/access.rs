@@ -1,16 +1,16 @@
-//! Tokens, as the commands that reach the database make them.
+//! Tokens, as the commands that reach the database make and revoke them.
 
-use semel_model::{NamespaceName, Span};
+use semel_engine::{TOKEN_DAYS_MAX, validate_token};
+use semel_model::{NamespaceName, Rights, Span, TokenId};
 use semel_server::auth::token_format;
-use semel_store::{Cell, tokens};
+use semel_store::audit::AuditEntry;
+use semel_store::tokens::{self, DATABASE_OPERATOR, NewToken, TokenView};
+use semel_store::{Cell, ReadError, flows};
 
 use crate::answer::{Problem, chain};
 
 /// The namespace of those who need only one.
 pub(crate) const NAMESPACE: &str = "default";
-
-/// How long a token works, in days.
-const LIFETIME_DAYS: u64 = 365;
 
 /// The namespace of those who need only one, as a name.
 pub(crate) fn namespace() -> Result<NamespaceName, Problem> {
@@ -19,27 +19,85 @@ pub(crate) fn namespace() -> Result<NamespaceName, Problem> {
         .map_err(|error| Problem::local(format!("{NAMESPACE}: {error}")))
 }
 
-/// Creates a token and stores its digest. Returns the token itself, which is stored nowhere.
+/// A token to be made: what its owner calls it, and what it may do.
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) groups: &'a [String],
+    pub(crate) rights: Rights,
+    pub(crate) lifetime: Span,
+}
+
+impl<'a> Wanted<'a> {
+    /// A token that may do everything, for as long as a token can work.
+    pub(crate) fn with_all_rights(name: &'a str, groups: &'a [String]) -> Self {
+        Self {
+            name,
+            groups,
+            rights: Rights::ALL,
+            lifetime: Span::from_secs(TOKEN_DAYS_MAX * 86_400),
+        }
+    }
+}
+
+/// Creates a token and stores its digest. Returns the token itself, which is stored nowhere, and
+/// what it is known by.
 pub(crate) async fn make_token(
     cell: &Cell,
-    name: &str,
-    groups: &[String],
-) -> Result<String, Problem> {
+    wanted: &Wanted<'_>,
+) -> Result<(String, TokenId), Problem> {
     let minted = token_format::mint()
         .map_err(|error| Problem::local(format!("the system gives no randomness: {error}")))?;
-    let lifetime = Span::from_secs(LIFETIME_DAYS * 86_400);
-    tokens::insert(
-        cell.home(),
-        minted.id,
-        &namespace()?,
-        name,
-        &minted.digest,
-        lifetime,
-        groups,
-    )
-    .await
-    .map_err(|error| Problem::local(chain(&error)))?;
-    Ok(minted.text)
+    let id = TokenId::from_uuid(minted.id);
+    let token = NewToken {
+        id,
+        name: wanted.name,
+        digest: &minted.digest,
+        lifetime: wanted.lifetime,
+        groups: wanted.groups,
+        rights: wanted.rights,
+    };
+    validate_token(&token).map_err(Problem::usage)?;
+    tokens::insert(cell.home(), &namespace()?, &token)
+        .await
+        .map_err(|error| of_database(&error))?;
+    Ok((minted.text, id))
+}
+
+/// A token, whether it works or not.
+pub(crate) async fn find_token(cell: &Cell, id: TokenId) -> Result<Option<TokenView>, Problem> {
+    let namespace_id = namespace_id(cell).await?;
+    let found = tokens::find_view(cell.home(), namespace_id, id).await;
+    found.map_err(|error| of_database(&error))
+}
+
+/// The newest tokens: those that work, or all.
+pub(crate) async fn list_tokens(
+    cell: &Cell,
+    all: bool,
+    limit: u16,
+) -> Result<Vec<TokenView>, Problem> {
+    let namespace_id = namespace_id(cell).await?;
+    let found = tokens::list(cell.home(), namespace_id, all, None, limit).await;
+    found.map_err(|error| of_database(&error))
+}
+
+/// Revokes a token. The same again is no change.
+pub(crate) async fn revoke_token(
+    cell: &Cell,
+    token: &TokenView,
+    reason: Option<&str>,
+) -> Result<(), Problem> {
+    let namespace_id = namespace_id(cell).await?;
+    let subject = format!("{} {}", token.name, token.id);
+    let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.revoke", &subject);
+    let act = match reason {
+        Some(reason) => act
+            .because(reason)
+            .map_err(|error| Problem::usage(error.to_string()))?,
+        None => act,
+    };
+    let revoked = tokens::revoke(cell.home(), namespace_id, token.id, &act).await;
+    revoked.map(|_| ()).map_err(|error| of_database(&error))
 }
 
 /// Whether a token works.
@@ -49,6 +107,17 @@ pub(crate) async fn works(cell: &Cell, text: &str) -> Result<bool, Problem> {
     };
     let found = tokens::find(cell.home(), presented.id)
         .await
-        .map_err(|error| Problem::local(chain(&error)))?;
+        .map_err(|error| of_database(&error))?;
     Ok(found.is_some_and(|row| presented.matches(&row.digest)))
+}
+
+async fn namespace_id(cell: &Cell) -> Result<i32, Problem> {
+    let ensured = flows::ensure_namespace(cell.home(), &namespace()?).await;
+    ensured.map_err(|error| of_database(&error))
+}
+
+fn of_database(error: &ReadError) -> Problem {
+    Problem::local(chain(error)).hint(
+        "`semel migrate` brings the schema up to date, `semel token list --all` shows the tokens",
+    )
 }

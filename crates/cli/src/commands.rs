@@ -1,7 +1,8 @@
 //! The commands, one module each, and the dispatch to them.
 //!
 //! Apart from `serve`, `dev`, `migrate`, `doctor`, `check`, `explain` and `init`, a command is a
-//! client of the API and nothing else.
+//! client of the API and nothing else. `token` is one too, and can reach the database where there is
+//! no token to use the API with.
 
 pub(crate) mod approval;
 pub(crate) mod check;
@@ -25,6 +26,7 @@ pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod subscription;
 pub(crate) mod task;
+pub(crate) mod token;
 pub(crate) mod wait;
 pub(crate) mod worker;
 
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Secret(secret::Command),
     #[command(subcommand)]
     Subscription(subscription::Command),
+    #[command(subcommand)]
+    Token(token::Command),
     Serve(Box<serve::Arguments>),
     Migrate(migrate::Arguments),
     Doctor(doctor::Arguments),
@@ -107,6 +111,7 @@ pub(crate) async fn carry_out(
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,
+        Command::Token(command) => token::run(ctx, &command).await,
         Command::Serve(arguments) => serve::run(ctx, &arguments).await,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
         Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,

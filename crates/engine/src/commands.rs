@@ -16,3 +16,4 @@ pub mod publish;
 pub mod resume;
 pub mod settle;
 pub mod subscription;
+pub mod token;

@@ -59,6 +59,7 @@ pub use commands::publish::{FlowError, Published};
 pub use commands::resume::{ResumeError, Wish};
 pub use commands::settle::{SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};
+pub use commands::token::{DerivedToken, TOKEN_DAYS_MAX, TokenError, TokenMaker, validate_token};
 pub use engine::Engine;
 pub use ingest::callback::{CallbackError, Called};
 pub use ingest::{

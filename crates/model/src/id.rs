@@ -125,6 +125,10 @@ identity!(
     SessionId, "session_"
 );
 identity!(
+    /// What an API token is known by: the part of it that is no secret.
+    TokenId, "tok_"
+);
+identity!(
     /// One arrival at a trigger, made anew each time: it tells this process's write from another's.
     DeliveryId, "delivery_"
 );

@@ -24,6 +24,7 @@ pub mod past_effect;
 pub mod request;
 pub mod resource;
 pub mod retry;
+pub mod right;
 pub mod run;
 pub mod secret;
 pub mod seeded_bug;
@@ -42,7 +43,7 @@ pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{
     ClaimId, DeliveryId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError, RunId,
-    ScheduleId, SessionId, WaitId,
+    ScheduleId, SessionId, TokenId, WaitId,
 };
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
@@ -51,6 +52,7 @@ pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use past_effect::{PastEffect, PastOutcome};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
+pub use right::{Right, RightError, Rights};
 pub use secret::SecretText;
 pub use seeded_bug::SeededBug;
 pub use slot::{InSlot, Slot};

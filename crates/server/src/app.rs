@@ -9,7 +9,7 @@ use semel_engine::Engine;
 use semel_store::Cell;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{self, Caller, Verified, Watcher};
+use crate::auth::{Caller, Verified};
 use crate::error::ApiError;
 use crate::options::ServerOptions;
 use crate::pulse::Pulse;
@@ -45,22 +45,12 @@ impl Shared {
     }
 }
 
+/// The caller that was checked on the way to the handler.
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        auth::verify(&parts.headers, &app.verified, app.cell()).await
-    }
-}
-
-impl FromRequestParts<App> for Watcher {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let was_verified = auth::was_verified(&parts.headers, &app.verified)?;
-        if !app.pulse.database_answers() && was_verified {
-            return Ok(Self);
-        }
-        Caller::from_request_parts(parts, app).await.map(|_| Self)
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let checked = parts.extensions.remove::<Self>();
+        checked.ok_or_else(|| ApiError::internal("a route without a token asks for its holder"))
     }
 }

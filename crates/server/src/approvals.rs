@@ -26,6 +26,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size};
 use crate::rate_limit::Peer;
 
@@ -210,16 +211,14 @@ pub(crate) async fn list(
         Some(run) => approvals::list_of_run(cell.of(run), id, run, all, limit).await?,
         None => approvals::list(cell.every(), id, all, limit).await?,
     };
-    answer::ok(&Page {
-        items: found.iter().map(view).collect(),
-        next: None,
-    })
+    let items = found.iter().map(view).collect();
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// `GET /v1/approvals/{approval}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, approval: Named) -> Answered {
     let found = find_own(&app, &caller, &approval).await?;
-    answer::ok(&view(&found))
+    payloads::ok(&caller, view(&found))
 }
 
 /// `POST /v1/approvals/{approval}/decide`. The same decision again gets the same answer.
@@ -236,8 +235,8 @@ pub(crate) async fn decide(
     }
     let found = find_own(&app, &caller, &approval).await?;
     let by = Approver::Token {
-        name: caller.token,
-        groups: caller.groups,
+        name: caller.token.clone(),
+        groups: caller.groups.clone(),
     };
     let decided = carry_out(&app, &found, by, to_verdict(decide)).await;
     answer_decided(&decided.map_err(No::into_refusal)?)

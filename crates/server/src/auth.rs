@@ -4,7 +4,8 @@
 //! so that a busy caller costs no read per request and a revoked token stops working soon.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
@@ -12,7 +13,7 @@ use axum::http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Whoami;
-use semel_model::NamespaceName;
+use semel_model::{NamespaceName, Right, Rights, TokenId};
 use semel_store::{Cell, tokens};
 use uuid::Uuid;
 
@@ -29,9 +30,23 @@ const VERIFIED_FOR: Duration = Duration::from_secs(4);
 /// How many verified tokens are remembered.
 const VERIFIED_MAX: usize = 4096;
 
-/// The authenticated caller: a token, and through it a namespace.
+/// The authenticated caller: a token, and through it a namespace. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Caller(Arc<Holder>);
+
+impl Deref for Caller {
+    type Target = Holder;
+
+    fn deref(&self) -> &Holder {
+        &self.0
+    }
+}
+
+/// Who holds a token.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    /// What the token is known by.
+    pub(crate) id: TokenId,
     /// The namespace, short.
     pub(crate) namespace_id: i32,
     /// The namespace.
@@ -42,12 +57,19 @@ pub(crate) struct Caller {
     pub(crate) expires_at: Timestamp,
     /// The groups that its owner belongs to.
     pub(crate) groups: Vec<String>,
+    /// What it may do.
+    pub(crate) rights: Rights,
 }
 
-impl Caller {
+impl Holder {
     /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> String {
         format!("token:{}", self.token)
+    }
+
+    /// Whether the token has a right.
+    pub(crate) fn may(&self, right: Right) -> bool {
+        self.rights.contains(right)
     }
 }
 
@@ -71,27 +93,27 @@ pub(crate) async fn verify(
     let Ok(namespace) = row.namespace.parse() else {
         return Err(ApiError::internal("a namespace that is no name"));
     };
-    let caller = Caller {
+    let caller = Caller(Arc::new(Holder {
+        id: TokenId::from_uuid(presented.id),
         namespace_id: row.namespace_id,
         namespace,
         token: row.name,
         expires_at: row.expires_at,
         groups: row.groups,
-    };
+        rights: row.rights,
+    }));
     verified.keep(&presented, &caller);
     Ok(caller)
 }
 
-/// Whether the token of a request was verified before, however long ago.
-pub(crate) fn was_verified(headers: &HeaderMap, verified: &Verified) -> Result<bool, ApiError> {
+/// The caller whose token was verified before, however long ago.
+pub(crate) fn remember(
+    headers: &HeaderMap,
+    verified: &Verified,
+) -> Result<Option<Caller>, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
-    Ok(verified.was_once(&presented))
+    Ok(verified.find_old(&presented))
 }
-
-/// A caller with a token of any namespace, who asks for what belongs to none. While the database
-/// is unavailable, a token that was verified before is still accepted: a monitoring system has to
-/// see that the database is unavailable.
-pub(crate) struct Watcher;
 
 fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
@@ -124,12 +146,19 @@ impl Verified {
             .map(|token| token.caller.clone())
     }
 
-    /// Whether a token was verified, however long ago.
-    fn was_once(&self, presented: &Presented) -> bool {
-        self.0.lock().is_ok_and(|tokens| {
-            let token = tokens.get(&presented.id);
-            token.is_some_and(|token| presented.matches(&token.digest))
-        })
+    /// The caller of a token that was verified, however long ago.
+    fn find_old(&self, presented: &Presented) -> Option<Caller> {
+        let tokens = self.0.lock().ok()?;
+        let token = tokens.get(&presented.id);
+        let token = token.filter(|token| presented.matches(&token.digest));
+        token.map(|token| token.caller.clone())
+    }
+
+    /// Forgets a token that was revoked here.
+    pub(crate) fn forget(&self, id: TokenId) {
+        if let Ok(mut tokens) = self.0.lock() {
+            tokens.remove(id.as_uuid());
+        }
     }
 
     fn keep(&self, presented: &Presented, caller: &Caller) {
@@ -151,10 +180,11 @@ impl Verified {
 /// `GET /v1/whoami`: the token's owner and namespace.
 pub(crate) async fn whoami(caller: Caller) -> Answered {
     answer::ok(&Whoami {
-        namespace: caller.namespace,
-        token: caller.token,
+        namespace: caller.namespace.clone(),
+        token: caller.token.clone(),
         expires_at: caller.expires_at,
-        groups: caller.groups,
+        groups: caller.groups.clone(),
+        rights: caller.rights,
     })
 }
 
@@ -163,13 +193,15 @@ mod tests {
     use super::*;
 
     fn caller() -> Caller {
-        Caller {
+        Caller(Arc::new(Holder {
+            id: TokenId::from_uuid(Uuid::nil()),
             namespace_id: 1,
             namespace: "main".parse().unwrap(),
             token: "laptop".to_owned(),
             expires_at: Timestamp::UNIX_EPOCH,
             groups: Vec::new(),
-        }
+            rights: Rights::ALL,
+        }))
     }
 
     #[test]

@@ -5,10 +5,11 @@ use semel_api::Code;
 use semel_api::types::{ChildRun, ChildRunFilter, ChildRunState, Page, RunStatus};
 use semel_store::child_runs::{self, ChildRunView};
 
-use crate::answer::{self, Answered, read_json};
+use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size};
 use crate::runs;
 
@@ -33,10 +34,11 @@ pub(crate) async fn list(
     let found = child_runs::list(app.cell().of(run.id), run.id, wanted, i64::from(limit)).await?;
     let more = found.len() == usize::from(limit);
     let next = found.last().filter(|_| more);
-    answer::ok(&Page {
+    let page = Page {
         next: next.map(|last| format!("{}:{}", last.index, last.step)),
         items: found.iter().filter_map(view).collect(),
-    })
+    };
+    payloads::ok(&caller, page)
 }
 
 fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {

@@ -92,13 +92,21 @@ where
     F: Future<Output = Result<Reply, ApiError>> + Send + 'static,
 {
     let Some(key) = command.headers.get(KEY_HEADER) else {
-        return finish(tokio::spawn(act).await);
+        return carry_out(act).await;
     };
     let key = read_key(key.as_bytes())?;
     let id = identify(caller, command.verb, key.as_bytes());
     let fingerprint = Fingerprint::of(&json!([command.subject, command.body]));
     let namespace_id = caller.namespace_id;
     finish(tokio::spawn(keep(app, namespace_id, id, fingerprint, act)).await)
+}
+
+/// Carries a command out that keeps its own record of what was done under a key, as a task of its own.
+pub(crate) async fn carry_out<F>(act: F) -> Answered
+where
+    F: Future<Output = Result<Reply, ApiError>> + Send + 'static,
+{
+    finish(tokio::spawn(act).await)
 }
 
 fn finish(done: Result<Result<Reply, ApiError>, tokio::task::JoinError>) -> Answered {

@@ -8,10 +8,11 @@ use semel_store::object_versions::{self, StaleView};
 use semel_store::runs as store_runs;
 use serde::Deserialize;
 
-use crate::answer::{self, Answered, read_json};
+use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Params, page_size, read_key};
 use crate::runs;
 
@@ -51,7 +52,7 @@ pub(crate) async fn list(
     items.extend(list_stale(&app, &caller, key.as_ref(), filter.run, limit).await?);
     items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
     items.truncate(usize::from(limit));
-    answer::ok(&Page { items, next: None })
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// Deliveries that came too late: of a key, or behind a run, where one is given.

@@ -13,7 +13,7 @@ use semel_store::audit::{self, AuditView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
 
-use crate::answer::{self, Answered};
+use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
@@ -21,6 +21,7 @@ use crate::commands::{self, Command, Reply};
 use crate::connections::by;
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, PAGE_MAX, Params, page_size};
 
 /// `GET /v1/effects`.
@@ -48,7 +49,7 @@ pub(crate) async fn list(
             return Err(ApiError::new(Code::QueryInvalid, detail));
         }
     };
-    answer::ok(&page)
+    payloads::ok(&caller, page)
 }
 
 async fn of_run(
@@ -85,10 +86,8 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
 /// `GET /v1/doubts`.
 pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answered {
     let found = effects::list_doubts(app.cell().every(), caller.namespace_id, PAGE_MAX).await?;
-    answer::ok(&Page {
-        items: sent::detailed(&app, &caller, &found).await?,
-        next: None,
-    })
+    let items = sent::detailed(&app, &caller, &found).await?;
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// `GET /v1/effects/{effect}`.
@@ -103,10 +102,8 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) 
     let detailed = sent::detailed(&app, &caller, &[found]).await?;
     let effect = detailed.into_iter().next();
     let effect = effect.ok_or_else(|| ApiError::plain(Code::EffectNotFound))?;
-    answer::ok(&Effect {
-        acts: acts.map(view_act).collect(),
-        ..effect
-    })
+    let acts = acts.map(view_act).collect();
+    payloads::ok(&caller, Effect { acts, ..effect })
 }
 
 /// `POST /v1/effects/{effect}/settle`.

@@ -3,14 +3,17 @@
 //! Reads go through the store, writes through the engine; nothing is decided here. A request is
 //! answered 2xx only after what it asked for is committed. In reading order:
 //!
-//! - `serve` accepts connections and `routes` sends each request to its module.
+//! - `serve` accepts connections and `routes` sends each request to its module; each route names the
+//!   right that it needs, and `access` checks it.
 //! - `hooks`, `starts` and `callbacks` take requests from outside; `rate_limit` says how many.
 //! - `auth` authenticates callers by [`auth::token_format`]; `commands` makes a repeated command happen
 //!   once.
-//! - `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
+//! - `payloads` leaves out what a token without the right `payload` may not see.
+//! - `tokens`, `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets` and `subscriptions` are the API's nouns.
 //! - `error` is every error response.
 
+mod access;
 mod answer;
 mod app;
 mod approvals;
@@ -34,6 +37,7 @@ mod keys;
 mod links;
 mod metrics;
 mod options;
+mod payloads;
 mod pulse;
 mod query;
 mod rate_limit;
@@ -46,8 +50,11 @@ mod serve;
 mod starts;
 mod subscriptions;
 mod tasks;
+mod tokens;
 mod waits;
 
+pub use access::{Access, DeclaredRoute};
 pub use body_budget::BodyBudget;
 pub use options::ServerOptions;
+pub use routes::list_routes;
 pub use serve::{ServeError, serve, serve_with_admin};

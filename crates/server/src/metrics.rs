@@ -1,6 +1,6 @@
 //! `/metrics`: what the server, the engine and the queue count, for Prometheus.
 //!
-//! On the public listener it needs a token, because it reveals how busy an installation is and the
+//! On the public listener it needs a token with the right `read`, because it reveals how busy an installation is and the
 //! names of its flows; on the admin listener it needs none. Either way it does not query the
 //! database.
 
@@ -16,7 +16,6 @@ use prometheus_client::registry::Registry;
 use semel_engine::metrics::{Counter, Metrics};
 
 use crate::app::App;
-use crate::auth::Watcher;
 use crate::error::ApiError;
 use crate::pulse::Counted;
 
@@ -30,17 +29,8 @@ pub(crate) fn hook_histogram() -> Histogram {
     Histogram::new(HOOK_BUCKETS)
 }
 
-/// `GET /metrics` on the public listener, for callers with a token.
-pub(crate) async fn show(_watcher: Watcher, State(app): State<App>) -> Result<Response, ApiError> {
-    tell(&app)
-}
-
-/// `GET /metrics` on the admin listener.
-pub(crate) async fn show_freely(State(app): State<App>) -> Result<Response, ApiError> {
-    tell(&app)
-}
-
-fn tell(app: &App) -> Result<Response, ApiError> {
+/// `GET /metrics`.
+pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
     let counted = app.pulse.counted();
     let mut registry = Registry::with_prefix("semel");
     registry.register(

@@ -1,141 +1,155 @@
-//! Where each request goes.
+//! Where each request goes, and the right that it needs there.
 
 use axum::Router;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::{get, post, put};
 use semel_api::Code;
+use semel_model::Right::{
+    Admin, Approve, Connect, Operate, Payload, Promote, Read, Secret, Settle, Start, Work, Write,
+};
 
+use crate::access::{Access, DeclaredRoute, Routes};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, resources, runs, schedules, secrets, starts, subscriptions, tasks, waits,
+    keys, metrics, resources, runs, schedules, secrets, starts, subscriptions, tasks, tokens,
+    waits,
 };
+
+/// Why a health check needs no token.
+const HEALTH: Access = Access::Open("a load balancer has no token, and learns one word");
+
+/// Every route of the public listener, with what it needs.
+pub fn list_routes() -> Vec<DeclaredRoute> {
+    public().into_declared()
+}
 
 /// Every route.
 pub(crate) fn build(app: App) -> Router {
-    Router::new()
-        .route("/hooks/{namespace}/{path}", post(hooks::receive))
-        .route(
-            "/callbacks/{token}",
-            post(callbacks::receive).get(callbacks::explain),
-        )
-        .route(
-            "/approvals/{token}",
-            get(approvals::page).post(approvals::submit),
-        )
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::show))
-        .nest("/v1", api())
-        .fallback(nothing_there)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
+    serve(public(), app)
 }
 
 /// The routes of the admin listener, which only operators can reach.
 pub(crate) fn build_admin(app: App) -> Router {
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::show_freely))
+    let operators = Access::Open("only operators can reach the admin listener");
+    let routes = Routes::default()
+        .get("/healthz", HEALTH, health::alive)
+        .get("/readyz", HEALTH, health::ready)
+        .get("/metrics", operators, metrics::show);
+    serve(routes, app)
+}
+
+fn serve(routes: Routes, app: App) -> Router {
+    routes
+        .into_router()
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
 }
 
-fn api() -> Router<App> {
-    Router::new()
-        .route("/whoami", get(auth::whoami))
-        .route("/flows", get(flows::list))
-        .route("/flows/{flow}", get(flows::show))
-        .route("/flows/{flow}/draft", put(flows::push))
-        .route("/flows/{flow}/publish", post(flows::publish))
-        .route("/flows/{flow}/promote", post(flows::promote))
-        .route("/flows/{flow}/runs", post(starts::start))
-        .route("/runs", get(runs::list))
-        .route("/runs/{run}", get(runs::show))
-        .route("/runs/{run}/wait", get(runs::watch))
-        .route("/runs/{run}/cancel", post(runs::cancel))
-        .route("/runs/{run}/resume", post(runs::resume))
-        .route("/runs/{run}/child-runs", get(child_runs::list))
-        .route("/effects", get(effects::list))
-        .route("/effects/{effect}", get(effects::show))
-        .route("/effects/{effect}/settle", post(effects::settle))
-        .route("/effects/{effect}/amend", post(effects::amend))
-        .route("/doubts", get(effects::list_doubts))
-        .route("/duplicates", get(duplicates::list))
-        .route("/keys/{flow}", get(keys::show))
-        .route("/keys/{flow}/audit", get(keys::audit))
-        .route("/keys/{flow}/drop", post(keys::drop_key))
-        .route("/resources", get(resources::list))
-        .route("/resources/{digest}", get(resources::show))
-        .route("/resources/{digest}/content", get(resources::download))
-        .route("/waits", get(waits::list))
-        .route("/waits/{wait}/complete", post(waits::complete))
-        .route("/connections", get(connections::list))
-        .route(
-            "/connections/{name}",
-            get(connections::show)
-                .put(connections::put)
-                .delete(connections::delete),
-        )
-        .route("/connections/{name}/test", post(connections::test))
-        .route("/connections/{name}/prepare", post(connections::prepare))
-        .route("/secrets", get(secrets::list))
-        .route("/secrets/rotate", post(secrets::rotate))
-        .route("/secrets/{name}", put(secrets::set).delete(secrets::delete))
+fn public() -> Routes {
+    let sender = Access::Open("the trigger verifies the sender by its own `auth`");
+    let link = Access::Open("the address is the credential: it is signed and leads to one wait");
+    let hint = Access::Open("it says how to use the address, and looks nothing up");
+    Routes::default()
+        .post("/hooks/{namespace}/{path}", sender, hooks::receive)
+        .post("/callbacks/{token}", link, callbacks::receive)
+        .get("/callbacks/{token}", hint, callbacks::explain)
+        .get("/approvals/{token}", link, approvals::page)
+        .post("/approvals/{token}", link, approvals::submit)
+        .get("/healthz", HEALTH, health::alive)
+        .get("/readyz", HEALTH, health::ready)
+        .get("/metrics", Access::Monitor(Read), metrics::show)
+        .nest("/v1", api())
+}
+
+fn api() -> Routes {
+    let own = Access::AnyToken("every holder may see what their own token is");
+    Routes::default()
+        .get("/whoami", own, auth::whoami)
+        .get("/tokens", Admin, tokens::list)
+        .post("/tokens", Admin, tokens::create)
+        .post("/tokens/{token}/revoke", Admin, tokens::revoke)
+        .get("/flows", Read, flows::list)
+        .get("/flows/{flow}", Read, flows::show)
+        .put("/flows/{flow}/draft", Write, flows::push)
+        .post("/flows/{flow}/publish", Write, flows::publish)
+        .post("/flows/{flow}/promote", Promote, flows::promote)
+        .post("/flows/{flow}/runs", Start, starts::start)
+        .get("/runs", Read, runs::list)
+        .get("/runs/{run}", Read, runs::show)
+        .get("/runs/{run}/wait", Read, runs::watch)
+        .post("/runs/{run}/cancel", Operate, runs::cancel)
+        .post("/runs/{run}/resume", Operate, runs::resume)
+        .get("/runs/{run}/child-runs", Read, child_runs::list)
+        .get("/effects", Read, effects::list)
+        .get("/effects/{effect}", Read, effects::show)
+        .post("/effects/{effect}/settle", Settle, effects::settle)
+        .post("/effects/{effect}/amend", Settle, effects::amend)
+        .get("/doubts", Read, effects::list_doubts)
+        .get("/duplicates", Read, duplicates::list)
+        .get("/keys/{flow}", Read, keys::show)
+        .get("/keys/{flow}/audit", Payload, keys::audit)
+        .post("/keys/{flow}/drop", Operate, keys::drop_key)
+        .get("/resources", Read, resources::list)
+        .get("/resources/{digest}", Read, resources::show)
+        .get("/resources/{digest}/content", Payload, resources::download)
+        .get("/waits", Read, waits::list)
+        .post("/waits/{wait}/complete", Operate, waits::complete)
+        .get("/connections", Read, connections::list)
+        .get("/connections/{name}", Read, connections::show)
+        .put("/connections/{name}", Connect, connections::put)
+        .delete("/connections/{name}", Connect, connections::delete)
+        .post("/connections/{name}/test", Connect, connections::test)
+        .post("/connections/{name}/prepare", Connect, connections::prepare)
+        .get("/secrets", Read, secrets::list)
+        .post("/secrets/rotate", Secret, secrets::rotate)
+        .put("/secrets/{name}", Secret, secrets::set)
+        .delete("/secrets/{name}", Secret, secrets::delete)
         .merge(scheduling())
         .merge(subscribing())
         .merge(outside())
-        .layer(map_response(keep_out_of_caches))
+        .with(|router| router.layer(map_response(keep_out_of_caches)))
 }
 
-fn scheduling() -> Router<App> {
-    Router::new()
-        .route("/schedules", get(schedules::list))
-        .route("/schedules/{flow}", get(schedules::show))
-        .route("/schedules/{flow}/ticks", get(schedules::list_ticks))
-        .route("/schedules/{flow}/instants", get(schedules::list_instants))
-        .route("/schedules/{flow}/pause", post(schedules::pause))
-        .route("/schedules/{flow}/resume", post(schedules::resume))
-        .route("/schedules/{flow}/fire", post(schedules::fire))
+fn scheduling() -> Routes {
+    Routes::default()
+        .get("/schedules", Read, schedules::list)
+        .get("/schedules/{flow}", Read, schedules::show)
+        .get("/schedules/{flow}/ticks", Read, schedules::list_ticks)
+        .get("/schedules/{flow}/instants", Read, schedules::list_instants)
+        .post("/schedules/{flow}/pause", Operate, schedules::pause)
+        .post("/schedules/{flow}/resume", Operate, schedules::resume)
+        .post("/schedules/{flow}/fire", Operate, schedules::fire)
 }
 
-fn subscribing() -> Router<App> {
-    Router::new()
-        .route("/subscriptions", get(subscriptions::list))
-        .route(
-            "/subscriptions/{name}",
-            get(subscriptions::show)
-                .put(subscriptions::put)
-                .delete(subscriptions::delete),
-        )
-        .route(
-            "/subscriptions/{name}/deliveries",
-            get(subscriptions::list_deliveries),
-        )
-        .route(
-            "/subscriptions/{name}/deliveries/{event}/retry",
-            post(subscriptions::retry),
-        )
+fn subscribing() -> Routes {
+    let deliveries = "/subscriptions/{name}/deliveries";
+    let retry = "/subscriptions/{name}/deliveries/{event}/retry";
+    Routes::default()
+        .get("/subscriptions", Read, subscriptions::list)
+        .get("/subscriptions/{name}", Read, subscriptions::show)
+        .put("/subscriptions/{name}", Connect, subscriptions::put)
+        .delete("/subscriptions/{name}", Connect, subscriptions::delete)
+        .get(deliveries, Read, subscriptions::list_deliveries)
+        .post(retry, Operate, subscriptions::retry)
 }
 
 /// The routes for programs and people outside.
-fn outside() -> Router<App> {
-    Router::new()
-        .route("/tasks", get(tasks::list))
-        .route("/tasks/claim", post(tasks::claim))
-        .route("/tasks/{task}", get(tasks::show))
-        .route("/tasks/{task}/heartbeat", post(tasks::renew))
-        .route("/tasks/{task}/complete", post(tasks::complete))
-        .route("/tasks/{task}/fail", post(tasks::fail))
-        .route("/approvals", get(approvals::list))
-        .route("/approvals/{approval}", get(approvals::show))
-        .route("/approvals/{approval}/decide", post(approvals::decide))
+fn outside() -> Routes {
+    Routes::default()
+        .get("/tasks", Read, tasks::list)
+        .post("/tasks/claim", Work, tasks::claim)
+        .get("/tasks/{task}", Read, tasks::show)
+        .post("/tasks/{task}/heartbeat", Work, tasks::renew)
+        .post("/tasks/{task}/complete", Work, tasks::complete)
+        .post("/tasks/{task}/fail", Work, tasks::fail)
+        .get("/approvals", Read, approvals::list)
+        .get("/approvals/{approval}", Read, approvals::show)
+        .post("/approvals/{approval}/decide", Approve, approvals::decide)
 }
 
 /// Responses of the API are for the token's holder only.

@@ -20,14 +20,14 @@ use semel_store::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::answer::{self, Answered, read_json};
+use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
-use crate::{cursor, effects as effect_routes, waits as wait_routes};
+use crate::{cursor, effects as effect_routes, payloads, waits as wait_routes};
 
 /// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -46,12 +46,10 @@ pub(crate) async fn list(
             let key = read_key(key.as_bytes())?;
             let mut found = find_by_key(&app, &caller, filter.flow.as_ref(), &key).await?;
             found.retain(|run| stands(run, filter.state));
-            answer::ok(&Page {
-                items: found.iter().map(view).collect(),
-                next: None,
-            })
+            let items = found.iter().map(view).collect();
+            payloads::ok(&caller, Page { items, next: None })
         }
-        None => answer::ok(&page(&app, &caller, &filter).await?),
+        None => payloads::ok(&caller, page(&app, &caller, &filter).await?),
     }
 }
 
@@ -133,7 +131,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let waits = waits::list_of_run(cell, caller.namespace_id, run.id, true, PAGE_MAX).await?;
     let lines = journal::read(cell, run.partition_date, run.id).await?;
     let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
-    answer::ok(&RunDetail {
+    let detail = RunDetail {
         run: view(&run),
         gate: find_gate(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
@@ -141,7 +139,8 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         child_runs: progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
-    })
+    };
+    payloads::ok(&caller, detail)
 }
 
 /// The progress of the child runs of a run, by step.
@@ -221,10 +220,10 @@ pub(crate) async fn watch(
     let run = get(&app, &caller, id).await?;
     let patience = patience(span, app.options.wait_max);
     if run.state.is_ended() || patience.is_zero() {
-        return answer::ok(&view(&run));
+        return payloads::ok(&caller, view(&run));
     }
     await_end(&app, id, patience).await?;
-    answer::ok(&view(&get(&app, &caller, id).await?))
+    payloads::ok(&caller, view(&get(&app, &caller, id).await?))
 }
 
 /// Waits for a run's end, but not beyond the server's shutdown.

@@ -25,6 +25,7 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{KEY_HEADER, identify};
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size, patience, read_key};
 
 /// The longest that a worker may wait for work in one request.
@@ -188,10 +189,8 @@ pub(crate) async fn list(
         all: asked.all,
     };
     let found = tasks::list(app.cell().every(), caller.namespace_id, &filter, limit).await?;
-    answer::ok(&Page {
-        items: found.into_iter().map(view).collect(),
-        next: None,
-    })
+    let items = found.into_iter().map(view).collect();
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// `GET /v1/tasks/{task}`.
@@ -199,7 +198,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, task: Named) ->
     let task: EffectId = task.read(Code::TaskNotFound)?;
     let found = tasks::find(app.cell().of(task), caller.namespace_id, task).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::TaskNotFound))?;
-    answer::ok(&view(found))
+    payloads::ok(&caller, view(found))
 }
 
 fn named(field: &str, name: String) -> Result<String, ApiError> {

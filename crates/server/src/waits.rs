@@ -9,12 +9,13 @@ use semel_model::{RunId, WaitId};
 use semel_store::waits::{self, WaitView};
 use serde::Deserialize;
 
-use crate::answer::{self, Answered, read_json};
+use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size};
 
 /// Which waits to list.
@@ -41,10 +42,8 @@ pub(crate) async fn list(
         Some(run) => waits::list_of_run(cell.of(run), id, run, all, limit).await?,
         None => waits::list(cell.every(), id, all, limit).await?,
     };
-    answer::ok(&Page {
-        items: found.iter().map(view).collect(),
-        next: None,
-    })
+    let items = found.iter().map(view).collect();
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// `POST /v1/waits/{wait}/complete`.

@@ -1,7 +1,11 @@
-//! The `tokens` table: who may use the API.
+//! The `tokens` table: who may use the API, and what each may do there.
+//!
+//! A token that another token makes commits only while its maker works and has every right that it
+//! gives: the condition stands in the statement, so a maker that is revoked meanwhile makes nothing.
 
 use jiff::Timestamp;
-use semel_model::{NamespaceName, Span};
+use semel_model::{NamespaceName, Rights, Span, TokenId};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -9,23 +13,71 @@ use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::flows;
 
-/// Who makes tokens, for the record.
-const MAKER: &str = "operator";
+/// Who makes and revokes tokens with access to the database itself, for the record.
+pub const DATABASE_OPERATOR: &str = "operator";
 
 const INSERT: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6)";
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7)";
+
+const MAKE: &str = "
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights)
+    SELECT $1::uuid, m.namespace_id, $3::text, $4::bytea, moment() + make_interval(secs => $5),
+           $6::text[], $7::text[]
+      FROM (SELECT namespace_id
+              FROM tokens
+             WHERE id = $8 AND namespace_id = $2 AND revoked_at IS NULL AND expires_at > moment()
+               AND rights @> $7::text[] AND 'admin' = ANY(rights)
+               FOR SHARE) m
+        ON CONFLICT (id) DO NOTHING";
+
+const REVOKE: &str = "
+    UPDATE tokens SET revoked_at = moment()
+     WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL";
 
 const FIND: &str = "
-    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups
+    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment()";
 
+const VIEW: &str = "
+    SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
+           revoked_at IS NULL AND expires_at > moment()
+      FROM tokens
+     WHERE namespace_id = $1 AND id = $2";
+
+const LIST: &str = "
+    SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
+           revoked_at IS NULL AND expires_at > moment()
+      FROM tokens
+     WHERE namespace_id = $1
+       AND ($2 OR (revoked_at IS NULL AND expires_at > moment()))
+       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+     ORDER BY created_at DESC, id DESC
+     LIMIT $5";
+
 const COUNT: &str =
     "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND expires_at > moment()";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, FIND, COUNT];
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, MAKE, REVOKE, FIND, VIEW, LIST, COUNT];
+
+/// A token to be stored.
+#[derive(Clone, Debug)]
+pub struct NewToken<'a> {
+    /// What it is known by.
+    pub id: TokenId,
+    /// What its owner calls it.
+    pub name: &'a str,
+    /// SHA-256 of the secret part.
+    pub digest: &'a [u8],
+    /// How long it works.
+    pub lifetime: Span,
+    /// The groups that its owner belongs to.
+    pub groups: &'a [String],
+    /// What it may do.
+    pub rights: Rights,
+}
 
 /// A token that opens the API.
 #[derive(Clone, Debug)]
@@ -42,25 +94,91 @@ pub struct TokenRow {
     pub expires_at: Timestamp,
     /// The groups that its owner belongs to.
     pub groups: Vec<String>,
+    /// What it may do.
+    pub rights: Rights,
+}
+
+/// A token as the API shows it, whether it works or not.
+#[derive(Clone, Debug)]
+pub struct TokenView {
+    /// What it is known by.
+    pub id: TokenId,
+    /// What its owner calls it.
+    pub name: String,
+    /// SHA-256 of the secret part.
+    pub digest: Vec<u8>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+    /// When an operator revoked it.
+    pub revoked_at: Option<Timestamp>,
+    /// The groups that its owner belongs to.
+    pub groups: Vec<String>,
+    /// What it may do.
+    pub rights: Rights,
+    /// Whether it works now.
+    pub works: bool,
 }
 
 /// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
 /// same commit, without a name: its maker has access to the database itself, and no identity here.
 pub async fn insert(
     cell: HomeCell<'_>,
-    id: Uuid,
     namespace: &NamespaceName,
-    name: &str,
-    digest: &[u8],
-    lifetime: Span,
-    groups: &[String],
+    token: &NewToken<'_>,
 ) -> Result<(), ReadError> {
     let namespace_id = flows::ensure_namespace(cell, namespace).await?;
-    let secs = lifetime.as_millis() as f64 / 1e3;
-    let act = AuditEntry::new(namespace_id, MAKER, "token.create", name);
-    let values: [&(dyn ToSql + Sync); 6] = [&id, &namespace_id, &name, &digest, &secs, &groups];
+    let subject = format!("{} {}", token.name, token.id);
+    let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.create", &subject);
+    let secs = token.lifetime.as_millis() as f64 / 1e3;
+    let rights = token.rights.words();
+    let values: [&(dyn ToSql + Sync); 7] = [
+        token.id.as_uuid(),
+        &namespace_id,
+        &token.name,
+        &token.digest,
+        &secs,
+        &token.groups,
+        &rights,
+    ];
     audit::execute(cell, INSERT, &values, &act).await?;
     Ok(())
+}
+
+/// Stores the digest of a token that another token of the namespace makes. False where there is one
+/// of this identity already, or where its maker no longer works or lacks a right that it gives.
+pub async fn make(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    token: &NewToken<'_>,
+    maker: TokenId,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let secs = token.lifetime.as_millis() as f64 / 1e3;
+    let rights = token.rights.words();
+    let values: [&(dyn ToSql + Sync); 8] = [
+        token.id.as_uuid(),
+        &namespace_id,
+        &token.name,
+        &token.digest,
+        &secs,
+        &token.groups,
+        &rights,
+        maker.as_uuid(),
+    ];
+    Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
+}
+
+/// Revokes a token. False where there is none of this identity that is not revoked.
+pub async fn revoke(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    id: TokenId,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, id.as_uuid()];
+    Ok(audit::execute(cell, REVOKE, &values, act).await? > 0)
 }
 
 /// Looks a token up that works now.
@@ -74,10 +192,63 @@ pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, Read
         digest: row.get(3),
         expires_at: row.get(4),
         groups: row.get(5),
+        rights: rights(&row, 6),
     }))
+}
+
+/// Looks a token of a namespace up, whether it works or not.
+pub async fn find_view(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    id: TokenId,
+) -> Result<Option<TokenView>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(VIEW, &[&namespace_id, id.as_uuid()])
+        .await?;
+    Ok(row.as_ref().map(view))
+}
+
+/// The tokens of a namespace, the newest first: those that work, or all. `before` is the last one of
+/// the page before.
+pub async fn list(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    all: bool,
+    before: Option<(Timestamp, TokenId)>,
+    limit: u16,
+) -> Result<Vec<TokenView>, ReadError> {
+    let at = before.map(|(at, _)| at);
+    let id = before.map(|(_, id)| *id.as_uuid());
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client
+        .query(LIST, &[&namespace_id, &all, &at, &id, &limit])
+        .await?;
+    Ok(rows.iter().map(view).collect())
 }
 
 /// How many tokens work now.
 pub async fn count(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(COUNT, &[]).await?.get(0))
+}
+
+fn view(row: &Row) -> TokenView {
+    TokenView {
+        id: TokenId::from_uuid(row.get(0)),
+        name: row.get(1),
+        digest: row.get(2),
+        created_at: row.get(3),
+        expires_at: row.get(4),
+        revoked_at: row.get(5),
+        groups: row.get(6),
+        rights: rights(row, 7),
+        works: row.get(8),
+    }
+}
+
+/// A word that this version does not know allows nothing.
+fn rights(row: &Row, column: usize) -> Rights {
+    let words: Vec<&str> = row.get(column);
+    Rights::of_words(words)
 }

@@ -199,7 +199,8 @@ async fn keep_token(folder: &Folder, cell: &Cell) -> Result<(), Problem> {
     {
         return Ok(());
     }
-    let token = access::make_token(cell, "dev", &[]).await?;
+    let wanted = access::Wanted::with_all_rights("dev", &[]);
+    let (token, _) = access::make_token(cell, &wanted).await?;
     folder.write("token", &token)
 }
 

@@ -13,7 +13,8 @@ use crate::outcome::Outcome;
 /// Migrate the database's schema to this version.
 ///
 /// Safe to repeat, and safe while servers run. If no valid token exists yet, the first one is
-/// created and shown: once, because only its digest is stored.
+/// created and shown: once, because only its digest is stored. It has all rights; `semel token
+/// create` makes one with fewer.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  DATABASE_URL=postgresql://semel@db.internal/semel semel migrate"
@@ -45,7 +46,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let token = if (first && !arguments.no_token) || arguments.new_token {
         let usual = if first { "first" } else { "migrate" };
         let name = arguments.token_name.as_deref().unwrap_or(usual);
-        Some(access::make_token(&cell, name, &arguments.group).await?)
+        let wanted = access::Wanted::with_all_rights(name, &arguments.group);
+        Some(access::make_token(&cell, &wanted).await?.0)
     } else {
         None
     };

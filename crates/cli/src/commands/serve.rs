@@ -120,6 +120,11 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// Whether the command line names one.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.database.is_some()
+    }
+
     /// Whether none is named anywhere.
     pub(crate) fn is_missing(&self, ctx: &Context) -> bool {
         ctx.config

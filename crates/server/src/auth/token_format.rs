@@ -35,11 +35,17 @@ pub fn mint() -> Result<Minted, getrandom::Error> {
     let mut secret = [0; 32];
     getrandom::fill(&mut name)?;
     getrandom::fill(&mut secret)?;
-    Ok(Minted {
+    Ok(form(name, secret))
+}
+
+/// The token of a name and a secret.
+#[must_use]
+pub fn form(name: [u8; 16], secret: [u8; 32]) -> Minted {
+    Minted {
         text: format!("{PREFIX}{}_{}", hex::encode(name), hex::encode(secret)),
         id: Uuid::from_bytes(name),
         digest: Sha256::digest(secret).into(),
-    })
+    }
 }
 
 /// Parses a token. Does not say what is wrong with one that cannot be parsed.

@@ -9,10 +9,11 @@ use hyper::Method;
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, ResourceLocation, Secret, StoredFiles};
-use semel_model::{FlowName, RunId, Span};
+use semel_model::{FlowName, Rights, RunId, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_server::{ServerOptions, serve_with_admin};
-use semel_store::{Cell, CellOptions, flows, kv, migrate, tokens};
+use semel_store::tokens::{self, NewToken};
+use semel_store::{Cell, CellOptions, flows, kv, migrate};
 use semel_testkit::{Database, Proxy, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -168,18 +169,31 @@ pub(crate) async fn add_token_of(
     groups: &[&str],
 ) -> Result<String> {
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+    insert_token(cell, namespace, name, &groups, Rights::ALL).await
+}
+
+/// Makes a token that has these rights.
+pub(crate) async fn add_token_with(cell: &Cell, name: &str, rights: Rights) -> Result<String> {
+    insert_token(cell, "main", name, &[], rights).await
+}
+
+async fn insert_token(
+    cell: &Cell,
+    namespace: &str,
+    name: &str,
+    groups: &[String],
+    rights: Rights,
+) -> Result<String> {
     let minted = token_format::mint()?;
-    let lifetime = Span::from_secs(3_600);
-    tokens::insert(
-        cell.home(),
-        minted.id,
-        &namespace.parse()?,
+    let token = NewToken {
+        id: TokenId::from_uuid(minted.id),
         name,
-        &minted.digest,
-        lifetime,
-        &groups,
-    )
-    .await?;
+        digest: &minted.digest,
+        lifetime: Span::from_secs(3_600),
+        groups,
+        rights,
+    };
+    tokens::insert(cell.home(), &namespace.parse()?, &token).await?;
     Ok(minted.text)
 }
 

@@ -13,5 +13,6 @@ mod retention;
 mod schedules;
 mod schema;
 mod sessions;
+mod tokens;
 mod webhook_deliveries;
 mod world;

@@ -1,6 +1,7 @@
 //! The server and the token.
 
 use semel_api::ClientError;
+use semel_model::Rights;
 
 use super::Line;
 use crate::answer::chain;
@@ -36,9 +37,10 @@ fn token(whoami: Result<semel_api::types::Whoami, ClientError>) -> Line {
         Ok(who) => Line::ok(
             "token",
             format!(
-                "valid for {}, expires {}",
+                "valid for {}, expires {}, may {}",
                 who.namespace,
-                ago(who.expires_at)
+                ago(who.expires_at),
+                spelled(who.rights)
             ),
         ),
         Err(error) if error.status() == Some(401) => Line::fail(
@@ -47,5 +49,12 @@ fn token(whoami: Result<semel_api::types::Whoami, ClientError>) -> Line {
             "create one with `semel migrate --new-token`, and set SEMEL_TOKEN",
         ),
         Err(error) => Line::fail("token", chain(&error), error.hint()),
+    }
+}
+
+fn spelled(rights: Rights) -> String {
+    match rights == Rights::ALL {
+        true => "do everything".to_owned(),
+        false => rights.to_string(),
     }
 }

@@ -13,6 +13,7 @@ use super::person::{Idle, Wanted};
 use crate::answer::{Answer, Problem};
 use crate::commands::read_json;
 use crate::context::Context;
+use crate::outcome::Outcome;
 use crate::output::Progress;
 use crate::remote::{self, key_of};
 use crate::views::{self, Extent};
@@ -58,13 +59,20 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let ended = started.state.state() != RunState::Active;
     let mut answer = match (arguments.wait, ended) {
         (None, false) => told(&started, replayed),
-        (None, true) => {
-            let found = client.get_run(started.run).await?;
-            show(ctx, &found, arguments)
-        }
+        (None, true) => match client.get_run(started.run).await {
+            Ok(found) => show(ctx, &found, arguments),
+            // A token may be for starting runs only.
+            Err(error) if refusal(&error) == Some(Code::RightMissing) => {
+                told(&started, replayed).with_outcome(Outcome::of_run(started.state.state()))
+            }
+            Err(error) => return Err(error.into()),
+        },
         (Some(span), _) => {
             let progress = Progress::begin(ctx.reader, "waiting for the run's end …");
-            let (found, wanted) = wait_for(&client, started.run, span, begun).await?;
+            // Whatever ends the wait, the run was started.
+            let waited = wait_for(&client, started.run, span, begun).await;
+            let (found, wanted) = waited
+                .map_err(|problem| problem.next(format!("semel run show {}", started.run)))?;
             drop(progress);
             wanted.tell(show(ctx, &found, arguments))
         }

@@ -1,0 +1,35 @@
+//! Tokens.
+
+use semel_model::TokenId;
+
+use super::transfer::{carry_out, read};
+use super::{Answer, Client, ClientError};
+use crate::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
+
+impl Client {
+    /// Lists the tokens of the namespace, the newest first.
+    pub async fn list_tokens(&self, filter: &TokenFilter) -> Result<Page<Token>, ClientError> {
+        read(self.get(&["v1", "tokens"]).query(filter)).await
+    }
+
+    /// Creates a token. The same again under the same key returns the same token.
+    pub async fn create_token(
+        &self,
+        create: &CreateToken,
+        key: &str,
+    ) -> Result<Answer<CreatedToken>, ClientError> {
+        carry_out(self.post(&["v1", "tokens"], key).json(create)).await
+    }
+
+    /// Revokes a token. Revoking it twice is the same as once.
+    pub async fn revoke_token(
+        &self,
+        id: TokenId,
+        revoke: &RevokeToken,
+        key: &str,
+    ) -> Result<Answer<Token>, ClientError> {
+        let id = id.to_string();
+        let path = ["v1", "tokens", &id, "revoke"];
+        carry_out(self.post(&path, key).json(revoke)).await
+    }
+}

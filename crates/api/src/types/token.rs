@@ -1,0 +1,112 @@
+//! Tokens: who may use the API, and what each may do.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use semel_model::{Right, Rights, Span, TokenId};
+use serde::{Deserialize, Serialize};
+
+/// A token, as it is kept: without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// What it is known by. `token` is the text that a client presents, and is shown only once.
+    pub id: TokenId,
+    /// What its owner calls it.
+    pub name: String,
+    /// What it may do.
+    #[serde(default)]
+    pub rights: Rights,
+    /// The groups that its owner belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+    /// When an operator revoked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// Creates a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// What its owner calls it: its holder is known by this name, to approvals too.
+    pub name: String,
+    /// What it may do: at least one right, and none that the caller lacks.
+    #[serde(default)]
+    pub rights: Vec<Right>,
+    /// The groups that its owner belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// How long it works; 90 days by default, at most 365.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
+}
+
+/// A token was created.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatedToken {
+    /// The token itself, for its holder: it is stored nowhere.
+    pub token: String,
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub kept: Token,
+}
+
+/// Without the token itself.
+impl fmt::Debug for CreatedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CreatedToken");
+        shown.field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
+/// Revokes a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeToken {
+    /// Why, for the audit record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Which tokens to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenFilter {
+    /// Whether to list those as well that no longer work.
+    #[serde(default)]
+    pub all: bool,
+    /// The most tokens of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_created_token_is_not_printed() {
+        let at = Timestamp::UNIX_EPOCH;
+        let kept = Token {
+            id: "tok_00000000000000000000000000000000".parse().unwrap(),
+            name: "ci".to_owned(),
+            rights: Right::Start.into(),
+            groups: Vec::new(),
+            created_at: at,
+            expires_at: at,
+            revoked_at: None,
+        };
+        let token = "semel_hush".to_owned();
+
+        let printed = format!("{:?}", CreatedToken { token, kept });
+
+        assert!(!printed.contains("hush"), "{printed}");
+    }
+}

@@ -1,0 +1,60 @@
+//! `semel token`: who may use the API, and what each may do.
+//!
+//! With a token, these commands ask the server, and need the right `admin`. Where there is none, on a
+//! machine that reaches the database, they write there: that is how the first token is made, and how
+//! to get in again when all are lost.
+
+mod create;
+mod list;
+mod revoke;
+
+use semel_store::Cell;
+use semel_store::tokens::TokenView;
+
+use super::serve::Database;
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+
+/// Create, list and revoke API tokens.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  semel token create ci --right write --right promote --right read
+  semel token create ada --right read,payload,approve --group finance
+  semel token list
+  semel token revoke tok_… --reason 'the laptop was lost'")]
+pub(crate) enum Command {
+    Create(create::Arguments),
+    List(list::Arguments),
+    Revoke(revoke::Arguments),
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Create(arguments) => create::run(ctx, arguments).await,
+        Command::List(arguments) => list::run(ctx, arguments).await,
+        Command::Revoke(arguments) => revoke::run(ctx, arguments).await,
+    }
+}
+
+/// The database, where the command is to use it: it is named on the command line, or there is no
+/// token for the server.
+async fn database(ctx: &Context, database: &Database) -> Result<Option<Cell>, Problem> {
+    let direct = database.is_given() || (ctx.token().is_none() && !database.is_missing(ctx));
+    match direct {
+        true => Ok(Some(database.connect(ctx).await?)),
+        false => Ok(None),
+    }
+}
+
+/// A token in its wire form.
+fn view(token: TokenView) -> semel_api::types::Token {
+    semel_api::types::Token {
+        id: token.id,
+        name: token.name,
+        rights: token.rights,
+        groups: token.groups,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        revoked_at: token.revoked_at,
+    }
+}

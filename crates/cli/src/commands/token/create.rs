@@ -1,0 +1,124 @@
+//! `semel token create`.
+
+use semel_api::types::{CreateToken, CreatedToken};
+use semel_api::{ClientError, Code};
+use semel_model::{Right, Rights, Span};
+use semel_store::Cell;
+
+use crate::access;
+use crate::answer::{Answer, Problem};
+use crate::commands::Repeat;
+use crate::commands::serve::Database;
+use crate::context::Context;
+use crate::remote;
+
+/// Create a token. It is shown once: only its digest is stored.
+///
+/// It may do what its rights say and nothing else. Your own token must have the right `admin` and
+/// every right that it gives. Safe to repeat: the same command shows the same token again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  semel token create ci --right read,write,promote
+  semel token create pager --right read --expires-in 365d
+  semel token create admin --all-rights --database postgresql://…   where no token works any more")]
+pub(crate) struct Arguments {
+    /// What you call it: its holder is known by this name, to approvals too.
+    name: String,
+    /// What it may do; may be given more than once, or as a list with commas.
+    #[arg(long = "right", value_name = "RIGHT", value_delimiter = ',')]
+    rights: Vec<Right>,
+    /// Let it do everything.
+    #[arg(long, conflicts_with = "rights")]
+    all_rights: bool,
+    /// A group that its owner belongs to; may be given more than once.
+    #[arg(long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// How long it works, at most 365d.
+    #[arg(long, value_name = "SPAN", default_value = "90d")]
+    expires_in: Span,
+    #[command(flatten)]
+    repeat: Repeat,
+    #[command(flatten)]
+    database: Database,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let rights = match arguments.all_rights {
+        true => Rights::ALL,
+        false => arguments.rights.iter().copied().collect(),
+    };
+    if rights.is_empty() {
+        return Err(no_right());
+    }
+    match super::database(ctx, &arguments.database).await? {
+        Some(cell) => create_in(&cell, arguments, rights).await,
+        None => create_over(ctx, arguments, rights).await,
+    }
+}
+
+/// Says what rights there are.
+fn no_right() -> Problem {
+    let list = Right::ALL
+        .iter()
+        .map(|right| format!("\n  {:<9} {}", right.as_str(), right.meaning()));
+    let list: String = list.collect();
+    Problem::usage(format!("a token needs at least one right:{list}"))
+        .hint("name each with --right, or pass --all-rights")
+}
+
+async fn create_over(
+    ctx: &Context,
+    arguments: &Arguments,
+    rights: Rights,
+) -> Result<Answer, Problem> {
+    let create = CreateToken {
+        name: arguments.name.clone(),
+        rights: rights.iter().collect(),
+        groups: arguments.groups.clone(),
+        lifetime: Some(arguments.expires_in),
+    };
+    let spelled = serde_json::to_string(&create).unwrap_or_default();
+    let key = arguments.repeat.key_or(&["token create", &spelled]);
+    let created = remote::client(ctx)?.create_token(&create, &key).await;
+    let created = created.map_err(refused)?;
+    let answer = shown(&created.body);
+    Ok(match created.replayed {
+        true => answer.note(
+            "the same command made this token before; pass --idempotency-key for another one",
+        ),
+        false => answer,
+    })
+}
+
+/// Another token under the same words is another command.
+fn refused(error: ClientError) -> Problem {
+    let used = error.code() == Code::CommandMismatch.as_str();
+    let problem = Problem::from(error);
+    match used {
+        true => problem.hint("pass --idempotency-key with a key of your own for another token"),
+        false => problem,
+    }
+}
+
+async fn create_in(cell: &Cell, arguments: &Arguments, rights: Rights) -> Result<Answer, Problem> {
+    let wanted = access::Wanted {
+        name: &arguments.name,
+        groups: &arguments.groups,
+        rights,
+        lifetime: arguments.expires_in,
+    };
+    let (token, id) = access::make_token(cell, &wanted).await?;
+    let kept = access::find_token(cell, id).await?;
+    let kept = kept.ok_or_else(|| Problem::local("the token was removed meanwhile"))?;
+    let kept = super::view(kept);
+    let answer = shown(&CreatedToken { token, kept });
+    Ok(answer.note("it was created in the database, without a server"))
+}
+
+fn shown(created: &CreatedToken) -> Answer {
+    let kept = &created.kept;
+    Answer::done(created, created.token.clone())
+        .note(format!("{} may {}", kept.name, kept.rights))
+        .note("this token is shown only now: store it, and set it as SEMEL_TOKEN")
+        .next("semel token list")
+}

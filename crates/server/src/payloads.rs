@@ -1,0 +1,107 @@
+//! Payloads: what senders, destinations and workers sent. A token with the right `read` sees that
+//! something exists, its state, its keys and its times; what was sent is left out unless the token
+//! has the right `payload` too.
+
+use semel_api::types::{Approval, ChildRun, Duplicate, Effect, Page, Run, RunDetail, Task, Wait};
+use semel_model::Right;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::answer::{self, Answered};
+use crate::auth::Holder;
+
+/// What shows payloads beside other things.
+pub(crate) trait HasPayload {
+    /// Whether a token may see its payloads.
+    fn may_see(holder: &Holder) -> bool {
+        holder.may(Right::Payload)
+    }
+
+    /// Leaves payloads out.
+    fn leave_out(&mut self);
+}
+
+/// Answers 200 with what a token may see.
+pub(crate) fn ok<T: HasPayload + Serialize>(holder: &Holder, mut body: T) -> Answered {
+    if !T::may_see(holder) {
+        body.leave_out();
+    }
+    answer::ok(&body)
+}
+
+impl<T: HasPayload> HasPayload for Page<T> {
+    fn may_see(holder: &Holder) -> bool {
+        T::may_see(holder)
+    }
+
+    fn leave_out(&mut self) {
+        self.items.iter_mut().for_each(T::leave_out);
+    }
+}
+
+impl HasPayload for Run {
+    fn leave_out(&mut self) {
+        self.result = None;
+        self.fault = self.fault.take().map(code_of);
+    }
+}
+
+impl HasPayload for RunDetail {
+    fn leave_out(&mut self) {
+        self.run.leave_out();
+        self.effects.iter_mut().for_each(Effect::leave_out);
+        self.waits.iter_mut().for_each(Wait::leave_out);
+        for line in &mut self.journal {
+            line.events.clear();
+        }
+    }
+}
+
+impl HasPayload for ChildRun {
+    fn leave_out(&mut self) {
+        self.result = None;
+        self.fault = self.fault.take().map(code_of);
+    }
+}
+
+impl HasPayload for Effect {
+    fn leave_out(&mut self) {
+        self.sent = None;
+        self.note = None;
+    }
+}
+
+impl HasPayload for Duplicate {
+    fn leave_out(&mut self) {
+        self.payload = None;
+    }
+}
+
+impl HasPayload for Wait {
+    fn leave_out(&mut self) {
+        self.payload = None;
+    }
+}
+
+impl HasPayload for Task {
+    fn leave_out(&mut self) {
+        self.input = Value::Null;
+        self.answer = None;
+    }
+}
+
+impl HasPayload for Approval {
+    /// Approvers see what they decide about.
+    fn may_see(holder: &Holder) -> bool {
+        holder.may(Right::Payload) || holder.may(Right::Approve)
+    }
+
+    fn leave_out(&mut self) {
+        self.shown = Value::Null;
+    }
+}
+
+/// A fault's code, without its message.
+fn code_of(fault: Value) -> Value {
+    serde_json::json!({ "code": fault["code"] })
+}

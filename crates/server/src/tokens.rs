@@ -1,0 +1,155 @@
+//! Tokens: create, list, revoke. The token itself is in one response, and stored nowhere.
+//!
+//! The table of commands keeps responses, so creating a token does not go through it: a token that is
+//! asked for under a key is derived from that key, and a repeat finds and shows it again.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
+use semel_engine::{TokenError, TokenMaker};
+use semel_model::{Span, TokenId};
+use semel_store::tokens::{self, NewToken, TokenView};
+
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::auth::token_format::{self, Minted};
+use crate::auth::{Caller, Holder};
+use crate::body::Payload;
+use crate::commands::{self, Command, KEY_HEADER, Reply};
+use crate::connections::by;
+use crate::cursor;
+use crate::error::ApiError;
+use crate::query::{Named, Params, page_size, read_key};
+
+/// How long a token works by default, in days.
+const LIFETIME_DAYS: u64 = 90;
+
+/// `GET /v1/tokens`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<TokenFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let before = before.map(|(at, id)| (at, TokenId::from_uuid(id)));
+    let (cell, id) = (app.cell().home(), caller.namespace_id);
+    let found = tokens::list(cell, id, filter.all, before, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    answer::ok(&Page {
+        next: last.map(|last| cursor::write(last.created_at, last.id.as_uuid())),
+        items: found.into_iter().map(view).collect(),
+    })
+}
+
+/// `POST /v1/tokens`.
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let (asked, _) = payload.read::<CreateToken>()?;
+    let minted = mint(&app, &caller, &headers)?;
+    commands::carry_out(async move {
+        let token = NewToken {
+            id: TokenId::from_uuid(minted.id),
+            name: &asked.name,
+            digest: &minted.digest,
+            lifetime: asked
+                .lifetime
+                .unwrap_or_else(|| Span::from_secs(LIFETIME_DAYS * 86_400)),
+            groups: &asked.groups,
+            rights: asked.rights.iter().copied().collect(),
+        };
+        let actor = caller.actor();
+        let maker = TokenMaker {
+            by: by(&caller, &actor),
+            id: caller.id,
+            rights: caller.rights,
+        };
+        let created = app.engine.create_token(maker, &token).await;
+        let (kept, first) = created.map_err(|error| refuse(error, &caller))?;
+        tracing::info!(token.id = %kept.id, name = kept.name, first, actor, "token created");
+        let created = CreatedToken {
+            token: minted.text,
+            kept: view(kept),
+        };
+        Ok(Reply::new(StatusCode::CREATED, &created)?.replayed_if(!first))
+    })
+    .await
+}
+
+/// A new token; under a key, the one that the key has.
+fn mint(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Minted, ApiError> {
+    let Some(key) = headers.get(KEY_HEADER) else {
+        let minted = token_format::mint();
+        return minted.map_err(|_| ApiError::internal("the system gives no randomness"));
+    };
+    let key = read_key(key.as_bytes())?;
+    let derived = app.engine.derive_token(caller.id, &key);
+    Ok(token_format::form(derived.id, derived.secret))
+}
+
+/// `POST /v1/tokens/{token}/revoke`.
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    token: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: TokenId = token.read(Code::TokenNotFound)?;
+    let (RevokeToken { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: "token revoke",
+        subject: token.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (shared, asking) = (app.clone(), caller.clone());
+    commands::once(app, &caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        let revoked = shared.engine.revoke_token(by, id, reason.as_deref()).await;
+        let revoked = revoked.map_err(|error| refuse(error, &asking))?;
+        shared.verified.forget(id);
+        tracing::info!(token.id = %id, name = revoked.name, actor, "token revoked");
+        Reply::new(StatusCode::OK, &view(revoked))
+    })
+    .await
+}
+
+fn view(token: TokenView) -> Token {
+    Token {
+        id: token.id,
+        name: token.name,
+        rights: token.rights,
+        groups: token.groups,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        revoked_at: token.revoked_at,
+    }
+}
+
+fn refuse(error: TokenError, caller: &Holder) -> ApiError {
+    match error {
+        TokenError::Invalid(detail) => ApiError::new(Code::BodyInvalid, detail),
+        TokenError::Beyond(rights) => {
+            let token = &caller.token;
+            let detail = format!("the token `{token}` cannot give what it does not have: {rights}");
+            ApiError::new(Code::RightMissing, detail)
+                .with_hint("Ask for fewer rights, or create it with a token that has them.".into())
+        }
+        TokenError::MakerEnded => ApiError::plain(Code::Unauthorized),
+        TokenError::Differs => ApiError::plain(Code::CommandMismatch),
+        TokenError::Ended => {
+            let detail = "the token that was created under this key was revoked or has expired";
+            ApiError::new(Code::CommandMismatch, detail)
+        }
+        TokenError::Unknown => ApiError::plain(Code::TokenNotFound),
+        TokenError::Reason(error) => error.into(),
+        TokenError::Unavailable(error) => error.into(),
+    }
+}

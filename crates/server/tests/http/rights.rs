@@ -1,0 +1,202 @@
+//! Rights: every route needs the one that it declares, and no other.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use hyper::Method;
+use semel_api::Client;
+use semel_api::types::{RunFilter, StartRun};
+use semel_model::{Right, Rights, Span};
+use semel_server::{Access, DeclaredRoute, list_routes};
+use semel_testkit::client::Answer;
+use serde_json::Value;
+
+use crate::world::{PATIENCE_SECS, World, add_token_with};
+
+/// A path whose variable parts lead nowhere.
+fn fill(path: &str) -> String {
+    let zeros = "0".repeat(32);
+    let digest = "0".repeat(64);
+    path.replace("{run}", &format!("run_{zeros}"))
+        .replace("{effect}", &format!("eff_{zeros}"))
+        .replace("{event}", &format!("eff_{zeros}"))
+        .replace("{task}", &format!("eff_{zeros}"))
+        .replace("{wait}", &format!("wait_{zeros}"))
+        .replace("{approval}", &format!("wait_{zeros}"))
+        .replace("/tokens/{token}", &format!("/tokens/tok_{zeros}"))
+        .replace("{digest}", &format!("sha256:{digest}"))
+        .replace(['{', '}'], "")
+}
+
+/// Asks a route for nothing in particular.
+async fn ask(world: &World, route: &DeclaredRoute, token: Option<&str>) -> Result<Answer> {
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    let mut headers = vec![("content-type", "application/json")];
+    headers.extend(bearer.iter().map(|it| ("authorization", it.as_str())));
+    let body = match route.method == Method::GET {
+        true => "",
+        false => "{}",
+    };
+    let path = fill(&route.path);
+    let method = route.method.clone();
+    Ok(world
+        .bare
+        .send(method, &path, &headers, body.into())
+        .await?)
+}
+
+/// For each right, a token that has only it, and one that has every other.
+async fn tokens(world: &World) -> Result<BTreeMap<Right, (String, String)>> {
+    let cell = world.engine.cell();
+    let mut tokens = BTreeMap::new();
+    for right in Right::ALL {
+        let only = Rights::from(*right);
+        let with = add_token_with(cell, &format!("only-{right}"), only).await?;
+        let without = Rights::ALL.without(only);
+        let without = add_token_with(cell, &format!("all-but-{right}"), without).await?;
+        tokens.insert(*right, (with, without));
+    }
+    Ok(tokens)
+}
+
+#[tokio::test]
+async fn every_route_needs_the_right_that_it_declares_and_no_other() -> Result<()> {
+    let world = World::start().await?;
+    let tokens = tokens(&world).await?;
+    let routes = list_routes();
+    ensure!(routes.len() > 60, "{} routes", routes.len());
+
+    for route in &routes {
+        let place = format!("{} {}", route.method, route.path);
+        let bare = ask(&world, route, None).await?;
+        let (right, (with, without)) = match route.access {
+            Access::Open(reason) => {
+                assert_ne!(bare.status, 401, "{place}: {reason}");
+                assert_ne!(bare.status, 403, "{place}: {reason}");
+                continue;
+            }
+            Access::AnyToken(reason) => {
+                let (any, _) = &tokens[&Right::Work];
+                let answer = ask(&world, route, Some(any)).await?;
+                assert_eq!(
+                    (bare.status, answer.status),
+                    (401.try_into()?, 200.try_into()?),
+                    "{place}: {reason}"
+                );
+                continue;
+            }
+            Access::Right(right) | Access::Monitor(right) => (right, &tokens[&right]),
+        };
+        let denied = ask(&world, route, Some(without)).await?;
+        let let_in = ask(&world, route, Some(with)).await?;
+
+        assert_eq!(bare.status, 401, "{place} without a token");
+        assert_eq!(
+            denied.status,
+            403,
+            "{place} without {right}: {}",
+            denied.text()
+        );
+        let problem: Value = denied.json()?;
+        assert_eq!(problem["code"], "right-missing", "{place}");
+        let detail = format!("the token `all-but-{right}` does not have the right `{right}`");
+        assert_eq!(problem["detail"], detail, "{place}");
+        let hint = problem["hint"].as_str().context("a hint")?;
+        ensure!(
+            hint.contains(&format!("--right {right}")),
+            "{place}: {hint}"
+        );
+        let text = let_in.text();
+        assert_ne!(let_in.status, 401, "{place} with {right}: {text}");
+        assert_ne!(let_in.status, 403, "{place} with {right}: {text}");
+        ensure!(!let_in.status.is_server_error(), "{place}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn only_addresses_that_carry_their_own_proof_and_health_checks_are_open() {
+    let open: Vec<String> = list_routes()
+        .into_iter()
+        .filter(|route| matches!(route.access, Access::Open(_)))
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+
+    assert_eq!(
+        open,
+        [
+            "POST /hooks/{namespace}/{path}",
+            "POST /callbacks/{token}",
+            "GET /callbacks/{token}",
+            "GET /approvals/{token}",
+            "POST /approvals/{token}",
+            "GET /healthz",
+            "GET /readyz",
+        ]
+    );
+}
+
+#[test]
+fn what_changes_something_needs_more_than_to_read() {
+    for route in list_routes() {
+        let reads = matches!(
+            route.access.right(),
+            Some(Right::Read | Right::Payload | Right::Audit)
+        );
+        assert!(!reads || route.method == Method::GET, "{route:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_may_only_read_sees_no_payload() -> Result<()> {
+    let world = World::start().await?;
+    let flow = "trigger: { api: {} }\nsteps:\n  - { id: one, kv: { add: hush_counter } }\n  \
+                - { id: two, function: '\"hush-result\"' }\nresult: steps.two.result\n";
+    let flow = world.publish("quiet", flow).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        input: serde_json::json!({ "card": "hush-input" }),
+        ..StartRun::default()
+    };
+    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let run = world.client.start_run(&flow, &start, patience).await?;
+    let token = add_token_with(world.engine.cell(), "observer", Right::Read.into()).await?;
+    let observer = Client::new(world.client.base(), &token)?;
+
+    let seen = observer.get_run(run.body.run).await?;
+    let whole = world.client.get_run(run.body.run).await?;
+    let listed = observer.list_runs(&RunFilter::default()).await?;
+
+    assert_eq!(
+        (seen.run.state, &seen.run.key),
+        (whole.run.state, &whole.run.key)
+    );
+    assert_eq!(
+        seen.journal.len(),
+        whole.journal.len(),
+        "when something happened"
+    );
+    for text in [
+        serde_json::to_string(&seen)?,
+        serde_json::to_string(&listed)?,
+    ] {
+        ensure!(!text.contains("hush-"), "{text}");
+    }
+    let text = serde_json::to_string(&whole)?;
+    ensure!(
+        text.contains("hush-input") && text.contains("hush-result"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_page_about_access_lists_every_right() {
+    let page = include_str!("../../../../docs/access.md");
+    let rows: Vec<String> = Right::ALL
+        .iter()
+        .map(|right| format!("| `{right}` | {} |", right.meaning()))
+        .collect();
+
+    assert!(page.contains(&rows.join("\n")), "{}", rows.join("\n"));
+}

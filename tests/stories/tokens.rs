@@ -1,0 +1,117 @@
+//! Tokens and their rights, through the command line.
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::{Cluster, Options};
+use serde_json::Value;
+
+use crate::asked::object;
+use crate::desk::Desk;
+use crate::migrate::{migrate, semel};
+
+const COUNT: &str = "flow: count
+trigger: { manual: {} }
+steps:
+  - { id: add, kv: { add: counted } }
+result: steps.add.result
+";
+
+/// The text at a path of what a command wrote.
+fn text<'a>(told: &'a Value, path: &str) -> Result<&'a str> {
+    let found = told.pointer(path).and_then(Value::as_str);
+    found.with_context(|| format!("{path} of {told}"))
+}
+
+#[tokio::test]
+async fn a_token_may_do_what_it_was_made_for_and_nothing_else() -> Result<()> {
+    let desk = Desk::open(&[("count", COUNT)]).await?;
+
+    let (none, list) = object(&desk, "semel token create ci").await?;
+    let create = "semel token create ci --right start --right read";
+    let (created, told) = object(&desk, create).await?;
+    let (_, again) = object(&desk, create).await?;
+    let ci = format!("SEMEL_TOKEN='{}'", text(&told, "/data/token")?);
+    let start = format!("{ci} semel run start count --key 1 --wait 30s");
+    let (started, run) = object(&desk, &start).await?;
+    let cancel = format!(
+        "{ci} semel run cancel {} --reason x",
+        text(&run, "/data/run")?
+    );
+    let (denied, refused) = object(&desk, &cancel).await?;
+    let (tokens, _) = object(&desk, &format!("{ci} semel token list")).await?;
+    let revoke = format!(
+        "semel token revoke {} --reason lost",
+        text(&told, "/data/id")?
+    );
+    let (revoked, _) = object(&desk, &revoke).await?;
+    let (after, unknown) = object(&desk, &format!("{ci} semel run list")).await?;
+
+    assert_eq!((none, created, started), (2, 0, 0), "{list} {told} {run}");
+    ensure!(
+        text(&list, "/error/message")?.contains("\n  settle "),
+        "{list}"
+    );
+    assert_eq!(again["data"]["token"], told["data"]["token"]);
+    assert_eq!((denied, tokens), (7, 7), "{refused}");
+    assert_eq!(text(&refused, "/error/code")?, "right-missing");
+    let message = text(&refused, "/error/message")?;
+    assert_eq!(message, "the token `ci` does not have the right `operate`");
+    assert_eq!((revoked, after), (0, 7), "{unknown}");
+    assert_eq!(text(&unknown, "/error/code")?, "unauthorized");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_may_only_start_runs_starts_them() -> Result<()> {
+    let desk = Desk::open(&[("count", COUNT)]).await?;
+    let (_, told) = object(&desk, "semel token create shop --right start").await?;
+    let shop = format!("SEMEL_TOKEN='{}'", text(&told, "/data/token")?);
+
+    let (first, run) = object(&desk, &format!("{shop} semel run start count --key 1")).await?;
+    let shown = format!("semel run watch {}", text(&run, "/data/run")?);
+    let (ended, _) = object(&desk, &shown).await?;
+    let (again, same) = object(&desk, &format!("{shop} semel run start count --key 1")).await?;
+
+    assert_eq!((first, ended, again), (0, 0, 0), "{run} {same}");
+    assert_eq!(run["data"]["run"], same["data"]["run"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_any_token_the_database_lets_an_operator_in() -> Result<()> {
+    let cluster = Cluster::start(Options::durable()).await?;
+    let admin = cluster.server().connect("postgres").await?;
+    admin.batch_execute("CREATE DATABASE semel").await?;
+    let database = cluster.server().url("semel");
+    migrate(&database, &["--no-token"]).await?;
+
+    let made = semel(&["token", "create", "rescue", "--all-rights"], &database).await?;
+    let listed = semel(&["token", "list"], &database).await?;
+    let id = text(&made, "/data/id")?;
+    let revoked = semel(&["token", "revoke", id, "--reason", "done"], &database).await?;
+    let left = semel(&["token", "list"], &database).await?;
+    let missing = format!("tok_{}", "0".repeat(32));
+    let unknown = semel(&["token", "revoke", &missing], &database).await?;
+    let forever = [
+        "token",
+        "create",
+        "x",
+        "--right",
+        "read",
+        "--expires-in",
+        "366d",
+    ];
+    let forever = semel(&forever, &database).await?;
+
+    ensure!(text(&made, "/data/token")?.starts_with("semel_"), "{made}");
+    assert_eq!(text(&listed, "/data/items/0/id")?, id);
+    ensure!(revoked["data"]["revoked_at"].is_string(), "{revoked}");
+    assert_eq!(left["data"]["items"], serde_json::json!([]));
+    assert_eq!(unknown["outcome"], "not_found", "{unknown}");
+    assert_eq!(forever["outcome"], "usage", "{forever}");
+    let database = cluster.server().connect("semel").await?;
+    let acts = "SELECT actor || ' ' || action FROM audit ORDER BY id";
+    let acts = database.query(acts, &[]).await?;
+    let acts: Vec<String> = acts.iter().map(|row| row.get(0)).collect();
+    assert_eq!(acts, ["operator token.create", "operator token.revoke"]);
+    Ok(())
+}
