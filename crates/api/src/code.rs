@@ -139,6 +139,9 @@ codes! {
     /// The effect's result cannot be corrected.
     NotAmendable "not-amendable" 409 "The effect's result cannot be corrected"
         "You can correct an operator's result while its run is failed, needs_review or quarantined and no later step has used it.";
+    /// The effect cannot be undone or performed again by hand.
+    NotRepeatable "not-repeatable" 409 "The effect cannot be undone or performed again"
+        "Only a done effect of an ended run can be, by its latest id; the detail says what is in the way.";
     /// No run holds the key.
     KeyNotFound "key-not-found" 404 "There is no such key"
         "There is nothing to drop: the next delivery with this key starts a new run.";

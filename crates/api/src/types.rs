@@ -29,8 +29,8 @@ pub use audit::{
 pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
 pub use effect::{
-    Act, Amend, Amended, Duplicate, Effect, EffectFilter, Late, Sent, Settle, Settled, Source,
-    Verdict,
+    Act, Amend, Amended, Duplicate, Effect, EffectFilter, EffectReason, EffectReopened, Late, Sent,
+    Settle, Settled, Source, Verdict,
 };
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};

@@ -11,6 +11,7 @@ pub mod decide_approval;
 pub mod drop_key;
 pub mod fire_schedule;
 mod operator_result;
+pub mod operator_step;
 mod promote;
 pub mod publish;
 pub mod resume;

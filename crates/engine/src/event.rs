@@ -53,6 +53,7 @@ pub fn apply(
         Event::Resumed { by, asks_again, .. } => {
             lifecycle::apply_resumed(state, by.as_deref(), *asks_again, at)
         }
+        Event::OperatorStep(asked) => lifecycle::apply_operator_step(state, flow, asked),
         Event::Amended {
             step,
             external_id,
@@ -216,6 +217,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Accepted { .. }
         | Event::Undoing { .. }
         | Event::Resumed { .. }
+        | Event::OperatorStep(_)
         | Event::Amended { .. }
         | Event::GateWaiting { .. }
         | Event::Joined { .. }
@@ -268,6 +270,7 @@ pub(crate) fn announce(
         Event::Accepted { .. }
         | Event::Undoing { .. }
         | Event::Resumed { .. }
+        | Event::OperatorStep(_)
         | Event::Amended { .. }
         | Event::GateWaiting { .. }
         | Event::Joined { .. }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use semel_flow::{Flow, Step};
-use semel_model::event::{Caller, Event};
+use semel_model::event::{Caller, Event, OperatorStep};
 use semel_model::{
     EffectId, Fault, PastEffect, PastOutcome, RunId, SeededBug, WaitId, effect as ledger, gate,
 };
@@ -62,6 +62,10 @@ pub struct FoldedRun {
     pub rounds: BTreeMap<String, u32>,
     /// How many times each step has called another flow.
     pub calls: BTreeMap<String, u32>,
+    /// How many times an operator had each step's effect performed again.
+    pub redone: BTreeMap<String, u32>,
+    /// What an operator has done after the end of the run, and how the run had ended.
+    pub operator_step: Option<Box<OperatorStep>>,
     /// Whether the run stands at a rejected approval.
     pub rejected: bool,
     /// Whether the operator who resumed the run last wants people to be asked again.
@@ -179,6 +183,8 @@ impl FoldedRun {
             reopened: false,
             rounds: BTreeMap::new(),
             calls: BTreeMap::new(),
+            redone: BTreeMap::new(),
+            operator_step: None,
             rejected: false,
             asks_again: false,
             resumed_by: None,
@@ -232,21 +238,22 @@ impl FoldedRun {
     }
 
     /// The generation of a step's effect: 0, and one more each time that it was meant to happen
-    /// again: it was undone, the key came back as a new intent, or a call of the step ended without
+    /// again: it was undone, an operator redoes it, the key came back as a new intent, or a call of the step ended without
     /// success before its run was resumed.
     pub fn generation(&self, step: &str) -> u32 {
-        let calls = self.calls.get(step).copied().unwrap_or_default();
-        let Some(earlier) = &self.earlier else {
-            return calls;
-        };
         // What undoes an effect belongs to that effect.
         let of = step.strip_suffix(UNDO).unwrap_or(step);
+        let count = |counts: &BTreeMap<String, u32>| counts.get(of).copied().unwrap_or_default();
+        let again = count(&self.calls) + count(&self.redone);
+        let Some(earlier) = &self.earlier else {
+            return again;
+        };
         let before = match earlier.at(of) {
             Some(past) if matches!(past.outcome, PastOutcome::Undone) => past.generation + 1,
             Some(past) => past.generation,
             None => earlier.intent,
         };
-        before + calls
+        before + again
     }
 
     /// The run has begun and has not ended.
@@ -270,6 +277,7 @@ impl FoldedRun {
     /// Moves to the next step; backwards, where the run undoes its effects.
     pub(crate) fn next_step(&mut self, flow: &Flow) {
         self.cursor = match self.undoing {
+            None if self.operator_step.is_some() => None,
             None => self.cursor.and_then(|place| flow.after(place)),
             Some(_) => self.next_undo(flow),
         };

@@ -7,12 +7,14 @@ mod begun;
 mod caller;
 mod doubt_plan;
 mod name;
+mod operator_step;
 mod seen;
 mod wait_end;
 
 pub use begun::ChildBegun;
 pub use caller::Caller;
 pub use doubt_plan::DoubtPlan;
+pub use operator_step::{OperatorStep, StepVerb};
 pub use seen::ProbeFinding;
 pub use wait_end::WaitEnd;
 
@@ -372,6 +374,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_again: bool,
     },
+    /// An operator has one done effect of the ended run undone, or performed again.
+    OperatorStep(OperatorStep),
     /// An operator corrects the result that an operator gave a settled effect.
     Amended {
         /// The step's path.

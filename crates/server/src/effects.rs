@@ -6,8 +6,12 @@ mod sources;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Act, Amend, Amended, Effect, EffectFilter, Page, Settle, Settled, Verdict};
-use semel_engine::{Amendment, SettleError, Settlement};
+use semel_api::types::{
+    Act, Amend, Amended, Effect, EffectFilter, EffectReason, EffectReopened, Page, Settle, Settled,
+    Verdict,
+};
+use semel_engine::{Amendment, OperatorStepError, SettleError, Settlement};
+use semel_model::event::StepVerb;
 use semel_model::{EffectId, RunId, effect};
 use semel_store::audit::{self, AuditView};
 use semel_store::effects::{self, EffectView};
@@ -169,6 +173,66 @@ pub(crate) async fn amend(
         Reply::new(StatusCode::OK, &Amended { effect: id, run })
     })
     .await
+}
+
+/// `POST /v1/effects/{effect}/undo`.
+pub(crate) async fn undo(
+    State(app): State<App>,
+    caller: Caller,
+    effect: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    reopen(app, &caller, StepVerb::Undo, &effect, (&headers, payload)).await
+}
+
+/// `POST /v1/effects/{effect}/redo`.
+pub(crate) async fn redo(
+    State(app): State<App>,
+    caller: Caller,
+    effect: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    reopen(app, &caller, StepVerb::Redo, &effect, (&headers, payload)).await
+}
+
+async fn reopen(
+    app: App,
+    caller: &Caller,
+    verb: StepVerb,
+    effect: &Named,
+    (headers, payload): (&HeaderMap, Payload),
+) -> Answered {
+    let id: EffectId = effect.read(Code::EffectNotFound)?;
+    let (EffectReason { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: verb.as_str(),
+        subject: effect.as_str(),
+        body: &body,
+        headers,
+    };
+    let (engine, asking) = (app.engine.clone(), caller.clone());
+    commands::once(app, caller, command, async move {
+        let actor = asking.actor();
+        let by = by(&asking, &actor);
+        let run = engine.perform_for_operator(by, id, verb, &reason).await?;
+        tracing::info!(effect.id = %id, run.id = %run, verb = verb.as_str(), actor, "effect reopened");
+        Reply::new(StatusCode::ACCEPTED, &EffectReopened { effect: id, run })
+    })
+    .await
+}
+
+impl From<OperatorStepError> for ApiError {
+    fn from(error: OperatorStepError) -> Self {
+        match error {
+            OperatorStepError::Unknown => Self::plain(Code::EffectNotFound),
+            OperatorStepError::Unfit(_) => Self::new(Code::NotRepeatable, error.to_string()),
+            OperatorStepError::Reason(error) => error.into(),
+            OperatorStepError::Busy => Self::busy(),
+            OperatorStepError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
 }
 
 /// An operator's settlement, where its members fit together.

@@ -9,7 +9,7 @@ use semel_api::types::{
 };
 use semel_engine::key_audit::{Field, audit_keys};
 use semel_engine::{DropError, DropWish};
-use semel_model::{Key, Span};
+use semel_model::{Key, Right, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
@@ -119,6 +119,9 @@ pub(crate) async fn drop_key(
 ) -> Answered {
     let (flow, key) = (flow.flow()?, of.read()?);
     let (DropKey { reason, new_intent }, body) = payload.read()?;
+    if new_intent && !caller.may(Right::Override) {
+        return Err(ApiError::right_missing(Right::Override, &caller.token));
+    }
     let subject = format!("{flow}?{}", of.key);
     let command = Command {
         verb: "drop",

@@ -7,7 +7,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use semel_api::Code;
 use semel_model::Right::{
-    Admin, Approve, Connect, Operate, Payload, Promote, Read, Secret, Settle, Start, Work, Write,
+    Admin, Approve, Connect, Operate, Payload, Promote, Read, Redo, Secret, Settle, Start, Work,
+    Write,
 };
 
 use crate::access::{Access, DeclaredRoute, Routes};
@@ -89,6 +90,8 @@ fn api() -> Routes {
         .get("/effects/{effect}", Read, effects::show)
         .post("/effects/{effect}/settle", Settle, effects::settle)
         .post("/effects/{effect}/amend", Settle, effects::amend)
+        .post("/effects/{effect}/undo", Redo, effects::undo)
+        .post("/effects/{effect}/redo", Redo, effects::redo)
         .get("/doubts", Read, effects::list_doubts)
         .get("/duplicates", Read, duplicates::list)
         .get("/keys/{flow}", Read, keys::show)

@@ -16,7 +16,7 @@ mod amend;
 mod reopen;
 
 pub use amend::{Amended, amend};
-pub use reopen::{ReopenResult, reopen};
+pub use reopen::{ReopenResult, reopen, reopen_for_step};
 
 /// The part of a batch's statement that writes what transitions make of the record.
 pub(crate) const RECORDED: &str = ",
@@ -84,6 +84,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     NAMESPACE,
     RELEASE,
     reopen::REOPEN,
+    reopen::REOPEN_FOR_STEP,
     reopen::NAMED,
     amend::UNPARK,
     amend::EXTERNAL_ID,

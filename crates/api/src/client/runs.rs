@@ -8,8 +8,8 @@ use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
     Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DropKey, Dropped, Duplicate,
-    Effect, EffectFilter, KeyAudit, KeyInfo, Page, Resume, Resumed, Run, RunDetail, RunFilter,
-    Settle, Settled, StartRun, Started,
+    Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit, KeyInfo, Page, Resume, Resumed,
+    Run, RunDetail, RunFilter, Settle, Settled, StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is recorded of a flow.
@@ -112,6 +112,28 @@ impl Client {
     ) -> Result<Answer<Settled>, ClientError> {
         let path = ["v1", "effects", &effect.to_string(), "settle"];
         carry_out(self.post(&path, key).json(settle)).await
+    }
+
+    /// Has one done effect of an ended run undone.
+    pub async fn undo_effect(
+        &self,
+        effect: EffectId,
+        why: &EffectReason,
+        key: &str,
+    ) -> Result<Answer<EffectReopened>, ClientError> {
+        let path = ["v1", "effects", &effect.to_string(), "undo"];
+        carry_out(self.post(&path, key).json(why)).await
+    }
+
+    /// Has one done effect of an ended run performed again, under a new key.
+    pub async fn redo_effect(
+        &self,
+        effect: EffectId,
+        why: &EffectReason,
+        key: &str,
+    ) -> Result<Answer<EffectReopened>, ClientError> {
+        let path = ["v1", "effects", &effect.to_string(), "redo"];
+        carry_out(self.post(&path, key).json(why)).await
     }
 
     /// Corrects the result that an operator gave an effect.

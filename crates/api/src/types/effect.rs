@@ -144,6 +144,23 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
     Value::deserialize(deserializer).map(Some)
 }
 
+/// Has one done effect of an ended run undone, or performed again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EffectReason {
+    /// Why, for the audit log.
+    pub reason: String,
+}
+
+/// One done effect of an ended run is being undone, or performed again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectReopened {
+    /// The effect.
+    pub effect: EffectId,
+    /// Its run, which continues and then ends as it had ended.
+    pub run: RunId,
+}
+
 /// An operator's correction of the result that an operator gave an effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

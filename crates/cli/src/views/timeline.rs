@@ -71,6 +71,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::ApprovalOpened { .. }
         | Event::ApprovalTold { .. }
         | Event::Resumed { .. }
+        | Event::OperatorStep(_)
         | Event::Amended { .. } => Tone::Plain,
     }
 }

@@ -209,6 +209,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::ApprovalElapsed { .. }
         | Event::Stopped { .. }
         | Event::Resumed { .. }
+        | Event::OperatorStep(_)
         | Event::Amended { .. }
         | Event::Ended { .. } => None,
     }

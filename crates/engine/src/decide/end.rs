@@ -1,7 +1,7 @@
 //! Ends: with a result, with a fault, by an operator, and after compensation.
 
 use semel_model::Fault;
-use semel_model::event::Event;
+use semel_model::event::{Event, OperatorStep};
 use semel_model::run::{EndState, StopReason};
 use serde_json::Value;
 
@@ -10,6 +10,9 @@ use crate::state::{ChildPosition, Current, FoldedRun};
 
 /// The run has done all its steps.
 pub(super) fn finish(state: &FoldedRun, context: &DecideContext<'_>) -> Event {
+    if let Some(asked) = &state.operator_step {
+        return as_before(asked);
+    }
     if let Some(fault) = &state.undoing {
         return failed(fault.clone());
     }
@@ -52,6 +55,9 @@ pub(super) fn succeeded(result: Value) -> Event {
 /// The run fails: its effects are undone first, where the flow says so. An operator decides about
 /// what cannot be undone.
 pub(super) fn fail(state: &FoldedRun, context: &DecideContext<'_>, fault: &Fault) -> Next {
+    if let Some(asked) = &state.operator_step {
+        return Next::Event(as_before(asked));
+    }
     if state.undoing.is_some() {
         return Next::Act(NextAction::StopRun(StopReason::NeedsReview, fault.clone()));
     }
@@ -63,6 +69,15 @@ pub(super) fn fail(state: &FoldedRun, context: &DecideContext<'_>, fault: &Fault
         });
     }
     Next::Event(failed(fault.clone()))
+}
+
+/// The end that a run had before an operator had one step of it performed.
+fn as_before(asked: &OperatorStep) -> Event {
+    Event::Ended {
+        state: asked.state,
+        result: asked.result.clone(),
+        fault: asked.fault.clone(),
+    }
 }
 
 fn failed(fault: Fault) -> Event {

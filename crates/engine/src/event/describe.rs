@@ -17,6 +17,7 @@ pub fn describe(event: &Event) -> String {
         Event::Undoing { fault } => lifecycle::describe_undoing(fault),
         Event::Stopped { reason, fault } => lifecycle::describe_stopped(*reason, fault),
         Event::Resumed { by, reason, .. } => lifecycle::describe_resumed(by.as_deref(), reason),
+        Event::OperatorStep(asked) => lifecycle::describe_operator_step(asked),
         Event::Amended { step, result, .. } => lifecycle::describe_amended(step, result),
         Event::Ended {
             state,

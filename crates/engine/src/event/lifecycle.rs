@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_flow::release::CallStep;
 use semel_flow::{Action, Flow, Step};
 use semel_model::effect::LedgerEntry;
-use semel_model::event::{Caller, Event};
+use semel_model::event::{Caller, Event, OperatorStep, StepVerb};
 use semel_model::run::{EndState, RunState, StopReason};
 use semel_model::{EffectId, Fault, RunId, SeededBug, TriggerKind};
 use semel_store::approvals::ApprovalChange;
@@ -136,6 +136,9 @@ pub(super) fn apply_resumed(
 ) -> Result<(), Unfit> {
     fits(state.begun)?;
     state.stopped = false;
+    if state.ended {
+        state.operator_step = None;
+    }
     state.asks_again = asks_again;
     state.resumed_by = by.map(str::to_owned);
     if std::mem::take(&mut state.ended) {
@@ -174,6 +177,35 @@ pub(super) fn apply_resumed(
         Current::Fan(fan) => fan.stopped = None,
         Current::Fresh | Current::Waiting { .. } | Current::Approving(_) => {}
     }
+    Ok(())
+}
+
+/// The run stands at one step again, and ends as it had ended once that is settled. It passed its
+/// gates, and does not wait for them again.
+pub(super) fn apply_operator_step(
+    state: &mut FoldedRun,
+    flow: &Flow,
+    asked: &OperatorStep,
+) -> Result<(), Unfit> {
+    fits(state.ended)?;
+    let place = flow
+        .steps
+        .iter()
+        .position(|step| step.id.as_str() == asked.step);
+    let place = place.ok_or(Unfit)?;
+    let place = match asked.verb {
+        StepVerb::Undo => flow.steps[place].undo.ok_or(Unfit)?,
+        StepVerb::Redo => {
+            *state.redone.entry(asked.step.clone()).or_default() += 1;
+            place
+        }
+    };
+    state.ended = false;
+    state.stopped = false;
+    state.undoing = None;
+    state.cursor = Some(place);
+    state.current = Current::Fresh;
+    state.operator_step = Some(Box::new(asked.clone()));
     Ok(())
 }
 
@@ -274,6 +306,10 @@ pub(super) fn announce_ended(
     (result, fault): (&Value, Option<&Fault>),
 ) -> Vec<Emitted> {
     let mut told = Vec::new();
+    if state.operator_step.is_some() {
+        // Its end was announced before.
+        return told;
+    }
     if how == EndState::Failed && state.child_of.is_none() {
         told.extend(problem_event(
             context,
@@ -373,6 +409,21 @@ pub(super) fn describe_stopped(reason: StopReason, fault: &Fault) -> String {
 
 pub(super) fn describe_resumed(by: Option<&str>, reason: &str) -> String {
     format!("resumed by {}: {reason}", by.unwrap_or("Semel"))
+}
+
+pub(super) fn describe_operator_step(asked: &OperatorStep) -> String {
+    let OperatorStep {
+        verb,
+        step,
+        by,
+        reason,
+        ..
+    } = asked;
+    let what = match verb {
+        StepVerb::Undo => "undo it",
+        StepVerb::Redo => "perform it again, under a new key",
+    };
+    format!("{step}: {by} asked to {what}: {reason}")
 }
 
 pub(super) fn describe_amended(step: &str, result: &Value) -> String {

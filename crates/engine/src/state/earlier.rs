@@ -288,6 +288,11 @@ impl PastLedger {
         }
     }
 
+    /// What the run came to at a step, as far as that is settled.
+    pub fn at(&self, step: &str) -> Option<&PastEffect> {
+        self.effects.get(step)
+    }
+
     /// What a run that follows this one inherits; where the key came back as a new intent since,
     /// nothing of it counts as done.
     pub fn inherited(mut self, intent: u32) -> Event {

@@ -41,6 +41,7 @@ impl Event {
             Self::ApprovalElapsed { .. } => "approval_elapsed",
             Self::Stopped { .. } => "stopped",
             Self::Resumed { .. } => "resumed",
+            Self::OperatorStep(_) => "operator_step",
             Self::Amended { .. } => "amended",
             Self::Ended { .. } => "ended",
         }

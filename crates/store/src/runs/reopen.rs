@@ -16,13 +16,18 @@ use crate::journal::to_text;
 /// Only the run that its claim names is resumed, and it holds the key again if the key was free: a
 /// key never has two active runs. The claim is locked first, in the same order as when a key is
 /// freed.
-pub(super) const REOPEN: &str = "/* commits alone: reopen */
+macro_rules! reopen {
+    ($states:literal) => {
+        concat!(
+            "/* commits alone: reopen */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     claimed AS MATERIALIZED (
         SELECT c.id, r.id AS run_id, r.partition_date
           FROM runs r
           JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
-         WHERE r.id = $1 AND r.state = 'failed'
+         WHERE r.id = $1 AND r.state IN (",
+            $states,
+            ")
            FOR UPDATE OF c),
     last AS MATERIALIZED (
         SELECT h.run_id, h.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
@@ -32,7 +37,9 @@ pub(super) const REOPEN: &str = "/* commits alone: reopen */
         UPDATE runs r
            SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
           FROM last l
-         WHERE r.id = l.run_id AND r.state = 'failed'
+         WHERE r.id = l.run_id AND r.state IN (",
+            $states,
+            ")
      RETURNING l.run_id, l.partition_date, l.seq, l.epoch),
     held AS (
         UPDATE claims c
@@ -46,7 +53,15 @@ pub(super) const REOPEN: &str = "/* commits alone: reopen */
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT a.partition_date, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json
           FROM active a, present p)
-    SELECT count(*) FROM active";
+    SELECT count(*) FROM active"
+        )
+    };
+}
+
+pub(super) const REOPEN: &str = reopen!("'failed'");
+
+/// As [`REOPEN`], of a run that ended in whatever way: one step of it is performed.
+pub(super) const REOPEN_FOR_STEP: &str = reopen!("'succeeded', 'failed', 'cancelled'");
 
 /// Whether the claim of a run still names it.
 pub(super) const NAMED: &str = "
@@ -101,4 +116,27 @@ pub async fn reopen(
     }
     tx.commit().await?;
     Ok(reopening)
+}
+
+/// Lets an ended run perform one step more, with the event that says which; the act is recorded in
+/// the same commit. False if the run has not ended, another run has its key, or its journal is gone.
+pub async fn reopen_for_step(
+    cell: SlotCell<'_>,
+    run: RunId,
+    event: &Event,
+    act: &AuditEntry,
+    keep: Span,
+) -> Result<bool, ReadError> {
+    let events = to_text([event]);
+    let secs = keep.as_millis() as f64 / 1e3;
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
+    let row = tx.query_one(REOPEN_FOR_STEP, &values).await?;
+    let is_open = row.get::<_, i64>(0) == 1;
+    if is_open {
+        audit::append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(is_open)
 }
