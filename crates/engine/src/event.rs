@@ -20,6 +20,7 @@ mod earlier;
 mod effect;
 mod gate;
 mod lifecycle;
+mod operator_step;
 mod step;
 mod wait;
 mod words;
@@ -53,12 +54,8 @@ pub fn apply(
         Event::Resumed { by, asks_again, .. } => {
             lifecycle::apply_resumed(state, by.as_deref(), *asks_again, at)
         }
-        Event::OperatorStep(asked) => lifecycle::apply_operator_step(state, flow, asked),
-        Event::Amended {
-            step,
-            external_id,
-            result,
-        } => lifecycle::apply_amended(state, step, external_id.as_deref(), result),
+        Event::OperatorStep(asked) => operator_step::apply(state, flow, asked),
+        Event::Amended(amended) => lifecycle::apply_amended(state, amended),
         Event::Ended { .. } => lifecycle::apply_ended(state),
 
         Event::GateWaiting { .. } | Event::Joined { .. } => gate::apply_held(state, event),
@@ -218,7 +215,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Undoing { .. }
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
-        | Event::Amended { .. }
+        | Event::Amended(_)
         | Event::GateWaiting { .. }
         | Event::Joined { .. }
         | Event::Admitted { .. }
@@ -271,7 +268,7 @@ pub(crate) fn announce(
         | Event::Undoing { .. }
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
-        | Event::Amended { .. }
+        | Event::Amended(_)
         | Event::GateWaiting { .. }
         | Event::Joined { .. }
         | Event::Admitted { .. }

@@ -3,6 +3,7 @@
 //! The journal is enough to continue a run: folding its events gives everything that the next
 //! decision needs, and nothing else is consulted. Instants in events are the database's.
 
+mod amendment;
 mod begun;
 mod caller;
 mod doubt_plan;
@@ -11,6 +12,7 @@ mod operator_step;
 mod seen;
 mod wait_end;
 
+pub use amendment::ResultAmendment;
 pub use begun::ChildBegun;
 pub use caller::Caller;
 pub use doubt_plan::DoubtPlan;
@@ -377,16 +379,7 @@ pub enum Event {
     /// An operator has one done effect of the ended run undone, or performed again.
     OperatorStep(OperatorStep),
     /// An operator corrects the result that an operator gave a settled effect.
-    Amended {
-        /// The step's path.
-        step: String,
-        /// The destination's identity for what was made; as it was, when absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        external_id: Option<String>,
-        /// The step's result.
-        #[serde(default)]
-        result: Value,
-    },
+    Amended(ResultAmendment),
     /// The run ended.
     Ended {
         /// How.

@@ -72,7 +72,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::ApprovalTold { .. }
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
-        | Event::Amended { .. } => Tone::Plain,
+        | Event::Amended(_) => Tone::Plain,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use semel_flow::Flow;
 use semel_model::effect::{ConfirmedBy, EffectState};
-use semel_model::event::Event;
+use semel_model::event::{Event, ResultAmendment};
 use semel_model::{EffectId, RunId, run};
 use semel_store::runs::{Amended, RunView};
 use semel_store::{effects, flows, journal, runs};
@@ -67,11 +67,11 @@ impl Runtime {
         let external_id = amendment.external_id.clone();
         let external_id = external_id.or_else(|| derive_id(&flow, &view.step, &amendment.result));
         let events = [
-            Event::Amended {
+            Event::Amended(ResultAmendment {
                 step: view.step,
                 external_id: external_id.clone(),
                 result: amendment.result.clone(),
-            },
+            }),
             Event::Resumed {
                 reason: amendment.reason.trim().to_owned(),
                 by: Some(by.actor.to_owned()),
@@ -210,7 +210,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::Stopped { .. }
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
-        | Event::Amended { .. }
+        | Event::Amended(_)
         | Event::Ended { .. } => None,
     }
 }

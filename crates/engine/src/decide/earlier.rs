@@ -68,7 +68,7 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
             past.connection.as_deref().unwrap_or("no connection"),
             past.effect,
         );
-        return review("effect-differs", message);
+        return review(Fault::permanent("effect-differs", message));
     }
     let accepts = |earlier: &str| earlier == step;
     let earlier = state.earlier.as_ref();
@@ -79,7 +79,7 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
              semel effect show {}",
             past.effect, past.effect,
         );
-        return review("effect-changed", message);
+        return review(Fault::permanent("effect-changed", message));
     }
     match reused(past) {
         Some(event) => Next::Event(event),
@@ -87,8 +87,7 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
     }
 }
 
-fn review(code: &str, message: String) -> Next {
-    let fault = Fault::permanent(code, message);
+fn review(fault: Fault) -> Next {
     Next::Act(NextAction::StopRun(StopReason::NeedsReview, fault))
 }
 

@@ -2,7 +2,7 @@
 
 use semel_model::event::Event;
 
-use super::{approval, children, earlier, effect, gate, lifecycle, step, wait};
+use super::{approval, children, earlier, effect, gate, lifecycle, operator_step, step, wait};
 
 /// What a timeline says of an event: one sentence, in plain words. Text from outside is not
 /// escaped: the caller that shows it has to do that.
@@ -17,8 +17,8 @@ pub fn describe(event: &Event) -> String {
         Event::Undoing { fault } => lifecycle::describe_undoing(fault),
         Event::Stopped { reason, fault } => lifecycle::describe_stopped(*reason, fault),
         Event::Resumed { by, reason, .. } => lifecycle::describe_resumed(by.as_deref(), reason),
-        Event::OperatorStep(asked) => lifecycle::describe_operator_step(asked),
-        Event::Amended { step, result, .. } => lifecycle::describe_amended(step, result),
+        Event::OperatorStep(asked) => operator_step::describe(asked),
+        Event::Amended(amended) => lifecycle::describe_amended(&amended.step, &amended.result),
         Event::Ended {
             state,
             result,

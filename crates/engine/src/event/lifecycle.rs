@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use semel_flow::release::CallStep;
 use semel_flow::{Action, Flow, Step};
 use semel_model::effect::LedgerEntry;
-use semel_model::event::{Caller, Event, OperatorStep, StepVerb};
+use semel_model::event::{Caller, Event, ResultAmendment};
 use semel_model::run::{EndState, RunState, StopReason};
 use semel_model::{EffectId, Fault, RunId, SeededBug, TriggerKind};
 use semel_store::approvals::ApprovalChange;
@@ -180,47 +180,13 @@ pub(super) fn apply_resumed(
     Ok(())
 }
 
-/// The run stands at one step again, and ends as it had ended once that is settled. It passed its
-/// gates, and does not wait for them again.
-pub(super) fn apply_operator_step(
-    state: &mut FoldedRun,
-    flow: &Flow,
-    asked: &OperatorStep,
-) -> Result<(), Unfit> {
-    fits(state.ended)?;
-    let place = flow
-        .steps
-        .iter()
-        .position(|step| step.id.as_str() == asked.step);
-    let place = place.ok_or(Unfit)?;
-    let place = match asked.verb {
-        StepVerb::Undo => flow.steps[place].undo.ok_or(Unfit)?,
-        StepVerb::Redo => {
-            *state.redone.entry(asked.step.clone()).or_default() += 1;
-            place
-        }
-    };
-    state.ended = false;
-    state.stopped = false;
-    state.undoing = None;
-    state.cursor = Some(place);
-    state.current = Current::Fresh;
-    state.operator_step = Some(Box::new(asked.clone()));
-    Ok(())
-}
-
 /// An operator corrects the result that an operator gave an effect.
-pub(super) fn apply_amended(
-    state: &mut FoldedRun,
-    step: &str,
-    external_id: Option<&str>,
-    result: &Value,
-) -> Result<(), Unfit> {
+pub(super) fn apply_amended(state: &mut FoldedRun, amended: &ResultAmendment) -> Result<(), Unfit> {
     fits(state.begun)?;
-    let known = state.steps.get_mut(step).ok_or(Unfit)?;
-    known["result"] = result.clone();
-    if let Some(external_id) = external_id {
-        known["external_id"] = external_id.into();
+    let known = state.steps.get_mut(&amended.step).ok_or(Unfit)?;
+    known["result"] = amended.result.clone();
+    if let Some(external_id) = &amended.external_id {
+        known["external_id"] = external_id.as_str().into();
     }
     Ok(())
 }
@@ -409,21 +375,6 @@ pub(super) fn describe_stopped(reason: StopReason, fault: &Fault) -> String {
 
 pub(super) fn describe_resumed(by: Option<&str>, reason: &str) -> String {
     format!("resumed by {}: {reason}", by.unwrap_or("Semel"))
-}
-
-pub(super) fn describe_operator_step(asked: &OperatorStep) -> String {
-    let OperatorStep {
-        verb,
-        step,
-        by,
-        reason,
-        ..
-    } = asked;
-    let what = match verb {
-        StepVerb::Undo => "undo it",
-        StepVerb::Redo => "perform it again, under a new key",
-    };
-    format!("{step}: {by} asked to {what}: {reason}")
 }
 
 pub(super) fn describe_amended(step: &str, result: &Value) -> String {

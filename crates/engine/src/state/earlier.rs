@@ -131,11 +131,9 @@ impl PastLedger {
                 step: Some(step),
                 fault,
             } => self.failed(&step, fault),
-            Event::Amended {
-                step,
-                external_id,
-                result,
-            } => self.amended(&step, external_id, result),
+            Event::Amended(amended) => {
+                self.amended(&amended.step, amended.external_id, amended.result);
+            }
             _ => {}
         }
     }

@@ -42,7 +42,7 @@ impl Event {
             Self::Stopped { .. } => "stopped",
             Self::Resumed { .. } => "resumed",
             Self::OperatorStep(_) => "operator_step",
-            Self::Amended { .. } => "amended",
+            Self::Amended(_) => "amended",
             Self::Ended { .. } => "ended",
         }
     }
