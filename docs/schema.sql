@@ -372,7 +372,7 @@ CREATE TABLE effects (
     guard effect_guard NOT NULL,
     -- Pending from before the first byte leaves until the outcome is known.
     state effect_state NOT NULL,
-    -- The number of the latest attempt.
+    -- The number of the latest attempt; 0 where a probe found the effect before anything was sent.
     attempt integer NOT NULL,
     -- When the latest attempt's intent was written.
     intended_at timestamp with time zone NOT NULL,
@@ -384,7 +384,7 @@ CREATE TABLE effects (
     note text,
 
     CONSTRAINT effects_pkey PRIMARY KEY (partition_date, id),
-    CONSTRAINT attempted_and_settled_unless_pending CHECK (((attempt > 0) AND ((settled_at IS NULL) = (state = 'pending'::effect_state))))
+    CONSTRAINT attempted_and_settled_unless_pending CHECK ((((attempt > 0) OR ((attempt = 0) AND (state = 'done'::effect_state))) AND ((settled_at IS NULL) = (state = 'pending'::effect_state))))
 ) PARTITION BY RANGE (partition_date);
 CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX effects_in_doubt ON ONLY effects USING btree (namespace_id, intended_at) WHERE (state = 'in_doubt'::effect_state);
@@ -1048,7 +1048,7 @@ CREATE INDEX llm_answers_by_expiry ON llm_answers USING btree (expires_at);
 
 -- Repeats that were stopped: one row per place and payload, however many come.
 CREATE TABLE duplicates (
-    -- The claim or the wait that stopped it.
+    -- The claim, the wait or the effect that stopped it.
     subject uuid NOT NULL,
     -- What stopped it: the claim, the wait, a replay check (the same signed body under another key), or the ledger (an earlier run had performed the effect).
     stopped_by text NOT NULL,

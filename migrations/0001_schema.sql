@@ -326,7 +326,8 @@ CREATE TABLE effects (
     note           text,
     PRIMARY KEY (partition_date, id),
     CONSTRAINT attempted_and_settled_unless_pending
-        CHECK (attempt > 0 AND (settled_at IS NULL) = (state = 'pending'))
+        CHECK ((attempt > 0 OR (attempt = 0 AND state = 'done'))
+               AND (settled_at IS NULL) = (state = 'pending'))
 ) PARTITION BY RANGE (partition_date);
 COMMENT ON TABLE effects IS 'The ledger: one row per change to the outside world, written before the change is made; an effect on kv has its row from the commit that makes it.';
 COMMENT ON COLUMN effects.partition_date IS 'The day on which the run was accepted.';
@@ -337,7 +338,7 @@ COMMENT ON COLUMN effects.step IS 'The step''s path in the flow.';
 COMMENT ON COLUMN effects.kind IS 'The kind of step, e.g. http or kv.';
 COMMENT ON COLUMN effects.guard IS 'What makes a repeat safe.';
 COMMENT ON COLUMN effects.state IS 'Pending from before the first byte leaves until the outcome is known.';
-COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt.';
+COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt; 0 where a probe found the effect before anything was sent.';
 COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was written.';
 COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
 COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
@@ -963,7 +964,7 @@ CREATE INDEX llm_answers_by_expiry ON llm_answers (expires_at);
 
 CREATE TABLE duplicates (
     subject      uuid NOT NULL,
-    stopped_by   text NOT NULL CHECK (stopped_by IN ('claim', 'wait', 'replay', 'ledger')),
+    stopped_by   text NOT NULL CHECK (stopped_by IN ('claim', 'wait', 'replay', 'ledger', 'destination')),
     fingerprint  uuid NOT NULL,
     namespace_id integer NOT NULL,
     run_id       uuid NOT NULL,
@@ -976,8 +977,8 @@ CREATE TABLE duplicates (
     CONSTRAINT first_before_last CHECK (first_at <= last_at)
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
-COMMENT ON COLUMN duplicates.subject IS 'The claim or the wait that stopped it.';
-COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, a replay check (the same signed body under another key), or the ledger (an earlier run had performed the effect).';
+COMMENT ON COLUMN duplicates.subject IS 'The claim, the wait or the effect that stopped it.';
+COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, a replay check (the same signed body under another key), the ledger (an earlier run had performed the effect), or the destination (a probe found the effect before anything was sent).';
 COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat.';
 COMMENT ON COLUMN duplicates.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN duplicates.run_id IS 'The run that the sender was given.';

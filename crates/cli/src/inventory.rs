@@ -1,8 +1,8 @@
 //! The inventory for people: each effect of a flow, its key, its guard, what a crash does to it,
 //! and what is left to an operator.
 
-use semel_flow::Inventory;
 use semel_flow::triggers::Proof;
+use semel_flow::{Inventory, InventoryEffect};
 
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::printable;
@@ -26,6 +26,10 @@ pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
     }
     if !inventory.effects.is_empty() {
         parts.push(table(inventory, style));
+    }
+    let advised: Vec<String> = inventory.effects.iter().filter_map(advice).collect();
+    if !advised.is_empty() {
+        parts.push(advised.join("\n"));
     }
     if !inventory.allowed.is_empty() {
         parts.push(allowed(inventory, style));
@@ -77,6 +81,12 @@ fn table(inventory: &Inventory, style: Style) -> String {
         table.add_row(row.into_iter().chain(undo));
     }
     render(&table)
+}
+
+/// What would make an effect safer, where the check knows.
+fn advice(effect: &InventoryEffect) -> Option<String> {
+    let advice = effect.advice.as_ref()?;
+    Some(format!("note: {}: {advice}", effect.step))
 }
 
 fn allowed(inventory: &Inventory, style: Style) -> String {

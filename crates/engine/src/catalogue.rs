@@ -222,7 +222,9 @@ impl Catalogue {
             reads_query: reads("query"),
             may_open: !has_gates(&flow)
                 && first.is_some_and(|step| {
-                    step.guard().is_some() && !matches!(step.action, Action::Task(_))
+                    let looks_first = step.guard.probe().is_some_and(|probe| probe.before);
+                    let is_task = matches!(step.action, Action::Task(_));
+                    step.guard().is_some() && !is_task && !looks_first
                 }),
             has_gates: has_gates(&flow),
             flow,

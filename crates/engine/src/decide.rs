@@ -29,6 +29,7 @@ pub(crate) use answer::external_id;
 pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 pub use probe::probe_of;
+use probe::{look, looks_now};
 pub use settle_context::settle_context;
 use wait::{open, wake};
 
@@ -63,6 +64,9 @@ pub struct DecideContext<'a> {
     pub late_responses: &'a [(EffectId, Value)],
     /// What came from outside for the run's current step.
     pub outside: &'a ExternalResult,
+    /// The place of the step at whose destination this turn has looked, and found nothing. The
+    /// journal does not know it: a worker that takes the run later looks again.
+    pub looked: Option<usize>,
 }
 
 /// What the turn does next.
@@ -80,6 +84,8 @@ pub enum NextAction {
     ReadEntry(Operation),
     /// Ask whether an effect in doubt happened.
     Probe(ExternalRequest),
+    /// Ask whether an effect is there already, before its first attempt.
+    Look(ExternalRequest),
     /// Sleep.
     Sleep {
         /// Until then, or until something wakes the run.
@@ -204,6 +210,9 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
     let key = step.guard().map(|_| state.effect_id(name));
     match step.work(&scope, &find, key)? {
         StepWork::Request(request) => match key {
+            Some(_) if looks_now(state, context, step) && !earlier::is_known(state, name) => {
+                look(state, context, step)
+            }
             Some(_) if state.earlier.is_some() => {
                 earlier::begin(state, context, step, &scope, request)
             }

@@ -34,6 +34,7 @@ pub use lifecycle::{Acceptance, begin};
 
 use jiff::Timestamp;
 use semel_flow::Flow;
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use semel_store::outbox::Emitted;
 
@@ -79,11 +80,14 @@ pub fn apply(
         Event::Intended { .. } => effect::apply_intended(state, flow, event, at),
         Event::Done {
             step,
+            by,
             external_id,
             status,
             result,
-            ..
-        } => effect::apply_done(state, flow, step, (result, external_id.as_deref(), *status)),
+        } => {
+            let given = (result, external_id.as_deref(), *status);
+            effect::apply_done(state, flow, (step, *by), given)
+        }
         Event::Failed {
             step,
             fault,
@@ -174,6 +178,12 @@ fn misfit(state: &FoldedRun, event: &'static str, flow: &Flow) -> Misfit {
 pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -> RowChanges {
     let changes = match event {
         Event::Intended { .. } => effect::project_intended(before, event, after, flow),
+        Event::Done {
+            step,
+            by: ConfirmedBy::FoundBefore,
+            external_id,
+            ..
+        } => effect::project_found_before(after, flow, step, external_id.clone()),
         Event::Done {
             step, external_id, ..
         } => effect::project_done(before, flow, step, external_id.clone()),

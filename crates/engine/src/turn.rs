@@ -45,6 +45,7 @@ mod gate;
 mod large;
 pub(crate) mod leave;
 mod load;
+mod look;
 mod outbox;
 mod outcomes;
 mod outlast;
@@ -98,6 +99,8 @@ pub struct Turn {
     late_responses: Vec<(EffectId, Value)>,
     outside: ExternalResult,
     cancel: bool,
+    /// The place of the step at whose destination this turn has looked, and found nothing.
+    looked: Option<usize>,
     /// What happened since the last write.
     pending: PendingWrite,
     /// The response to an effect that happened and is not recorded yet.
@@ -186,6 +189,7 @@ impl Turn {
                 NextAction::Read(request) => self.read(&request).await?,
                 NextAction::ReadEntry(operation) => self.read_entry(&operation).await?,
                 NextAction::Probe(request) => self.probe(&request).await?,
+                NextAction::Look(request) => self.look_first(&request).await?,
                 NextAction::Sleep { until, retrying } => {
                     let stage = if retrying {
                         Stage::Retrying
@@ -323,6 +327,7 @@ impl Turn {
             answers: &self.answers,
             late_responses: &self.late_responses,
             outside: &self.outside,
+            looked: self.looked,
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::context::CheckContext;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::effect::{Effect, key_window};
+use crate::effect::{Effect, connection, key_window};
 use crate::outline::{Outline, StepIndex};
 use crate::steps::{ActionKind, EffectKind, Holds};
 use crate::tree::Record;
@@ -72,6 +72,12 @@ pub struct InventoryEffect {
     /// How it is taken back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
+    /// Whether the destination is asked before the first attempt.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub looks_first: bool,
+    /// What would make it safer, where the check knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 pub(crate) fn of(
@@ -131,6 +137,8 @@ fn effect(
         },
         left_to_person: left_to_person(found.guard).map(str::to_owned),
         undo: undo(outline, index),
+        looks_first: looks_first(step.record),
+        advice: advice(outline, context, index, found),
     })
 }
 
@@ -150,6 +158,9 @@ fn after_crash(
             format!("sent again with the same key for {window}, then an operator settles it")
         }
         Guard::Natural => "repeated: a second time changes nothing".into(),
+        Guard::Probe if looks_first(record) => {
+            "looks first, and again: found is done, absent is performed".into()
+        }
         Guard::Probe => "a read decides: found is done, absent is performed".into(),
         Guard::Review => "in doubt: an operator settles it".into(),
         Guard::Repeat => {
@@ -157,6 +168,31 @@ fn after_crash(
             format!("repeated, and may happen twice: {because}")
         }
     }
+}
+
+/// Whether a step asks before its first attempt.
+fn looks_first(record: &Record) -> bool {
+    let probe = record.map("probe");
+    probe.and_then(|probe| probe.truth("before")) == Some(true)
+}
+
+/// A destination that honours no key cannot tell what another system created from what this flow
+/// does: only a look before the first attempt can.
+fn advice(
+    outline: &Outline<'_>,
+    context: &CheckContext,
+    index: StepIndex,
+    effect: Effect,
+) -> Option<String> {
+    let record = outline.steps[index].record;
+    let known = connection(outline.body(index), context)?;
+    let blind = effect.guard == Guard::Probe && record.has("probe") && !looks_first(record);
+    let creates = effect.kind == EffectKind::Create && known.key_window.is_none();
+    (blind && creates).then(|| {
+        "the destination honours no key: add `before: true` to the probe if anything else may \
+         create the same thing"
+            .to_owned()
+    })
 }
 
 const fn left_to_person(guard: Guard) -> Option<&'static str> {

@@ -47,7 +47,7 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use digest::ReleaseDigest;
 pub use expr::{EvalError, EvalErrorKind, Expr, ExprError, Path, Scope};
 pub use format::format;
-pub use inventory::{Allowed, Inventory};
+pub use inventory::{Allowed, Inventory, InventoryEffect};
 pub use language::{schema, value_shapes};
 pub use release::{Action, Flow, Step};
 pub use schedule::{Missed, Recurrence};

@@ -130,16 +130,8 @@ impl Flow {
     /// The connections that its steps go over.
     #[must_use]
     pub fn connections(&self) -> BTreeSet<&str> {
-        let probes = self.steps.iter().filter_map(|step| match &step.guard {
-            StepGuard::Probe(probe) => probe.connection(),
-            StepGuard::Read
-            | StepGuard::Transaction
-            | StepGuard::Key { .. }
-            | StepGuard::Natural
-            | StepGuard::Review
-            | StepGuard::Repeat { .. }
-            | StepGuard::Connection => None,
-        });
+        let probes = self.steps.iter().filter_map(|step| step.guard.probe());
+        let probes = probes.filter_map(Probe::connection);
         self.steps
             .iter()
             .filter_map(Step::connection)

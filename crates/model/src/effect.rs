@@ -145,6 +145,8 @@ pub enum ConfirmedBy {
     Commit,
     /// A read that found it.
     Probe,
+    /// A read that found it before anything was sent: something else made it.
+    FoundBefore,
     /// A late response, recorded by a worker that had lost its lease.
     LateResponse,
     /// An operator.

@@ -65,6 +65,8 @@ seeded_bugs! {
     DoubtTakenForFailure = "doubt-taken-for-failure",
     /// What a probe found counts as absent.
     ProbeFindingIgnored = "probe-finding-ignored",
+    /// What a probe found before the first attempt is performed again.
+    FoundBeforeIgnored = "found-before-ignored",
     /// An operator may say at once that an effect did not happen.
     SettledTooSoon = "settled-too-soon",
     /// The destination's marker is written over, so that a repeat acts again.

@@ -44,6 +44,8 @@ pub enum Subject {
     Replay(ClaimId),
     /// The effect that an earlier run had performed.
     Effect(EffectId),
+    /// The effect that its destination had already, before anything was sent.
+    Found(EffectId),
 }
 
 impl Subject {
@@ -51,7 +53,7 @@ impl Subject {
         match self {
             Self::Claim(claim) | Self::Replay(claim) => *claim.as_uuid(),
             Self::Wait(wait) => *wait.as_uuid(),
-            Self::Effect(effect) => *effect.as_uuid(),
+            Self::Effect(effect) | Self::Found(effect) => *effect.as_uuid(),
         }
     }
 
@@ -61,6 +63,7 @@ impl Subject {
             Self::Wait(_) => "wait",
             Self::Replay(_) => "replay",
             Self::Effect(_) => "ledger",
+            Self::Found(_) => "destination",
         }
     }
 }
@@ -110,7 +113,7 @@ pub struct StoppedRepeat {
 pub struct DuplicateView {
     /// The claim, wait or effect that stopped it.
     pub subject: Uuid,
-    /// Where it was stopped: `claim`, `wait`, `replay` or `ledger`.
+    /// Where it was stopped: `claim`, `wait`, `replay`, `ledger` or `destination`.
     pub stopped_by: String,
     /// Its payload's fingerprint; all zeros where further payloads are counted together.
     pub fingerprint: Fingerprint,

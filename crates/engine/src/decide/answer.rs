@@ -36,7 +36,7 @@ pub fn read_result(step: &Step, receipt: &Receipt) -> Result<Value, Fault> {
 }
 
 /// What an effect that a probe found gives.
-pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
+pub fn found(step: &Step, probe: &Probe, response: &Value, by: ConfirmedBy) -> Event {
     let scope = Scope::new().with("probe", response);
     let result = match (&probe.result, &probe.ask) {
         (Some(expr), _) => expr.eval(&scope),
@@ -45,7 +45,7 @@ pub fn found(step: &Step, probe: &Probe, response: &Value) -> Event {
         // The marker holds the very answer.
         (None, Ask::Marker) => step.result_of(&Scope::new().with("response", response)),
     };
-    done(step, ConfirmedBy::Probe, None, result, response)
+    done(step, by, None, result, response)
 }
 
 /// The effect happened whatever the author's expressions make of the answer: where they fail, the

@@ -20,6 +20,17 @@ pub(super) fn answer(state: &FoldedRun, step: &Step) -> Option<Event> {
     (asks && past.kind == WAIT).then(|| reused(past)).flatten()
 }
 
+/// Whether an earlier run came to the effect, and it is done or in doubt: there is nothing to ask.
+pub(super) fn is_known(state: &FoldedRun, step: &str) -> bool {
+    let past = state
+        .past(step)
+        .filter(|past| past.effect == state.effect_id(step));
+    past.is_some_and(|past| match past.outcome {
+        PastOutcome::Done { .. } | PastOutcome::InDoubt { .. } => true,
+        PastOutcome::Failed { .. } | PastOutcome::Undone => false,
+    })
+}
+
 /// The first look at an effect of a run that follows another of its key.
 pub(super) fn begin(
     state: &FoldedRun,

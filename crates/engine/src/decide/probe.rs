@@ -1,12 +1,12 @@
-//! Asking whether an effect in doubt happened.
+//! Asking whether an effect happened: in doubt, or before its first attempt.
 
 use semel_flow::Step;
-use semel_flow::release::{Ask, Probe, RenderError, StepGuard};
+use semel_flow::release::{Ask, Probe, RenderError};
 use semel_model::Fault;
 use semel_model::event::{Event, ProbeFinding};
 use semel_model::request::{ExternalRequest, StepRequest};
 
-use super::{DecideContext, Next, NextAction, scope};
+use super::{DecideContext, Next, NextAction, broken_by, scope};
 use crate::state::FoldedRun;
 
 /// Asks, or leaves the doubt to an operator where the probe cannot be made.
@@ -25,6 +25,32 @@ pub(super) fn probe(state: &FoldedRun, context: &DecideContext<'_>, step: &Step)
     Next::Event(Event::Probed {
         step: step.id.to_string(),
         seen,
+    })
+}
+
+/// Whether the destination is to be asked before the first attempt, and was not yet.
+pub(super) fn looks_now(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> bool {
+    let looks_first = probe_of(step).is_some_and(|probe| probe.before);
+    looks_first && (context.looked.is_none() || context.looked != state.cursor)
+}
+
+/// Asks before the first attempt. Nothing was sent, so a question that cannot be made is an
+/// ordinary fault of the step.
+pub(super) fn look(
+    state: &FoldedRun,
+    context: &DecideContext<'_>,
+    step: &Step,
+) -> Result<Next, RenderError> {
+    let asked = match probe_of(step) {
+        Some(probe) => question(state, context, probe)?,
+        None => None,
+    };
+    Ok(match asked {
+        Some(request) => Next::Act(NextAction::Look(request)),
+        None => {
+            let fault = Fault::permanent("no-probe", "the step has no probe");
+            Next::Event(broken_by(step, fault))
+        }
     })
 }
 
@@ -52,14 +78,5 @@ fn question(
 
 /// The probe of a step that has one.
 pub fn probe_of(step: &Step) -> Option<&Probe> {
-    match &step.guard {
-        StepGuard::Probe(probe) => Some(probe),
-        StepGuard::Read
-        | StepGuard::Transaction
-        | StepGuard::Key { .. }
-        | StepGuard::Natural
-        | StepGuard::Review
-        | StepGuard::Repeat { .. }
-        | StepGuard::Connection => None,
-    }
+    step.guard.probe()
 }

@@ -4,7 +4,8 @@ mod ledger;
 
 pub(crate) use ledger::expect_done;
 pub(super) use ledger::{
-    project_done, project_doubted, project_failed, project_intended, project_probed,
+    project_done, project_doubted, project_failed, project_found_before, project_intended,
+    project_probed,
 };
 
 use jiff::Timestamp;
@@ -101,15 +102,27 @@ fn intend_again(
 pub(super) fn apply_done(
     state: &mut FoldedRun,
     flow: &Flow,
-    step: &str,
+    (step, by): (&str, ConfirmedBy),
     (result, external_id, status): (&Value, Option<&str>, Option<u16>),
 ) -> Result<(), Unfit> {
-    must_be_open(pending(state, flow, step)?)?;
-    if state.undoing.is_none() {
-        state.done.extend(state.cursor);
+    if by == ConfirmedBy::FoundBefore {
+        // This run sent nothing: what it found is not its to undo.
+        must_look_first(state, flow, step)?;
+    } else {
+        must_be_open(pending(state, flow, step)?)?;
+        if state.undoing.is_none() {
+            state.done.extend(state.cursor);
+        }
     }
     state.finish_step(flow, step, result.clone(), external_id, status);
     Ok(())
+}
+
+/// The run stands at a step that asks before its first attempt, and has sent nothing.
+fn must_look_first(state: &FoldedRun, flow: &Flow, step: &str) -> Result<(), Unfit> {
+    state.must_be_new_at(flow, step)?;
+    let probe = state.step(flow).and_then(|step| step.guard.probe());
+    fits(probe.is_some_and(|probe| probe.before))
 }
 
 /// It may have happened: the intent is written, and it is not known that it did not.
@@ -185,6 +198,11 @@ pub(super) fn apply_probed(
     step: &str,
     seen: &ProbeFinding,
 ) -> Result<(), Unfit> {
+    if state.effect().is_none() {
+        // The look before the first attempt: the intent follows in the same write.
+        must_look_first(state, flow, step)?;
+        return fits(*seen == ProbeFinding::Absent);
+    }
     let pending = in_doubt(state, flow, step)?;
     match seen {
         ProbeFinding::Absent => pending.licence = Some(Licence::Absent),
@@ -256,6 +274,7 @@ pub(super) fn describe_done(
         ConfirmedBy::Answer => "response received",
         ConfirmedBy::Commit => "committed",
         ConfirmedBy::Probe => "found by a probe",
+        ConfirmedBy::FoundBefore => "found before anything was sent",
         ConfirmedBy::LateResponse => "late response received",
         ConfirmedBy::Operator => "confirmed by an operator",
     };

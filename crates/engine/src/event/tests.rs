@@ -41,6 +41,7 @@ const STEPS: &[&str] = &[
     "foreach:\n      in: input.items\n      key: item\n      steps:\n        - { id: iN, kv: { add: a }, undo: { kv: { delete: 'a' } } }\n        - { id: jN, http: { post: 'https://a.example/' }, guard: key }",
     "parallel:\n      branches:\n        - steps: [{ id: pN, kv: { add: a } }]\n        - steps: [{ id: qN, wait: { for: 5s } }]\n      join: all",
     "fail: { code: enough, message: 'no' }",
+    "http: { post: 'https://a.example/' }\n    guard: probe\n    probe: { before: true, http: { get: 'https://a.example/x' }, found: probe.status == 200 }\n    undo: { kv: { delete: 'a' } }",
 ];
 
 /// Every event.

@@ -254,6 +254,7 @@ impl Runtime {
             answers: &[],
             late_responses: &[],
             outside: &ExternalResult::Nothing,
+            looked: None,
         };
         let scope: Scope<'_> = scope(&state, &context).with("event", data);
         // A condition that cannot be worked out on this event is not met by it.

@@ -43,6 +43,7 @@ impl FirstAct {
             NextAction::Read(_)
             | NextAction::ReadEntry(_)
             | NextAction::Probe(_)
+            | NextAction::Look(_)
             | NextAction::Sleep { .. }
             | NextAction::Fan
             | NextAction::StopRun(..)
@@ -75,6 +76,7 @@ impl FirstEffectPlan {
             answers: &[],
             late_responses: &[],
             outside: &ExternalResult::Nothing,
+            looked: None,
         };
         // The run's first turn finds and reports an event that does not fit.
         let Decision {

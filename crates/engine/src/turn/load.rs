@@ -81,6 +81,7 @@ impl Turn {
             charged: false,
             suspect: None,
             lease_over: false,
+            looked: None,
             overtaken: false,
         }
     }

@@ -1,11 +1,12 @@
 //! Reads and probes: what may be asked again.
 
 use jiff::Timestamp;
-use semel_flow::release::Ask;
+use semel_flow::release::{Ask, Probe};
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::{Event, ProbeFinding};
 use semel_model::kv::Operation;
 use semel_model::request::ExternalRequest;
-use semel_model::{Fault, FaultKind, Looked, Outcome};
+use semel_model::{Doubt, Fault, FaultKind, Looked, Outcome};
 use semel_store::kv;
 use serde_json::Value;
 
@@ -38,23 +39,14 @@ impl Turn {
             }
             Outcome::Failed(fault) => self.read_failed(name, fault.clone()),
             // Nothing can have happened: a read may simply be made again.
-            Outcome::InDoubt(doubt) => {
-                let fault = Fault {
-                    code: doubt.code.clone(),
-                    kind: doubt.kind,
-                    message: doubt.message.clone(),
-                    retryable: true,
-                    retry_after: doubt.retry_after,
-                    looked: Looked::AtNothing,
-                };
-                self.read_failed(name, fault)
-            }
+            Outcome::InDoubt(doubt) => self.read_failed(name, passing(doubt)),
         };
         let event = self.settle_large(&outcome, event).await;
         self.record(event)
     }
 
-    fn read_failed(&self, step: String, fault: Fault) -> Event {
+    /// A read that did not succeed, and when it is made again.
+    pub(super) fn read_failed(&self, step: String, fault: Fault) -> Event {
         let now = self.runtime.clock.now();
         let (attempts, since) = self.state.current.reads_so_far(now);
         let judged_by = settle::SettleContext::of_read(self.step(), since, now, jitter());
@@ -104,7 +96,7 @@ impl Turn {
             }
             _ => self.ask(request).await,
         };
-        let event = self.read_probe(outcome, asked_at);
+        let event = self.read_probe(&outcome, asked_at);
         self.record(event)
     }
 
@@ -127,7 +119,7 @@ impl Turn {
         }
     }
 
-    fn read_probe(&self, outcome: Outcome, asked_at: Timestamp) -> Event {
+    fn read_probe(&self, outcome: &Outcome, asked_at: Timestamp) -> Event {
         let step = self.step();
         let name = step.id.to_string();
         let absent = Event::Probed {
@@ -138,30 +130,12 @@ impl Turn {
             let fault = Fault::permanent("no-probe", "the step has no probe");
             return unclear(name, fault, None);
         };
-        let fault = match (outcome, &probe.ask) {
-            (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
-                let scope = semel_flow::Scope::new().with("probe", &receipt.response);
-                let ignored = semel_model::SeededBug::ProbeFindingIgnored.is_seeded();
-                match found.eval_bool(&scope).map(|found| found && !ignored) {
-                    Ok(true) => return decide::found(step, probe, &receipt.response),
-                    Ok(false) => return absent,
-                    Err(error) => Fault::permanent(error.code(), error.to_string()),
-                }
+        let fault = match shown(probe, outcome) {
+            Shown::Found(response) => {
+                return decide::found(step, probe, response, ConfirmedBy::Probe);
             }
-            (Outcome::Done(receipt), Ask::Marker) => {
-                return decide::found(step, probe, &receipt.response);
-            }
-            // "Not found" is an answer: the destination looked, and there is nothing.
-            (Outcome::Failed(fault), Ask::Http { .. }) if fault.kind == FaultKind::Http(404) => {
-                return absent;
-            }
-            (Outcome::Failed(fault), Ask::Marker) if fault.kind == FaultKind::MarkerAbsent => {
-                return absent;
-            }
-            (Outcome::Failed(fault), _) => fault,
-            // It began, and how it ended is unknown: asking again will not tell.
-            (Outcome::InDoubt(doubt), Ask::Marker) => Fault::permanent(doubt.code, doubt.message),
-            (Outcome::InDoubt(doubt), _) => Fault::passing(doubt.code, doubt.message),
+            Shown::Absent => return absent,
+            Shown::Unclear(fault) => fault,
         };
         let retry_at = match &self.state.current {
             Current::Effect(pending) if fault.retryable => {
@@ -184,6 +158,58 @@ impl Turn {
             | Current::Broken(_) => None,
         };
         unclear(name, fault, retry_at)
+    }
+}
+
+/// What a probe shows.
+pub(super) enum Shown<'a> {
+    /// The effect is there; with the destination's answer.
+    Found(&'a Value),
+    /// The destination looked, and there is nothing.
+    Absent,
+    /// The probe itself failed.
+    Unclear(Fault),
+}
+
+/// What the outcome of a probe's request shows.
+pub(super) fn shown<'a>(probe: &Probe, outcome: &'a Outcome) -> Shown<'a> {
+    match (outcome, &probe.ask) {
+        (Outcome::Done(receipt), Ask::Http { found, .. } | Ask::Db { found, .. }) => {
+            let scope = semel_flow::Scope::new().with("probe", &receipt.response);
+            let ignored = semel_model::SeededBug::ProbeFindingIgnored.is_seeded();
+            match found.eval_bool(&scope).map(|found| found && !ignored) {
+                Ok(true) => Shown::Found(&receipt.response),
+                Ok(false) => Shown::Absent,
+                Err(error) => Shown::Unclear(Fault::permanent(error.code(), error.to_string())),
+            }
+        }
+        (Outcome::Done(receipt), Ask::Marker) => Shown::Found(&receipt.response),
+        // "Not found" is an answer: the destination looked, and there is nothing.
+        (Outcome::Failed(fault), Ask::Http { .. }) if fault.kind == FaultKind::Http(404) => {
+            Shown::Absent
+        }
+        (Outcome::Failed(fault), Ask::Marker) if fault.kind == FaultKind::MarkerAbsent => {
+            Shown::Absent
+        }
+        (Outcome::Failed(fault), _) => Shown::Unclear(fault.clone()),
+        // It began, and how it ended is unknown: asking again will not tell.
+        (Outcome::InDoubt(doubt), Ask::Marker) => {
+            let (code, message) = (doubt.code.clone(), doubt.message.clone());
+            Shown::Unclear(Fault::permanent(code, message))
+        }
+        (Outcome::InDoubt(doubt), _) => Shown::Unclear(passing(doubt)),
+    }
+}
+
+/// A doubt about something that changes nothing: it may simply be asked again.
+fn passing(doubt: &Doubt) -> Fault {
+    Fault {
+        code: doubt.code.clone(),
+        kind: doubt.kind,
+        message: doubt.message.clone(),
+        retryable: true,
+        retry_after: doubt.retry_after,
+        looked: Looked::AtNothing,
     }
 }
 

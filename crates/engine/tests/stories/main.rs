@@ -20,6 +20,7 @@ mod keys;
 mod leases;
 mod limits;
 mod locks;
+mod look_first;
 mod order;
 mod outages;
 mod overlap;

@@ -193,9 +193,15 @@ static PROBE: MapSchema = MapSchema::new(
             "The step's result if it happened, from `probe`: `status`, `headers`, `json`, `text`; with `db`: `rows`, `records`.",
         ),
         field(
+            "before",
+            FieldType::Truth,
+            "Asks before the first attempt too: what is there already is done, and nothing is sent.",
+        )
+        .default("false"),
+        field(
             "after",
             FieldType::Span(0, DAY),
-            "The delay before the first request.",
+            "The delay after a doubt before the first request.",
         )
         .default("5s"),
         field(

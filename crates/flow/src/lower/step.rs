@@ -102,6 +102,7 @@ fn probe(lowering: &Lowering<'_>) -> Option<Probe> {
         return Some(Probe {
             ask: Ask::Marker,
             result: None,
+            before: false,
             after: MARKER_AFTER,
             because: None,
         });
@@ -120,6 +121,7 @@ fn probe(lowering: &Lowering<'_>) -> Option<Probe> {
     Some(Probe {
         ask,
         result: probe.expr("result").map(|placed| placed.expr.clone()),
+        before: probe.truth("before").unwrap_or(false),
         after: probe.span_of("after")?,
         because: probe
             .text("because")

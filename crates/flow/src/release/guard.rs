@@ -54,6 +54,21 @@ impl StepGuard {
         }
     }
 
+    /// The read that shows whether the effect happened, where there is one.
+    #[must_use]
+    pub fn probe(&self) -> Option<&Probe> {
+        match self {
+            Self::Probe(probe) => Some(probe),
+            Self::Read
+            | Self::Transaction
+            | Self::Key { .. }
+            | Self::Natural
+            | Self::Review
+            | Self::Repeat { .. }
+            | Self::Connection => None,
+        }
+    }
+
     /// What the connection decides, where it decides anything.
     #[must_use]
     pub fn decided_by(&self, connection: Option<&Connection>) -> Option<Guard> {
@@ -97,6 +112,9 @@ pub struct Probe {
     /// The step's result where it happened, over `probe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Expr>,
+    /// Whether it asks before the first attempt too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub before: bool,
     /// Quiet time before the first question.
     pub after: Span,
     /// Why nothing can land later than that, where the author says so: then *absent* is believed at

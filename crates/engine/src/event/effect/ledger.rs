@@ -5,7 +5,7 @@ use semel_model::effect::EffectState;
 use semel_model::event::{DoubtPlan, Event, ProbeFinding};
 use semel_model::request::StepRequest;
 use semel_model::storable::without_zero;
-use semel_model::{Doubt, Fault, FaultKind};
+use semel_model::{Doubt, Fault, FaultKind, Guard};
 use semel_store::journal::EffectChange;
 use semel_store::tasks::TaskChange;
 
@@ -64,6 +64,27 @@ pub(in crate::event) fn project_done(
     RowChanges::of_effect(EffectChange {
         external_id,
         ..row(before, known.with(EffectState::Done), flow, step)
+    })
+}
+
+/// An entry without an attempt: what something else made is done, and this run sent nothing.
+pub(in crate::event) fn project_found_before(
+    after: &FoldedRun,
+    flow: &Flow,
+    step: &str,
+    external_id: Option<String>,
+) -> RowChanges {
+    let found = EffectSnapshot {
+        effect: after.effect_id(step),
+        guard: Guard::Probe,
+        attempt: 0,
+        state: EffectState::Done,
+        has_row: true,
+    };
+    RowChanges::of_effect(EffectChange {
+        external_id,
+        note: Some("found before anything was sent".to_owned()),
+        ..row(&Before::default(), found, flow, step)
     })
 }
 

@@ -34,6 +34,11 @@ fn attempts_and_outcomes_are_described_in_plain_words() {
             "a: done with 201 as inv_1 (response received)",
         ),
         (
+            json!({ "event": "done", "step": "a", "by": "found_before", "external_id": "inv_1",
+                "result": {} }),
+            "a: done as inv_1 (found before anything was sent)",
+        ),
+        (
             json!({ "event": "failed", "step": "a", "fault": fault, "retry_at": at }),
             "a: did not happen (http-503): busy; retry at 2026-01-02T03:04:05Z",
         ),

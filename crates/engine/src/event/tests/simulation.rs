@@ -41,6 +41,8 @@ pub(super) struct Simulation<'f> {
     answers: Vec<(WaitId, Value)>,
     late_responses: Vec<(EffectId, Value)>,
     outside: ExternalResult,
+    /// The step at whose destination the turn has looked.
+    looked: Option<usize>,
 }
 
 impl<'f> Simulation<'f> {
@@ -88,6 +90,7 @@ impl<'f> Simulation<'f> {
             answers: Vec::new(),
             late_responses: Vec::new(),
             outside: ExternalResult::Nothing,
+            looked: None,
         }
     }
 
@@ -149,6 +152,7 @@ impl<'f> Simulation<'f> {
             answers: &self.answers,
             late_responses: &self.late_responses,
             outside: &self.outside,
+            looked: self.looked,
         }
     }
 

@@ -29,6 +29,7 @@ impl Simulation<'_> {
             NextAction::Read(_) => self.read(),
             NextAction::ReadEntry(_) => self.compute(),
             NextAction::Probe(_) => self.probe(),
+            NextAction::Look(_) => self.look(),
             NextAction::Sleep { until, .. } => return self.wake(until),
             NextAction::Fan => self.fan(),
             NextAction::StopRun(reason, fault) => return self.park(reason, fault),
@@ -140,6 +141,33 @@ impl Simulation<'_> {
             },
         };
         self.record(Event::Probed { step, seen });
+    }
+
+    fn look(&mut self) {
+        let step = self.step();
+        let fault = Fault::passing("http-503", "busy");
+        match self.choose(4) {
+            0 => {
+                self.looked = self.state.cursor;
+                let seen = ProbeFinding::Absent;
+                self.record(Event::Probed { step, seen });
+                // The worker is lost before its intent is committed: the next one looks again.
+                if self.choose(3) == 1 {
+                    self.looked = None;
+                }
+            }
+            1 => self.done_by(ConfirmedBy::FoundBefore),
+            2 => self.record(Event::ReadFailed {
+                step,
+                fault,
+                retry_at: Some(self.now + Duration::from_secs(1)),
+            }),
+            _ => self.record(Event::ReadFailed {
+                step,
+                fault,
+                retry_at: None,
+            }),
+        }
     }
 
     fn done_by(&mut self, by: ConfirmedBy) {
