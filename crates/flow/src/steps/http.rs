@@ -89,6 +89,12 @@ pub(crate) static ANSWER: ValueShape = ValueShape {
         .maybe(),
         value("truncated", ValueKind::Bool, "True if the body was cut.").maybe(),
         value(
+            "next",
+            ValueKind::Text,
+            "The address of the next page, if there were more pages than `most`.",
+        )
+        .maybe(),
+        value(
             "too_deep",
             ValueKind::Bool,
             "True if the body is JSON that nests too deep to be kept as `json`.",

@@ -42,7 +42,7 @@ pub(super) async fn gather(
         };
         match next {
             Some(next) if page_count < pages.most => url = next,
-            more => return Outcome::Done(receipt(&answer, items, page_count, more.is_some())),
+            more => return Outcome::Done(receipt(&answer, items, page_count, more)),
         }
     }
 }
@@ -170,11 +170,12 @@ fn find_mut<'a>(json: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-fn receipt(answer: &Answer, items: Vec<Value>, page_count: u32, more: bool) -> Receipt {
+fn receipt(answer: &Answer, items: Vec<Value>, page_count: u32, more: Option<Url>) -> Receipt {
     let mut response = answer.describe(Value::Array(items), "");
     response.insert("pages".to_owned(), page_count.into());
-    if more {
+    if let Some(next) = more {
         response.insert("truncated".to_owned(), true.into());
+        response.insert("next".to_owned(), next.as_str().into());
     }
     Receipt::new(Value::Object(response), Some(answer.status.as_u16()))
 }
