@@ -9,6 +9,7 @@ mod connections;
 mod fit;
 mod names;
 mod outcomes;
+mod reconcile;
 mod rules;
 mod steps;
 mod taint;
@@ -138,6 +139,9 @@ fn examine_here(file: &str, source: &str, context: &CheckContext) -> Examined {
             if examined.pending.is_empty() {
                 examined.flow = lower::flow(&outline, &mut report);
             }
+            if let Some(flow) = &examined.flow {
+                reconcile::prove(flow, outline.flow, &mut report);
+            }
             examined.inventory = inventory::of(&outline, context, allowed);
             examined.tree = Some(Tree::new(record));
         }
@@ -157,6 +161,7 @@ fn judge(outline: &Outline<'_>, context: &CheckContext, report: &mut Report<'_>)
         broken: HashSet::new(),
     };
     check.triggers();
+    check.reconcile();
     check.steps();
     check.names();
     check.fit();

@@ -53,6 +53,8 @@ pub(crate) struct Field {
     pub(crate) example: &'static str,
     /// Whether expressions in it can name the item that the map is about.
     pub(crate) names_item: bool,
+    /// What else expressions in it can name.
+    pub(crate) sees: Option<&'static str>,
     /// Words that had another name once, and the one that they have: the old one is refused.
     pub(crate) renamed: &'static [(&'static str, &'static str)],
 }
@@ -124,6 +126,7 @@ pub(crate) const fn field(name: &'static str, takes: FieldType, about: &'static 
         default: None,
         example: "…",
         names_item: false,
+        sees: None,
         renamed: &[],
     }
 }
@@ -147,6 +150,14 @@ impl Field {
 
     pub(crate) const fn renamed(self, renamed: &'static [(&'static str, &'static str)]) -> Self {
         Self { renamed, ..self }
+    }
+
+    /// Expressions in the field can name this too.
+    pub(crate) const fn sees(self, name: &'static str) -> Self {
+        Self {
+            sees: Some(name),
+            ..self
+        }
     }
 
     /// Expressions in the field can name the item.

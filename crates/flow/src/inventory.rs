@@ -103,7 +103,14 @@ fn starts(flow: &Record) -> Vec<InventoryStart> {
         },
         proof: (spec.proof)(start),
     });
-    starts.collect()
+    let reconcile = flow.map("reconcile").map(|reconcile| InventoryStart {
+        trigger: TriggerKind::Reconcile,
+        key: reconcile
+            .expr("key")
+            .map_or_else(String::new, |key| key.expr.to_string()),
+        proof: Proof::Inside,
+    });
+    starts.chain(reconcile).collect()
 }
 
 fn effect(

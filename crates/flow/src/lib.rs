@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! nearest diagnostic yaml digest expr template schedule provider shapes input_schema grammar context
-//! tree ▶ types ▶ steps ▶ triggers ▶ language ▶ read, format
+//! tree ▶ types ▶ steps ▶ triggers ▶ reconcile ▶ language ▶ read, format
 //! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check
 //! ```
 
@@ -33,6 +33,7 @@ pub mod expr;
 pub mod format;
 pub mod inventory;
 pub mod provider;
+pub mod reconcile;
 pub mod release;
 pub mod schedule;
 pub mod shapes;

@@ -14,8 +14,8 @@ use crate::diagnostic::{Code, Report};
 use crate::outline::Outline;
 use crate::release::{Flow, Follow, Step};
 use crate::tree::{Record, env_of};
-use crate::triggers;
 use crate::types::input_schema;
+use crate::{reconcile, triggers};
 
 /// The release of a tree without mistakes and without anything pending.
 ///
@@ -44,6 +44,10 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         input_schema,
         about: flow.text("about").map(str::to_owned),
         trigger: triggers::lower(flow.map("trigger")?, &name)?,
+        reconcile: match flow.map("reconcile") {
+            Some(reconcile) => Some(Box::new(reconcile::lower(reconcile, &env)?)),
+            None => None,
+        },
         keep: keep_of(flow)?,
         expires_as_new: flow.map("keep").and_then(|keep| keep.word("then")) == Some("new"),
         overlap: gate::overlap(flow),

@@ -11,6 +11,7 @@ mod step;
 
 pub use crate::digest::{DigestError, ReleaseDigest};
 pub use crate::input_schema::InputSchema;
+pub use crate::reconcile::{ListRequest, Reconcile};
 pub use crate::steps::{
     Action, ActionKind, ApprovalStep, CallStep, Case, ControlStep, DbStep, EmitStep, EventTopic,
     FailStep, FindConnection, Foreach, FunctionStep, HttpStep, Join, KvStep, KvVerb, LlmStep,
@@ -48,6 +49,9 @@ pub struct Flow {
     pub about: Option<String>,
     /// What starts runs.
     pub trigger: Triggers,
+    /// What is compared with its runs, and when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconcile: Option<Box<Reconcile>>,
     /// What the input of every run looks like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<InputSchema>,
@@ -132,10 +136,13 @@ impl Flow {
     pub fn connections(&self) -> BTreeSet<&str> {
         let probes = self.steps.iter().filter_map(|step| step.guard.probe());
         let probes = probes.filter_map(Probe::connection);
+        let listed = self.reconcile.as_ref();
+        let listed = listed.and_then(|reconcile| reconcile.list.connection());
         self.steps
             .iter()
             .filter_map(Step::connection)
             .chain(probes)
+            .chain(listed)
             .collect()
     }
 

@@ -20,12 +20,14 @@ pub use signature::{Scheme, Sent, SentAt, Signature, SignedPart};
 pub use start::StartTrigger;
 pub use webhook::{Webhook, WebhookAuth};
 
+pub(crate) use schedule::{check_recurrence, recurrence};
 pub(crate) use webhook::provider_of;
 
 use semel_model::{FlowName, TriggerKind};
 use serde::Serialize;
 
 use crate::diagnostic::Report;
+use crate::expr::Expr;
 use crate::grammar::{Field, FieldType, MapSchema, field};
 use crate::tree::Record;
 
@@ -169,8 +171,20 @@ impl Triggers {
             TriggerKind::Webhook
             | TriggerKind::Event
             | TriggerKind::Schedule
+            | TriggerKind::Reconcile
             | TriggerKind::Call => None,
         }
+    }
+
+    /// What two deliveries of one intent have in common, where a trigger computes it from what
+    /// comes.
+    #[must_use]
+    pub fn key(&self) -> Option<&Expr> {
+        let starts = [&self.api, &self.manual].into_iter().flatten();
+        let mut starts = starts.filter_map(|start| start.key.as_ref());
+        let webhook = self.webhook.as_ref().map(|webhook| &webhook.key);
+        let event = self.event.as_ref().and_then(|event| event.key.as_ref());
+        webhook.or(event).or_else(|| starts.next())
     }
 
     /// Whether runs can start in this way.
@@ -181,7 +195,8 @@ impl Triggers {
             TriggerKind::Api => self.api.is_some(),
             TriggerKind::Manual => self.manual.is_some(),
             TriggerKind::Event => self.event.is_some(),
-            TriggerKind::Call => true,
+            // What a flow's `reconcile` lists starts runs whatever its triggers are.
+            TriggerKind::Call | TriggerKind::Reconcile => true,
             TriggerKind::Schedule => self.schedule.is_some(),
         }
     }

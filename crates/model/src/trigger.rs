@@ -20,6 +20,8 @@ pub enum TriggerKind {
     Call,
     /// An instant that the flow's schedule names.
     Schedule,
+    /// An item of the flow's `reconcile` list that no delivery had brought.
+    Reconcile,
 }
 
 impl TriggerKind {
@@ -33,6 +35,7 @@ impl TriggerKind {
             Self::Event => "event",
             Self::Call => "call",
             Self::Schedule => "schedule",
+            Self::Reconcile => "reconcile",
         }
     }
 }

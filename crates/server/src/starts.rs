@@ -210,6 +210,7 @@ fn read_trigger(headers: &HeaderMap, field: Option<TriggerKind>) -> Result<Trigg
                 TriggerKind::Webhook
                 | TriggerKind::Event
                 | TriggerKind::Schedule
+                | TriggerKind::Reconcile
                 | TriggerKind::Call,
             ),
         ) => Err(ApiError::new(

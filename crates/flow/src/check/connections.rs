@@ -8,6 +8,7 @@ use crate::tree::Record;
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn connections(&mut self) {
+        self.connection_of_list();
         let outline = self.outline;
         for step in &outline.steps {
             self.connection_of(step.record);
@@ -16,6 +17,14 @@ impl<'t> Check<'_, 't, '_> {
                     self.connection_of(record);
                 }
             }
+        }
+    }
+
+    /// The connection of what `reconcile` reads.
+    fn connection_of_list(&mut self) {
+        let reconcile = self.outline.flow.map("reconcile");
+        if let Some(list) = reconcile.and_then(|reconcile| reconcile.map("list")) {
+            self.connection_of(list);
         }
     }
 

@@ -17,6 +17,9 @@ const TRIGGER: [&str; 1] = ["kind"];
 const TICK: [&str; 2] = ["kind", "nominal"];
 const RUN: [&str; 4] = ["id", "key", "flow", "release"];
 
+/// What `reconcile` knows of the run of an item.
+const RUN_OF_ITEM: [&str; 4] = ["id", "key", "state", "result"];
+
 type Problem = Option<(Code, String, String)>;
 
 impl Check<'_, '_, '_> {
@@ -43,6 +46,7 @@ impl Check<'_, '_, '_> {
                     "steps" => unknown_step(outline, path, at, field)
                         .or_else(|| unknown_part(path, 1, &STEP)),
                     "waits" => unknown_wait(outline, path).or_else(|| unknown_part(path, 1, &WAIT)),
+                    "run" if field == "reconcile" => unknown_part(path, 0, &RUN_OF_ITEM),
                     "run" => unknown_part(path, 0, &RUN),
                     "headers" => upper_header(path),
                     "trigger" => unknown_part(path, 0, trigger),

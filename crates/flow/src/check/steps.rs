@@ -65,7 +65,7 @@ impl<'t> Check<'_, 't, '_> {
     }
 
     /// What a kind of step says, wherever it stands.
-    fn body(&mut self, kind: &StepKind, body: &Record) {
+    pub(super) fn body(&mut self, kind: &StepKind, body: &Record) {
         if let Some(check) = kind.check {
             check(&mut BodyCheck::new(self.report, self.outline.flow), body);
         }

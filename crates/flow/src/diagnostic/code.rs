@@ -102,6 +102,10 @@ codes! {
     ScheduleInvalid "schedule-invalid" Error;
     /// An operation on values of types that it does not take.
     ExpressionType "expression-type" Error;
+    /// A `reconcile` whose keys are not those of the trigger.
+    ReconcileKey "reconcile-key" Error;
+    /// A `reconcile` that looks further back than keys are remembered.
+    ReconcileWindow "reconcile-window" Error;
     /// An `input_schema` that cannot be read.
     SchemaInvalid "schema-invalid" Error;
     /// An example that is not what the flow takes.

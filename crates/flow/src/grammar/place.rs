@@ -23,6 +23,12 @@ pub(crate) enum Place {
     Event,
     /// The flow's result.
     Result,
+    /// The items in what `reconcile` read.
+    Listed,
+    /// What `reconcile` says of an item.
+    Item,
+    /// What `reconcile` compares an item with.
+    ItemOfRun,
 }
 
 const STEP: [&str; 8] = [
@@ -42,6 +48,8 @@ impl Place {
             | Self::Probe
             | Self::Event
             | Self::Result => STEP.to_vec(),
+            Self::Listed | Self::Item => vec!["env"],
+            Self::ItemOfRun => vec!["env", "run"],
         };
         roots.extend(self.own());
         roots
@@ -54,6 +62,8 @@ impl Place {
             Self::ExternalId => Some("result"),
             Self::Probe => Some("probe"),
             Self::Event => Some("event"),
+            Self::Listed => Some("result"),
+            Self::Item | Self::ItemOfRun => Some("item"),
             Self::Trigger | Self::Key | Self::Start | Self::Step | Self::ItemKey | Self::Result => {
                 None
             }

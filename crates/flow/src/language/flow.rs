@@ -2,6 +2,7 @@
 
 use super::step::{ALLOW, RETRY};
 use crate::grammar::{DAY, Field, FieldType, MINUTE, MapSchema, Place, YEAR, field};
+use crate::reconcile::RECONCILE;
 use crate::triggers::TRIGGER;
 
 pub(crate) static FLOW: MapSchema = MapSchema::new(
@@ -23,6 +24,11 @@ const FIELDS: &[Field] = &[
         "The purpose of the flow, in a sentence.",
     ),
     field("trigger", FieldType::Map(&TRIGGER), "What starts runs.").needed("{ api: {} }"),
+    field(
+        "reconcile",
+        FieldType::Map(&RECONCILE),
+        "Compares what exists at the source with the runs of this flow, and starts what no delivery brought.",
+    ),
     field(
         "keep",
         FieldType::Either(KEEP_FORMS),
@@ -164,6 +170,11 @@ static EXAMPLE: MapSchema = MapSchema::new(
         field("name", FieldType::Label, "The name of the example.").needed("paid"),
         field("about", FieldType::Text, "What it shows."),
         field("input", FieldType::Constant, "The payload.").needed("{ id: a1 }"),
+        field(
+            "item",
+            FieldType::Constant,
+            "The same thing as `reconcile` lists it. Absent: as the payload, if `reconcile.input` is `item`.",
+        ),
         field(
             "headers",
             FieldType::Named(&FieldType::Constant),

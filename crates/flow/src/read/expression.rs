@@ -46,7 +46,15 @@ impl Reader<'_, '_> {
     /// The names in scope at a place, those of the items around it included.
     pub(super) fn roots(&self, place: Place) -> Vec<&str> {
         let mut roots: Vec<&str> = place.roots();
-        let in_steps = !matches!(place, Place::Trigger | Place::Key | Place::Start);
+        let in_steps = !matches!(
+            place,
+            Place::Trigger
+                | Place::Key
+                | Place::Start
+                | Place::Listed
+                | Place::Item
+                | Place::ItemOfRun
+        );
         if in_steps {
             roots.extend(self.items.iter().map(String::as_str));
         }

@@ -69,6 +69,12 @@ impl Reader<'_, '_> {
         if self.is_renamed(&entry.value, field) {
             return None;
         }
+        if let Some(name) = field.sees {
+            self.items.push(name.to_owned());
+            let value = self.taken(&entry.value, field.name, field.takes);
+            self.items.pop();
+            return value;
+        }
         if !field.names_item {
             return self.taken(&entry.value, field.name, field.takes);
         }

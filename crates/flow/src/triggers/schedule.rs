@@ -68,6 +68,17 @@ static SCHEMA: MapSchema = MapSchema::new(
 });
 
 fn check(report: &mut Report<'_>, schedule: &Record) {
+    check_recurrence(report, schedule);
+    if schedule.has("most") && schedule.word("missed") != Some("all") {
+        let message = "`most` is only for `missed: all`";
+        let help = "leave it out, or write `missed: all`";
+        let span = schedule.name_span("most");
+        report.add(Code::FieldConflict, span, message, help);
+    }
+}
+
+/// Whether `cron` can be read, and `zone` goes with it.
+pub(crate) fn check_recurrence(report: &mut Report<'_>, schedule: &Record) {
     let zone = schedule.word("zone").unwrap_or("UTC");
     if let Some(cron) = schedule.text("cron")
         && !schedule.has("every")
@@ -87,12 +98,6 @@ fn check(report: &mut Report<'_>, schedule: &Record) {
         let message = "`zone` is only for `cron`";
         let span = schedule.name_span("zone");
         report.add(Code::FieldConflict, span, message, "leave it out");
-    }
-    if schedule.has("most") && schedule.word("missed") != Some("all") {
-        let message = "`most` is only for `missed: all`";
-        let help = "leave it out, or write `missed: all`";
-        let span = schedule.name_span("most");
-        report.add(Code::FieldConflict, span, message, help);
     }
 }
 
@@ -129,14 +134,18 @@ pub struct ScheduleTrigger {
 /// How many instants `missed: all` catches up on, where nothing is said.
 const MOST: u32 = 100;
 
-pub(super) fn lower(record: &Record) -> Option<ScheduleTrigger> {
-    let recurrence = match record.text("cron") {
+/// When a map with `cron` or `every` is due.
+pub(crate) fn recurrence(record: &Record) -> Option<Recurrence> {
+    Some(match record.text("cron") {
         Some(cron) => Recurrence::Cron(Box::new(Cron::parse(cron, record.word("zone")?).ok()?)),
         None => Recurrence::Every(record.span_of("every")?),
-    };
+    })
+}
+
+pub(super) fn lower(record: &Record) -> Option<ScheduleTrigger> {
     let most = record.whole("most");
     Some(ScheduleTrigger {
-        recurrence,
+        recurrence: recurrence(record)?,
         missed: match record.word("missed")? {
             "skip" => Missed::Skip,
             "all" => Missed::All,
