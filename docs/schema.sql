@@ -15,6 +15,7 @@ CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
 CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
 CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
 CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
+CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
@@ -636,6 +637,91 @@ CREATE TABLE ticks (
     CONSTRAINT ticks_instants_check CHECK ((instants > 0))
 );
 CREATE INDEX ticks_by_age ON ticks USING btree (decided_at);
+
+-- Passes of reconcile: each compares what its source lists with the runs of its flow, page by page.
+CREATE TABLE reconcile_passes (
+    -- Digest of namespace and flow; its first 12 bits are the slot.
+    schedule_id uuid NOT NULL,
+    -- The instant of the recurrence, or when an operator asked for the pass.
+    nominal timestamp with time zone NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow's name.
+    flow text NOT NULL,
+    -- The release that was live when the pass was opened.
+    release_id integer NOT NULL,
+    -- Older items start nothing.
+    window_start timestamp with time zone NOT NULL,
+    -- Whether the pass only reports what it would start.
+    dry_run boolean NOT NULL,
+    -- The operator who asked for it; null where the recurrence named it.
+    asked_by text,
+    -- Open until its last page is compared, or it is given up.
+    state pass_state NOT NULL DEFAULT 'open'::pass_state,
+    -- How often a server took it. A page is recorded only by the server that took it last.
+    epoch bigint NOT NULL DEFAULT 0,
+    -- When a server may take it: a server that dies leaves it to the next.
+    due_at timestamp with time zone,
+    -- How many reads of the page failed.
+    attempt integer NOT NULL DEFAULT 0,
+    -- How many pages are compared.
+    page integer NOT NULL DEFAULT 0,
+    -- The address of the next page; null for the first.
+    next_page text,
+    -- How many items the source listed.
+    listed bigint NOT NULL DEFAULT 0,
+    -- How many of them had a run.
+    known bigint NOT NULL DEFAULT 0,
+    -- How many started one; in a dry run, would have.
+    started bigint NOT NULL DEFAULT 0,
+    -- How many of the known ones differ from the result of their run.
+    differing bigint NOT NULL DEFAULT 0,
+    -- How many have no usable key, time or input.
+    unreadable bigint NOT NULL DEFAULT 0,
+    -- How many are too young, older than the window, or excluded by when.
+    left_out bigint NOT NULL DEFAULT 0,
+    -- What went wrong last.
+    fault text,
+    -- When it was opened.
+    opened_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it ended.
+    ended_at timestamp with time zone,
+
+    CONSTRAINT reconcile_passes_pkey PRIMARY KEY (schedule_id, nominal),
+    CONSTRAINT due_while_open CHECK (((due_at IS NOT NULL) = (state = 'open'::pass_state))),
+    CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::pass_state))),
+    CONSTRAINT reconcile_passes_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT reconcile_passes_epoch_check CHECK ((epoch >= 0)),
+    CONSTRAINT reconcile_passes_page_check CHECK ((page >= 0)),
+    CONSTRAINT window_before_pass CHECK ((window_start <= nominal))
+) WITH (fillfactor=70);
+CREATE INDEX reconcile_passes_by_age ON reconcile_passes USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX reconcile_passes_by_due ON reconcile_passes USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+-- The items of a pass that are more than known: up to a limit, the counts are in reconcile_passes.
+CREATE TABLE reconcile_items (
+    -- The flow of the pass.
+    schedule_id uuid NOT NULL,
+    -- The pass.
+    nominal timestamp with time zone NOT NULL,
+    -- The page that listed it.
+    page integer NOT NULL,
+    -- Its position in the page.
+    index integer NOT NULL,
+    -- What the pass found: started, would_start (dry run), differing or unreadable.
+    verdict text NOT NULL,
+    -- Its key, where it has one.
+    key text,
+    -- Its run.
+    run_id uuid,
+    -- What was wrong with it.
+    note text,
+
+    CONSTRAINT reconcile_items_pkey PRIMARY KEY (schedule_id, nominal, page, index),
+    CONSTRAINT reconcile_items_index_check CHECK ((index >= 0)),
+    CONSTRAINT reconcile_items_page_check CHECK ((page >= 0)),
+    CONSTRAINT reconcile_items_verdict_check CHECK ((verdict = ANY (ARRAY['started'::text, 'would_start'::text, 'differing'::text, 'unreadable'::text])))
+);
 
 -- One row per object whose runs are ordered or limited, while runs are at the gate or its starts count. Every decision locks it.
 CREATE TABLE gates (

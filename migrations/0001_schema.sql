@@ -585,6 +585,84 @@ COMMENT ON COLUMN ticks.fired_by IS 'Who fired it manually.';
 COMMENT ON COLUMN ticks.decided_at IS 'When that was decided.';
 CREATE INDEX ticks_by_age ON ticks (decided_at);
 
+CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
+CREATE TABLE reconcile_passes (
+    schedule_id  uuid NOT NULL,
+    nominal      timestamptz NOT NULL,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    release_id   integer NOT NULL,
+    window_start timestamptz NOT NULL,
+    dry_run      boolean NOT NULL,
+    asked_by     text,
+    state        pass_state NOT NULL DEFAULT 'open',
+    epoch        bigint NOT NULL DEFAULT 0 CHECK (epoch >= 0),
+    due_at       timestamptz,
+    attempt      integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    page         integer NOT NULL DEFAULT 0 CHECK (page >= 0),
+    next_page    text,
+    listed       bigint NOT NULL DEFAULT 0,
+    known        bigint NOT NULL DEFAULT 0,
+    started      bigint NOT NULL DEFAULT 0,
+    differing    bigint NOT NULL DEFAULT 0,
+    unreadable   bigint NOT NULL DEFAULT 0,
+    left_out     bigint NOT NULL DEFAULT 0,
+    fault        text,
+    opened_at    timestamptz NOT NULL DEFAULT moment(),
+    ended_at     timestamptz,
+    PRIMARY KEY (schedule_id, nominal),
+    CONSTRAINT due_while_open CHECK ((due_at IS NOT NULL) = (state = 'open')),
+    CONSTRAINT ended_unless_open CHECK ((ended_at IS NULL) = (state = 'open')),
+    CONSTRAINT window_before_pass CHECK (window_start <= nominal)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE reconcile_passes IS 'Passes of reconcile: each compares what its source lists with the runs of its flow, page by page.';
+COMMENT ON COLUMN reconcile_passes.schedule_id IS 'Digest of namespace and flow; its first 12 bits are the slot.';
+COMMENT ON COLUMN reconcile_passes.nominal IS 'The instant of the recurrence, or when an operator asked for the pass.';
+COMMENT ON COLUMN reconcile_passes.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN reconcile_passes.flow IS 'The flow''s name.';
+COMMENT ON COLUMN reconcile_passes.release_id IS 'The release that was live when the pass was opened.';
+COMMENT ON COLUMN reconcile_passes.window_start IS 'Older items start nothing.';
+COMMENT ON COLUMN reconcile_passes.dry_run IS 'Whether the pass only reports what it would start.';
+COMMENT ON COLUMN reconcile_passes.asked_by IS 'The operator who asked for it; null where the recurrence named it.';
+COMMENT ON COLUMN reconcile_passes.state IS 'Open until its last page is compared, or it is given up.';
+COMMENT ON COLUMN reconcile_passes.epoch IS 'How often a server took it. A page is recorded only by the server that took it last.';
+COMMENT ON COLUMN reconcile_passes.due_at IS 'When a server may take it: a server that dies leaves it to the next.';
+COMMENT ON COLUMN reconcile_passes.attempt IS 'How many reads of the page failed.';
+COMMENT ON COLUMN reconcile_passes.page IS 'How many pages are compared.';
+COMMENT ON COLUMN reconcile_passes.next_page IS 'The address of the next page; null for the first.';
+COMMENT ON COLUMN reconcile_passes.listed IS 'How many items the source listed.';
+COMMENT ON COLUMN reconcile_passes.known IS 'How many of them had a run.';
+COMMENT ON COLUMN reconcile_passes.started IS 'How many started one; in a dry run, would have.';
+COMMENT ON COLUMN reconcile_passes.differing IS 'How many of the known ones differ from the result of their run.';
+COMMENT ON COLUMN reconcile_passes.unreadable IS 'How many have no usable key, time or input.';
+COMMENT ON COLUMN reconcile_passes.left_out IS 'How many are too young, older than the window, or excluded by when.';
+COMMENT ON COLUMN reconcile_passes.fault IS 'What went wrong last.';
+COMMENT ON COLUMN reconcile_passes.opened_at IS 'When it was opened.';
+COMMENT ON COLUMN reconcile_passes.ended_at IS 'When it ended.';
+CREATE INDEX reconcile_passes_by_due ON reconcile_passes (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX reconcile_passes_by_age ON reconcile_passes (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE reconcile_items (
+    schedule_id uuid NOT NULL,
+    nominal     timestamptz NOT NULL,
+    page        integer NOT NULL CHECK (page >= 0),
+    index       integer NOT NULL CHECK (index >= 0),
+    verdict     text NOT NULL CHECK (verdict IN ('started', 'would_start', 'differing', 'unreadable')),
+    key         text,
+    run_id      uuid,
+    note        text,
+    PRIMARY KEY (schedule_id, nominal, page, index)
+);
+COMMENT ON TABLE reconcile_items IS 'The items of a pass that are more than known: up to a limit, the counts are in reconcile_passes.';
+COMMENT ON COLUMN reconcile_items.schedule_id IS 'The flow of the pass.';
+COMMENT ON COLUMN reconcile_items.nominal IS 'The pass.';
+COMMENT ON COLUMN reconcile_items.page IS 'The page that listed it.';
+COMMENT ON COLUMN reconcile_items.index IS 'Its position in the page.';
+COMMENT ON COLUMN reconcile_items.verdict IS 'What the pass found: started, would_start (dry run), differing or unreadable.';
+COMMENT ON COLUMN reconcile_items.key IS 'Its key, where it has one.';
+COMMENT ON COLUMN reconcile_items.run_id IS 'Its run.';
+COMMENT ON COLUMN reconcile_items.note IS 'What was wrong with it.';
+
 -- ------------------------------------- Gates: order, concurrency and rate of the runs of one object
 
 CREATE TABLE gates (

@@ -26,6 +26,7 @@ mod overlap;
 mod people;
 mod queries;
 mod races;
+mod reconcile;
 mod servers;
 mod sharing;
 mod sleepers;

@@ -10,6 +10,7 @@ mod first_minutes;
 mod gates;
 mod migrate;
 mod open_hooks;
+mod reconcile;
 mod schedules;
 mod steps;
 mod tokens;

@@ -8,6 +8,7 @@ mod approvals;
 mod connections;
 mod error;
 mod flows;
+mod reconcile;
 mod resources;
 mod runs;
 mod schedules;

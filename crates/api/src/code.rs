@@ -244,6 +244,12 @@ codes! {
     /// The flow has no live schedule.
     ScheduleNotFound "schedule-not-found" 404 "There is no such schedule"
         "List the schedules; promote a release of the flow that has one.";
+    /// The flow does not reconcile, or has no such pass.
+    ReconcileNotFound "reconcile-not-found" 404 "There is nothing to reconcile"
+        "Promote a release of the flow that has `reconcile`; list its passes.";
+    /// A pass would look further back than keys are remembered.
+    SinceTooLong "since-too-long" 422 "The pass would look back too far"
+        "Choose a `since` that is at most the flow's `keep`.";
     /// The schedule does not name the instant.
     InstantNotScheduled "instant-not-scheduled" 422 "The schedule has no such instant"
         "Name one of its instants, or fire now with a key of your own.";

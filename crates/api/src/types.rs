@@ -12,6 +12,7 @@ mod connection;
 mod effect;
 mod flow;
 mod problem;
+mod reconcile;
 mod resource;
 mod run;
 mod run_status;
@@ -34,6 +35,9 @@ pub use effect::{
 };
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use problem::{Diagnostic, Problem};
+pub use reconcile::{
+    AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
+};
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
     AtGate, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo, Resume,

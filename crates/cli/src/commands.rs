@@ -19,6 +19,7 @@ pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod migrate;
+pub(crate) mod reconcile;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Schedule(schedule::Command),
     #[command(subcommand)]
+    Reconcile(reconcile::Command),
+    #[command(subcommand)]
     Connection(connection::Command),
     #[command(subcommand)]
     Secret(secret::Command),
@@ -108,6 +111,7 @@ pub(crate) async fn carry_out(
         Command::Task(command) => task::run(ctx, &command).await,
         Command::Worker(arguments) => worker::run(ctx, &arguments).await,
         Command::Schedule(command) => schedule::run(ctx, &command).await,
+        Command::Reconcile(command) => reconcile::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,

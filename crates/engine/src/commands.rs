@@ -14,6 +14,7 @@ mod operator_result;
 pub mod operator_step;
 mod promote;
 pub mod publish;
+pub mod reconcile;
 pub mod resume;
 pub mod settle;
 pub mod subscription;

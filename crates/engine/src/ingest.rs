@@ -29,6 +29,7 @@ mod event;
 mod inbound;
 mod input;
 mod order;
+mod reconcile;
 mod replay;
 mod schedule;
 mod seeded_bug;
@@ -40,6 +41,7 @@ use delivery::{begin_unplanned, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
 pub use order::StaleDelivery;
+pub(crate) use reconcile::{ListedItem, item_scope};
 pub use webhook::{Authentic, WebhookRequest};
 
 /// The most bytes of a payload.
@@ -256,7 +258,8 @@ impl Runtime {
         met: &AcceptResult,
     ) -> Result<Intake, IntakeError> {
         self.metrics.mismatches.add_one();
-        let kind = match inbound.mismatch {
+        let policy = self.mismatch_policy(inbound, met).await?;
+        let kind = match policy {
             Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,
             Mismatch::Hold => DuplicateVerdict::Held,
         };
@@ -264,12 +267,12 @@ impl Runtime {
         self.writers
             .duplicates
             .add(stopped(self, inbound, subject, met.run, kind));
-        if inbound.mismatch != Mismatch::Accept {
+        if policy != Mismatch::Accept {
             // The answer promises that it is recorded, so it is on disk before the answer: a
             // provider that gets this answer does not send it again.
             self.writers.duplicates.flush().await?;
         }
-        match inbound.mismatch {
+        match policy {
             Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
             Mismatch::Hold => Ok(Intake::Held(answer(inbound, met, true))),

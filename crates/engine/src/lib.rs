@@ -57,6 +57,7 @@ pub use commands::drop_key::{DropError, DropWish};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use commands::operator_step::OperatorStepError;
 pub use commands::publish::{FlowError, Published};
+pub use commands::reconcile::ReconcileError;
 pub use commands::resume::{ResumeError, Wish};
 pub use commands::settle::{SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};

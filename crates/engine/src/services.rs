@@ -15,6 +15,7 @@ use lease_renewal::LeaseRenewal;
 use outbound_webhooks::OutboundWebhooks;
 use outbox_dispatch::OutboxDispatch;
 use poller::Poller;
+use reconcile_passes::ReconcilePasses;
 use reconciliation::Reconciliation;
 use recovery::Recovery;
 use resource_cleanup::ResourceCleanup;
@@ -30,6 +31,7 @@ mod lease_renewal;
 mod outbound_webhooks;
 mod outbox_dispatch;
 mod poller;
+pub(crate) mod reconcile_passes;
 pub(crate) mod reconciliation;
 mod recovery;
 mod resource_cleanup;
@@ -49,6 +51,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(EventBroadcasts::new(runtime()), first),
         spawn(OutboundWebhooks::new(runtime()), first),
         spawn(Scheduler::new(runtime()), first),
+        spawn(ReconcilePasses::new(runtime()), first),
         spawn(LeaseRenewal::new(runtime()), last),
         spawn(Reconciliation::new(runtime()), last),
         spawn(Recovery::new(runtime()), last),

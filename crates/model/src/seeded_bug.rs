@@ -49,6 +49,8 @@ seeded_bugs! {
     StaleVersionAdmitted = "stale-version-admitted",
     /// A schedule's run is keyed by the time at which it is fired.
     TickKeyedByNow = "tick-keyed-by-now",
+    /// What a reconcile pass starts has a key that no delivery carries.
+    ReconciledUnderOwnKey = "reconciled-under-own-key",
     /// An event that is dispatched again has another key.
     EventUnderNewId = "event-under-new-id",
 

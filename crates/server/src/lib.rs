@@ -41,6 +41,7 @@ mod payloads;
 mod pulse;
 mod query;
 mod rate_limit;
+mod reconcile;
 mod resources;
 mod routes;
 mod runs;

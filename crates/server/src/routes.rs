@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, resources, runs, schedules, secrets, starts, subscriptions, tasks, tokens,
-    waits,
+    keys, metrics, reconcile, resources, runs, schedules, secrets, starts, subscriptions, tasks,
+    tokens, waits,
 };
 
 /// Why a health check needs no token.
@@ -120,6 +120,9 @@ fn api() -> Routes {
 
 fn scheduling() -> Routes {
     Routes::default()
+        .get("/reconcile/{flow}", Read, reconcile::list)
+        .post("/reconcile/{flow}", Operate, reconcile::ask)
+        .get("/reconcile/{flow}/{nominal}", Read, reconcile::show)
         .get("/schedules", Read, schedules::list)
         .get("/schedules/{flow}", Read, schedules::show)
         .get("/schedules/{flow}/ticks", Read, schedules::list_ticks)

@@ -32,9 +32,11 @@ use crate::journal::EffectChange;
 use crate::pool::PooledClient;
 
 mod accept;
+mod known;
 
 pub(crate) use accept::examples;
 pub use accept::{Accept, start_accepting};
+pub use known::{KnownKey, KnownRun, list_known};
 
 /// The expiry counts from the run's end, once there is one.
 const FIND: &str = "
@@ -66,8 +68,15 @@ const LAST_RUN: &str = "SELECT run_id FROM claims WHERE id = $1 AND dropped_at I
 
 const NUMBERS: &str = "SELECT id, coalesce(run_number, 0) FROM claims WHERE id = ANY ($1)";
 
-pub(crate) const STATEMENTS: &[&str] =
-    &[accept::MEET, accept::REFUSE, FIND, DROP, LAST_RUN, NUMBERS];
+pub(crate) const STATEMENTS: &[&str] = &[
+    accept::MEET,
+    accept::REFUSE,
+    FIND,
+    DROP,
+    LAST_RUN,
+    NUMBERS,
+    known::KNOWN,
+];
 
 /// One arrival, verified and keyed, on its way to the gate.
 #[derive(Clone, Debug)]

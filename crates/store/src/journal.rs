@@ -91,7 +91,14 @@ const READ: &str = "
      WHERE partition_date = $1 AND run_id = $2
      ORDER BY seq";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ];
+const READ_FIRST: &str = "
+    SELECT run_id, seq, at, events::text
+      FROM journal
+     WHERE partition_date = $1 AND run_id = $2
+     ORDER BY seq
+     LIMIT 1";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ, READ_FIRST];
 
 /// The batch of one commit of transitions.
 pub struct TransitionBatch;
@@ -298,6 +305,19 @@ pub async fn read(
         .query(READ, &[&partition_date, run.as_uuid()])
         .await?;
     Ok(rows.iter().map(read_line).collect())
+}
+
+/// Reads the first row of a run's journal.
+pub async fn read_first(
+    cell: SlotCell<'_>,
+    partition_date: Date,
+    run: RunId,
+) -> Result<Option<JournalRow>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(READ_FIRST, &[&partition_date, run.as_uuid()])
+        .await?;
+    Ok(row.as_ref().map(read_line))
 }
 
 pub(crate) fn read_line(row: &Row) -> JournalRow {

@@ -50,6 +50,7 @@ pub mod outbox;
 pub mod partitions;
 pub mod pool;
 pub mod queue;
+pub mod reconcile_passes;
 pub mod refused_deliveries;
 pub mod resources;
 pub mod retention;
@@ -114,6 +115,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
         ("runs", runs::STATEMENTS),
+        ("reconcile_passes", reconcile_passes::STATEMENTS),
         ("schedules", schedules::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
         ("seen_bodies", seen_bodies::STATEMENTS),

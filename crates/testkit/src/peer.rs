@@ -8,6 +8,7 @@
 //! /plain/…            ignores keys: every request is a new effect
 //! /put/…              PUT and DELETE by path: an effect only when the state changes
 //! /list/N             gives a list of N items, each with its number as `id`
+//! /shop/N/OLD/SECOND  lists N recent orders and OLD old ones, in pages (?page=P&size=S)
 //! /items?field=value  lists effects by a field of their body; `key` also matches the header
 //!
 //! /slow/MS/…          answers so much later

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::{ReadError, llm_answers, retention, schedules, webhook_deliveries};
+use semel_store::{
+    ReadError, llm_answers, reconcile_passes, retention, schedules, webhook_deliveries,
+};
 
 use super::service::{Pace, PassError, Service};
 use crate::metrics::Metrics;
@@ -41,6 +43,14 @@ impl Retention {
         Ok(())
     }
 
+    async fn delete_passes(&self) -> Result<(), ReadError> {
+        let history = self.runtime.options.history;
+        while reconcile_passes::forget(self.runtime.cell.every(), history).await? > 0 {
+            tokio::time::sleep(self.batch_pause).await;
+        }
+        Ok(())
+    }
+
     async fn delete_keys(&self) -> Result<(), ReadError> {
         loop {
             let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
@@ -69,6 +79,7 @@ impl Service for Retention {
         llm_answers::forget(self.runtime.cell.every()).await?;
         self.delete_deliveries().await?;
         self.delete_ticks().await?;
+        self.delete_passes().await?;
         self.delete_keys().await?;
         Ok(self.pace.interval)
     }

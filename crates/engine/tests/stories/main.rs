@@ -25,6 +25,7 @@ mod order;
 mod outages;
 mod overlap;
 mod questions;
+mod reconcile;
 mod rejections;
 mod releases;
 mod repeats;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::paced::Paced;
-use super::route::{Mode, Route, pairs, query_value};
+use super::route::{Mode, Route, Shop, pairs, query_value};
 use super::shared::{Closed, Shared};
 use super::wire::Behaviour;
 use super::world::{Call, Keyed};
@@ -158,6 +158,7 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             let items: Vec<_> = (0..count).map(item).collect();
             reply(200, &json!(items))
         }
+        Mode::Shop(shop) => reply(200, &orders(shop, query)),
         Mode::Put if reading => match world.state(&call.path) {
             Some(state) => raw(200, state),
             None => bare(404),
@@ -181,6 +182,26 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             None => reply(200, &json!({ "unchanged": true })),
         },
     }
+}
+
+/// A page of a shop's orders. Order N was made N seconds before twenty minutes ago, an old one two days
+/// before that. What the query says about time is ignored.
+fn orders(shop: Shop, query: &str) -> Value {
+    let number = |name: &str| query_value(query, name)?.parse::<u32>().ok();
+    let (page, size) = (number("page").unwrap_or(0), number("size").unwrap_or(100));
+    let all = shop.recent + shop.old;
+    let order = |number: u32| {
+        let age = match number < shop.recent {
+            true => 1_200 + number,
+            false => 1_200 + 2 * 86_400 + number,
+        };
+        json!({ "id": format!("o-{number}"), "total": number, "created_at": shop.now - age })
+    };
+    let first = page.saturating_mul(size).min(all);
+    let last = first.saturating_add(size).min(all);
+    let orders: Vec<Value> = (first..last).map(order).collect();
+    let next = (last < all).then(|| (page + 1).to_string());
+    json!({ "orders": orders, "next": next })
 }
 
 /// What a hostile destination answers instead: `?nested=N` is so many lists inside each other,

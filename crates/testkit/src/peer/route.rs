@@ -11,6 +11,19 @@ pub(super) enum Mode {
     Items,
     /// A list of so many items.
     List(u32),
+    /// Orders of a shop, in pages.
+    Shop(Shop),
+}
+
+/// The orders of a shop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shop {
+    /// How many are recent.
+    pub(super) recent: u32,
+    /// How many are two days older.
+    pub(super) old: u32,
+    /// The second, since 1970, that their ages count from.
+    pub(super) now: u32,
 }
 
 /// Everything that a path asks for.
@@ -71,6 +84,14 @@ impl Route {
                     let count = number(segments.next());
                     return Self {
                         mode: Mode::List(count),
+                        ..route
+                    };
+                }
+                "shop" => {
+                    let mut next = || number(segments.next());
+                    let (recent, old, now) = (next(), next(), next());
+                    return Self {
+                        mode: Mode::Shop(Shop { recent, old, now }),
                         ..route
                     };
                 }
