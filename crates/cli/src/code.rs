@@ -29,6 +29,8 @@ pub(crate) const RUN_UNDER_WAY: &str = "run-under-way";
 pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
 /// The run failed, was cancelled, or needs an operator.
 pub(crate) const RUN_FAILED: &str = "run-failed";
+/// A reconcile pass failed.
+pub(crate) const RECONCILE_FAILED: &str = "reconcile-failed";
 /// `semel explain` knows no such topic.
 pub(crate) const TOPIC_NOT_FOUND: &str = "topic-not-found";
 
@@ -42,7 +44,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 15] = [
+pub(crate) const PAGES: [(&str, &str); 16] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -57,6 +59,7 @@ pub(crate) const PAGES: [(&str, &str); 15] = [
     page!("run-under-way"),
     page!("run-in-doubt"),
     page!("run-failed"),
+    page!("reconcile-failed"),
     page!("topic-not-found"),
 ];
 

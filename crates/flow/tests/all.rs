@@ -11,4 +11,5 @@ mod mutations;
 mod pages;
 mod providers;
 mod recipes;
+mod reconcile;
 mod schedules;

@@ -9,6 +9,7 @@ mod named_effects;
 mod partitions;
 mod plans;
 mod queue;
+mod reconcile_passes;
 mod retention;
 mod schedules;
 mod schema;

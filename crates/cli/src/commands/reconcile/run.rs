@@ -8,6 +8,7 @@ use semel_api::types::{AskReconcile, PassFilter, ReconcilePassDetail};
 use semel_model::{FlowName, Span};
 
 use crate::answer::{Answer, Problem};
+use crate::code;
 use crate::commands::Repeat;
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -62,7 +63,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     match &found.pass.fault {
         Some(fault) if found.pass.state == "failed" => {
             let message = format!("the pass failed: {fault}");
-            Err(Problem::new(Outcome::Failed, "reconcile-failed", message))
+            Err(Problem::new(
+                Outcome::Failed,
+                code::RECONCILE_FAILED,
+                message,
+            ))
         }
         Some(_) | None => Ok(Answer::done(&found, text).next(show)),
     }

@@ -1,0 +1,140 @@
+//! Reconcile passes: one for each instant, held by one server, recorded page by page.
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use semel_model::{ScheduleId, Span};
+use semel_store::audit::AuditEntry;
+use semel_store::clock;
+use semel_store::reconcile_passes::{
+    self as passes, ComparedPage, ItemVerdict, NewPass, PassCounts, ReconcileItem,
+};
+use std::time::Duration;
+
+use crate::world::World;
+
+const LEASE: Span = Span::from_const_secs(60);
+
+fn pass_at(nominal: &str) -> Result<NewPass> {
+    let nominal: Timestamp = nominal.parse()?;
+    Ok(NewPass {
+        id: ScheduleId::derive(&"default".parse()?, &"orders".parse()?),
+        nominal,
+        namespace_id: 1,
+        flow: "orders".to_owned(),
+        release_id: 1,
+        window_start: nominal - Duration::from_secs(3_600),
+        dry_run: false,
+        asked_by: None,
+    })
+}
+
+fn page(next: Option<&str>) -> ComparedPage {
+    ComparedPage {
+        counts: PassCounts {
+            listed: 3,
+            known: 1,
+            started: 1,
+            unreadable: 1,
+            ..PassCounts::default()
+        },
+        items: vec![ReconcileItem {
+            index: 2,
+            verdict: ItemVerdict::Unreadable,
+            key: None,
+            run: None,
+            note: Some("the key is null".to_owned()),
+        }],
+        next: next.map(str::to_owned),
+    }
+}
+
+#[tokio::test]
+async fn an_instant_has_one_pass_and_one_server_holds_it() -> Result<()> {
+    let world = World::start().await?;
+    let new = pass_at("2026-01-01T01:00:00Z")?;
+    let cell = world.cell.of(new.id);
+
+    let opened = passes::open(cell, &new, None).await?;
+    let again = passes::open(cell, &new, None).await?;
+    let taken = passes::take(world.cell.every(), LEASE).await?;
+    let other = passes::take(world.cell.every(), LEASE).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(61)).await?;
+    let later = passes::take(world.cell.every(), LEASE).await?;
+
+    assert_eq!((opened, again), (true, false));
+    assert_eq!(taken.context("a pass")?.epoch, 1);
+    assert!(other.is_none(), "it is held");
+    assert_eq!(later.context("the pass")?.epoch, 2);
+    assert_eq!(
+        passes::find_latest(cell, new.id).await?,
+        Some(new.nominal),
+        "the recurrence is decided up to here"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_is_recorded_once_by_the_server_that_took_it_last() -> Result<()> {
+    let world = World::start().await?;
+    let new = pass_at("2026-01-01T01:00:00Z")?;
+    let cell = world.cell.of(new.id);
+    passes::open(cell, &new, None).await?;
+    let late = passes::take(world.cell.every(), LEASE).await?;
+    let late = late.context("a pass")?;
+    clock::move_ahead(&world.cell, Duration::from_secs(61)).await?;
+    let pass = passes::take(world.cell.every(), LEASE).await?;
+    let mut pass = pass.context("the pass")?;
+
+    let next = Some("https://shop.example/2");
+    assert!(!passes::hold(cell, &late, LEASE).await?);
+    assert!(!passes::record(cell, &late, &page(next), LEASE).await?);
+    assert!(!passes::postpone(cell, &late, "busy", Some(LEASE)).await?);
+    assert!(passes::record(cell, &pass, &page(next), LEASE).await?);
+    assert!(!passes::record(cell, &pass, &page(next), LEASE).await?);
+    pass.page = 1;
+    assert!(passes::hold(cell, &pass, LEASE).await?);
+    assert!(passes::record(cell, &pass, &page(None), LEASE).await?);
+    assert!(!passes::postpone(cell, &pass, "busy", None).await?);
+
+    let found = passes::find(cell, 1, (new.id, new.nominal)).await?;
+    let found = found.context("the pass")?;
+    assert_eq!((found.state.as_str(), found.page), ("done", 2));
+    assert_eq!((found.counts.listed, found.counts.started), (6, 2));
+    let items = passes::list_items(cell, (new.id, new.nominal), 10).await?;
+    assert_eq!(items.len(), 2);
+    assert!(
+        passes::find(cell, 2, (new.id, new.nominal))
+            .await?
+            .is_none()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pass_that_is_given_up_is_taken_no_more_and_the_latest_is_kept() -> Result<()> {
+    let world = World::start().await?;
+    let (old, new) = (
+        pass_at("2026-01-01T01:00:00Z")?,
+        pass_at("2026-01-01T02:00:00Z")?,
+    );
+    let cell = world.cell.of(old.id);
+    let act = AuditEntry::new(1, "token:ada", "reconcile.run", "orders");
+    for one in [&old, &new] {
+        passes::open(cell, one, Some(&act)).await?;
+        let pass = passes::take(world.cell.every(), LEASE).await?;
+        let pass = pass.context("a pass")?;
+        assert!(passes::postpone(cell, &pass, "http-403: no", None).await?);
+    }
+    let taken = passes::take(world.cell.every(), LEASE).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(10)).await?;
+
+    let forgotten = passes::forget(world.cell.every(), Span::from_secs(5)).await?;
+    let left = passes::list(cell, 1, old.id, 10).await?;
+
+    assert!(taken.is_none());
+    assert_eq!(forgotten, 1);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].new.nominal, new.nominal);
+    assert_eq!(left[0].state, "failed");
+    Ok(())
+}
