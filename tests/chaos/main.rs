@@ -18,6 +18,7 @@ mod hostile;
 mod lies;
 mod limits;
 mod long_list;
+mod look_first;
 mod lost_answers;
 mod month;
 mod ordering;
