@@ -21,6 +21,7 @@ mod long_list;
 mod look_first;
 mod lost_answers;
 mod month;
+mod once;
 mod ordering;
 mod outside;
 mod overlap;

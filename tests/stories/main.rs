@@ -9,6 +9,7 @@ mod egress;
 mod first_minutes;
 mod gates;
 mod migrate;
+mod once;
 mod open_hooks;
 mod reconcile;
 mod schedules;

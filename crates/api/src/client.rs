@@ -8,6 +8,7 @@ mod approvals;
 mod connections;
 mod error;
 mod flows;
+mod once;
 mod reconcile;
 mod resources;
 mod runs;

@@ -115,6 +115,27 @@ codes! {
     /// The run no longer wants the task.
     TaskWithdrawn "task-withdrawn" 410 "The task was withdrawn"
         "Stop working on the task: its run was cancelled, or its time limit has passed.";
+    /// The text given as key of a named effect is none.
+    OnceKeyInvalid "once-key-invalid" 400 "The key of the effect is invalid"
+        "Use a key of 1 to 1024 bytes; for something longer use its digest.";
+    /// No such named effect.
+    OnceNotFound "once-not-found" 404 "There is no effect of this name"
+        "Check the key and the scope; `semel once list` shows what there is.";
+    /// The key was begun with another request.
+    OnceMismatch "once-mismatch" 409 "The key was used with another command"
+        "Use another key for another command, or repeat the first command; `semel once show` tells what happened under the key.";
+    /// The token is not the latest, or its lease is over.
+    OnceNotHeld "once-not-held" 409 "This token does not hold the effect"
+        "Stop: the lease has expired, or another process holds the key; `semel once show` tells which.";
+    /// There is no doubt to settle.
+    OnceNotInDoubt "once-not-in-doubt" 409 "The effect is not in doubt"
+        "Show the effect to see its state; it may have been settled, or begun again.";
+    /// There is nothing to redo.
+    OnceNotDone "once-not-done" 409 "The effect is not done"
+        "Show the effect to see its state; only a done effect has to be redone.";
+    /// A run holds the named effect.
+    OnceHeldByRun "once-held-by-run" 409 "A run holds the effect"
+        "Settle the doubt of the run that the detail names; the effect follows it.";
     /// No such approval.
     ApprovalNotFound "approval-not-found" 404 "There is no such approval"
         "The approval is unknown, has expired, or its run has ended; nothing was changed.";

@@ -11,6 +11,7 @@ mod child_run;
 mod connection;
 mod effect;
 mod flow;
+mod once;
 mod problem;
 mod reconcile;
 mod resource;
@@ -34,6 +35,10 @@ pub use effect::{
     Settle, Settled, Source, Verdict,
 };
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
+pub use once::{
+    BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
+    OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
+};
 pub use problem::{Diagnostic, Problem};
 pub use reconcile::{
     AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,

@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     pub(crate) fault: Option<Fault>,
     /// Whether the data is on stdout already.
     pub(crate) shown: bool,
+    /// What the process exits with, where that is not the outcome's code.
+    pub(crate) exit_code: Option<u8>,
 }
 
 /// What went wrong, as a command hands it up.
@@ -73,6 +75,7 @@ impl Answer {
             next: Vec::new(),
             fault: None,
             shown: false,
+            exit_code: None,
         }
     }
 
@@ -146,6 +149,8 @@ const DECISIONS: &[&str] = &[
     "semel doubt settle",
     "semel effect amend",
     "semel key drop",
+    "semel once redo",
+    "semel once settle",
     "semel run cancel",
     "semel run resume",
     "semel schedule fire",
@@ -195,6 +200,12 @@ impl Problem {
     /// Names a command that makes sense now.
     pub(crate) fn next(mut self, command: impl Into<String>) -> Self {
         self.0 = Box::new(self.0.next(command));
+        self
+    }
+
+    /// Exits with the code of a command that was run, instead of the outcome's.
+    pub(crate) fn exit_with(mut self, code: u8) -> Self {
+        self.0.exit_code = Some(code);
         self
     }
 

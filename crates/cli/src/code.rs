@@ -31,6 +31,12 @@ pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
 pub(crate) const RUN_FAILED: &str = "run-failed";
 /// A reconcile pass failed.
 pub(crate) const RECONCILE_FAILED: &str = "reconcile-failed";
+/// Another process holds the key.
+pub(crate) const ONCE_HELD: &str = "once-held";
+/// Whether the command under a key happened is unknown.
+pub(crate) const ONCE_IN_DOUBT: &str = "once-in-doubt";
+/// The command under a key says that nothing happened.
+pub(crate) const ONCE_FAILED: &str = "once-failed";
 /// `semel explain` knows no such topic.
 pub(crate) const TOPIC_NOT_FOUND: &str = "topic-not-found";
 
@@ -44,7 +50,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 16] = [
+pub(crate) const PAGES: [(&str, &str); 19] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -60,6 +66,9 @@ pub(crate) const PAGES: [(&str, &str); 16] = [
     page!("run-in-doubt"),
     page!("run-failed"),
     page!("reconcile-failed"),
+    page!("once-held"),
+    page!("once-in-doubt"),
+    page!("once-failed"),
     page!("topic-not-found"),
 ];
 
@@ -87,6 +96,9 @@ mod tests {
             RUN_UNDER_WAY,
             RUN_IN_DOUBT,
             RUN_FAILED,
+            ONCE_HELD,
+            ONCE_IN_DOUBT,
+            ONCE_FAILED,
             TOPIC_NOT_FOUND,
         ];
         for code in codes {

@@ -19,6 +19,7 @@ pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod migrate;
+pub(crate) mod once;
 pub(crate) mod reconcile;
 pub(crate) mod resource;
 pub(crate) mod run;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Task(task::Command),
     Worker(worker::Arguments),
+    Once(Box<once::Arguments>),
     #[command(subcommand)]
     Schedule(schedule::Command),
     #[command(subcommand)]
@@ -110,6 +112,7 @@ pub(crate) async fn carry_out(
         Command::Approval(command) => approval::run(ctx, &command).await,
         Command::Task(command) => task::run(ctx, &command).await,
         Command::Worker(arguments) => worker::run(ctx, &arguments).await,
+        Command::Once(arguments) => once::run(ctx, &arguments).await,
         Command::Schedule(command) => schedule::run(ctx, &command).await,
         Command::Reconcile(command) => reconcile::run(ctx, &command).await,
         Command::Connection(command) => connection::run(ctx, &command).await,

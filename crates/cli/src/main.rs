@@ -31,6 +31,7 @@ use clap::{CommandFactory as _, Parser as _};
 use answer::{Answer, Problem};
 use arguments::Arguments;
 use commands::Command;
+use commands::once::supervise as once_supervise;
 use commands::worker::supervise;
 use context::Context;
 use global::Global;
@@ -47,6 +48,12 @@ fn main() -> ExitCode {
         && mark == "--"
     {
         return supervise::run(command);
+    }
+    if let [_, word, parent, mark, command @ ..] = &words[..]
+        && word == once_supervise::WORD
+        && mark == "--"
+    {
+        return once_supervise::run(parent, command);
     }
     match Arguments::try_parse_from(&words) {
         Ok(Arguments { global, command }) => {
@@ -73,7 +80,8 @@ fn carry_out(global: Global, command: Command) -> Answer {
 
 fn finish(answer: &Answer, reader: Reader) -> ExitCode {
     output::show(answer, reader);
-    ExitCode::from(answer.outcome.exit_code())
+    let own = answer.outcome.exit_code();
+    ExitCode::from(answer.exit_code.unwrap_or(own))
 }
 
 /// Arguments that cannot be understood, or that ask for help.

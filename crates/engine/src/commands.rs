@@ -10,6 +10,7 @@ pub mod connection;
 pub mod decide_approval;
 pub mod drop_key;
 pub mod fire_schedule;
+pub mod once;
 mod operator_result;
 pub mod operator_step;
 mod promote;

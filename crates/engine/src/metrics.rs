@@ -124,6 +124,12 @@ pub struct Metrics {
     pub deliveries_made: Counter,
     /// Deliveries of events that Semel stopped retrying.
     pub deliveries_failed: Counter,
+    /// Effects of scripts that were begun.
+    pub once_begun: Counter,
+    /// Effects of scripts that were done before: nothing was performed.
+    pub once_repeats: Counter,
+    /// Scripts that were lost, each of which leaves a doubt.
+    pub once_lapsed: Counter,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,
     /// Passes that failed, by service.

@@ -12,6 +12,7 @@ use broadcasts::EventBroadcasts;
 use cache_refresh::CacheRefresh;
 use gate_repair::GateRepair;
 use lease_renewal::LeaseRenewal;
+use once_lapse::OnceLapse;
 use outbound_webhooks::OutboundWebhooks;
 use outbox_dispatch::OutboxDispatch;
 use poller::Poller;
@@ -28,6 +29,7 @@ mod broadcasts;
 mod cache_refresh;
 mod gate_repair;
 mod lease_renewal;
+pub(crate) mod once_lapse;
 mod outbound_webhooks;
 mod outbox_dispatch;
 mod poller;
@@ -60,6 +62,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(PartitionUpkeep::new(runtime()), last),
         spawn(Retention::new(runtime()), last),
         spawn(ResourceCleanup::new(runtime()), last),
+        spawn(OnceLapse::new(runtime()), last),
     ]
 }
 

@@ -118,6 +118,12 @@ seeded_bugs! {
     /// A worker answers under any token.
     TaskTokenIgnored = "task-token-ignored",
 
+    // Named effects.
+    /// A former holder's report counts.
+    NamedTokenIgnored = "named-token-ignored",
+    /// A named effect in doubt is begun again by the next holder.
+    NamedDoubtBegunAgain = "named-doubt-begun-again",
+
     // People.
     /// Semel does not announce a run that needs an operator.
     StopUnannounced = "stop-unannounced",

@@ -36,6 +36,7 @@ mod intake;
 mod keys;
 mod links;
 mod metrics;
+mod once;
 mod options;
 mod payloads;
 mod pulse;

@@ -96,7 +96,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 31] = [
+    let counters: [(&str, &str, &Counter); 34] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -235,6 +235,21 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "deliveries_failed",
             "Deliveries of events that Semel stopped retrying",
             &metrics.deliveries_failed,
+        ),
+        (
+            "once_begun",
+            "Effects of scripts that were begun",
+            &metrics.once_begun,
+        ),
+        (
+            "once_repeats",
+            "Effects of scripts that were done before",
+            &metrics.once_repeats,
+        ),
+        (
+            "once_lapsed",
+            "Scripts that were lost",
+            &metrics.once_lapsed,
         ),
     ];
     for (name, help, counter) in counters {

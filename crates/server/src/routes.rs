@@ -7,8 +7,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use semel_api::Code;
 use semel_model::Right::{
-    Admin, Approve, Connect, Operate, Payload, Promote, Read, Redo, Secret, Settle, Start, Work,
-    Write,
+    Admin, Approve, Connect, Once, Operate, Payload, Promote, Read, Redo, Secret, Settle, Start,
+    Work, Write,
 };
 
 use crate::access::{Access, DeclaredRoute, Routes};
@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, reconcile, resources, runs, schedules, secrets, starts, subscriptions, tasks,
-    tokens, waits,
+    keys, metrics, once, reconcile, resources, runs, schedules, secrets, starts, subscriptions,
+    tasks, tokens, waits,
 };
 
 /// Why a health check needs no token.
@@ -153,7 +153,15 @@ fn outside() -> Routes {
         .post("/tasks/{task}/heartbeat", Work, tasks::renew)
         .post("/tasks/{task}/complete", Work, tasks::complete)
         .post("/tasks/{task}/fail", Work, tasks::fail)
-        .get("/approvals", Read, approvals::list)
+        .get("/once", Once, once::list)
+        .post("/once/begin", Once, once::begin)
+        .post("/once/heartbeat", Once, once::heartbeat)
+        .post("/once/done", Once, once::finish)
+        .post("/once/fail", Once, once::fail)
+        .post("/once/get", Once, once::get)
+        .post("/once/settle", Settle, once::settle)
+        .post("/once/redo", Redo, once::redo)
+        .route("/approvals", Read, approvals::list)
         .get("/approvals/{approval}", Read, approvals::show)
         .post("/approvals/{approval}/decide", Approve, approvals::decide)
 }

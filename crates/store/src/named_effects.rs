@@ -23,7 +23,8 @@ use std::time::Duration;
 use semel_model::id::digest;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
-    EffectId, EffectName, Fingerprint, HolderId, NamedEffectId, NamedEffectState, RunId, Span,
+    EffectId, EffectName, Fingerprint, HolderId, NamedEffectId, NamedEffectState, RunId, SeededBug,
+    Span,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -233,7 +234,12 @@ async fn try_begin(
 ) -> Result<Option<NamedBegun>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let statement = tx.prepare_cached(BEGIN).await?;
+    let (right, wrong) = (
+        "WHERE n.state IN ('absent',",
+        "WHERE n.state IN ('in_doubt', 'absent',",
+    );
+    let text = SeededBug::NamedDoubtBegunAgain.in_text(BEGIN, right, wrong);
+    let statement = tx.prepare_cached(text).await?;
     let columns = BeginColumns::of(asked);
     if let Some(row) = tx.query_opt(&statement, &columns.values(asked)).await? {
         tx.commit().await?;

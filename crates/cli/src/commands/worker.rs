@@ -225,7 +225,7 @@ impl Worker {
 }
 
 /// Whether waiting may help.
-fn passes(error: &ClientError) -> bool {
+pub(crate) fn passes(error: &ClientError) -> bool {
     match error.status() {
         None => matches!(error, ClientError::Unreachable(_)),
         Some(status) => status == 429 || status >= 500,

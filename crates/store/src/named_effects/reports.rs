@@ -7,7 +7,7 @@
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::storable::excerpt;
-use semel_model::{NamedEffectId, NamedEffectState};
+use semel_model::{NamedEffectId, NamedEffectState, SeededBug};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 
@@ -129,7 +129,8 @@ pub async fn done(
         },
         late: late_done(token, happened),
     };
-    report.write(cell, DONE, &values).await
+    let text = SeededBug::NamedTokenIgnored.in_text(DONE, "n.token = $3", "n.token >= $3");
+    report.write(cell, text, &values).await
 }
 
 /// Records that the effect did not happen.

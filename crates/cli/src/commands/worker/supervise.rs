@@ -100,7 +100,8 @@ fn start(words: &[OsString]) -> io::Result<std::process::Child> {
         .spawn()
 }
 
-fn pass_on(status: ExitStatus) -> ExitCode {
+/// Ends this process as the command ended.
+pub(crate) fn pass_on(status: ExitStatus) -> ExitCode {
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         (None, signal) => {

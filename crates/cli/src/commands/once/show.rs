@@ -1,0 +1,39 @@
+//! `semel once show`.
+
+use semel_api::types::GetOnce;
+use semel_model::{Label, NamedEffectState};
+
+use super::stored;
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::views;
+
+/// Show what happened under a key.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The scope of the key.
+    #[arg(long, value_name = "NAME")]
+    scope: Option<Label>,
+    /// The key.
+    key: String,
+}
+
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let get = GetOnce {
+        scope: arguments.scope.clone(),
+        key: arguments.key.clone(),
+    };
+    let found = remote::client(ctx)?.get_once(&get).await?;
+    let answer = Answer::done(&found, views::once::detail(&found, ctx.style));
+    Ok(match (found.state, found.run) {
+        (NamedEffectState::InDoubt, Some(run)) => answer.next(format!("semel run show {run}")),
+        (NamedEffectState::InDoubt, None) => answer.next(format!(
+            "{} --happened (or --did-not-happen) --reason …",
+            stored::settle_line(&found)
+        )),
+        (NamedEffectState::Pending | NamedEffectState::Done | NamedEffectState::Failed, _) => {
+            answer
+        }
+    })
+}

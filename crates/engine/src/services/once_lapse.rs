@@ -1,0 +1,86 @@
+//! What time does to named effects: a script whose lease is over leaves a doubt, what is past its time
+//! becomes absent, and runs are woken that a server left asleep behind a settled effect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_model::NamedEffectId;
+use semel_store::ReadError;
+use semel_store::named_effects::{self, NamedEffectWaiter};
+
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
+use crate::runtime::Runtime;
+
+/// Puts lost scripts in doubt, and forgets what is past its time.
+pub(super) struct OnceLapse {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+}
+
+impl OnceLapse {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_secs(2)),
+        }
+    }
+
+    async fn lapse(&self) -> Result<(), ReadError> {
+        let lapsed = named_effects::lapse(self.runtime.cell.every()).await?;
+        self.metrics().once_lapsed.add(lapsed.len() as u64);
+        for lost in &lapsed {
+            tracing::warn!(
+                scope = lost.scope,
+                key = lost.key,
+                holder = lost.holder,
+                heartbeat_at = %lost.heartbeat_at,
+                "a script was lost: whether its effect happened is in doubt"
+            );
+        }
+        Ok(())
+    }
+
+    async fn wake_left_behind(&self) -> Result<(), ReadError> {
+        let left = named_effects::list_left_behind(self.runtime.cell.every()).await?;
+        for waiter in left {
+            wake_waiters(&self.runtime, waiter.effect, vec![waiter]).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Service for OnceLapse {
+    const NAME: &'static str = "once_lapse";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        self.lapse().await?;
+        self.wake_left_behind().await?;
+        let (_, more) = named_effects::expire(self.runtime.cell.every()).await?;
+        Ok(match more {
+            true => Duration::from_millis(100),
+            false => self.pace.interval,
+        })
+    }
+}
+
+/// Wakes the runs that wait behind an effect, and only then forgets that they waited.
+pub(crate) async fn wake_waiters(
+    runtime: &Arc<Runtime>,
+    effect: NamedEffectId,
+    waiters: Vec<NamedEffectWaiter>,
+) -> Result<(), ReadError> {
+    let awake = named_effects::wake(runtime.cell.every(), waiters).await?;
+    if !awake.is_empty() {
+        runtime.signals.wake.notify_one();
+    }
+    named_effects::woken(runtime.cell.of(effect), effect, &awake).await
+}

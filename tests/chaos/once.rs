@@ -1,0 +1,336 @@
+//! `semel once` under fire: many processes for each key, while processes and servers are killed.
+//!
+//! Each command writes a line to the file of its key, so what ran is counted there and not in a table
+//! of Semel's. A process that was killed leaves a doubt; the test settles it as an operator would, by
+//! looking at the file.
+
+mod points;
+
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::future::try_join_all;
+use semel_testkit::program::Finished;
+use semel_testkit::{Cluster, Options, Program, free_address};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use crate::campaign::{keep_figures, size};
+use crate::chance::Chance;
+use crate::servers::{Home, serve_at};
+
+/// How many keys there are, and how many processes for each, unless the environment says otherwise.
+const KEYS: usize = 20;
+const TIMES: usize = 10;
+
+/// How many processes run at a time.
+const AT_A_TIME: usize = 8;
+
+/// One of so many processes is killed.
+const KILLED_OF: usize = 6;
+
+/// The longest that a process which is to be killed may live, in milliseconds.
+const LIFE_MS_MAX: usize = 600;
+
+/// How often the server is killed.
+const KILL_EVERY: Duration = Duration::from_secs(3);
+
+/// What one process may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where processes find the server, and where their commands write.
+pub(super) struct Place {
+    folder: TempDir,
+    listen: String,
+    token: String,
+}
+
+impl Place {
+    pub(super) fn new(home: &Home) -> Result<Self> {
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            listen: free_address()?.to_string(),
+            token: home.token().to_owned(),
+        })
+    }
+
+    pub(super) fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// How many lines commands wrote to a file.
+    pub(super) fn count(&self, name: &str) -> usize {
+        let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// `semel` with these words, in the folder.
+    pub(super) fn semel(&self, words: &[&str]) -> Result<Program> {
+        Ok(Program::semel()?
+            .args(words)
+            .env("SEMEL_URL", format!("http://{}", self.listen))
+            .env("SEMEL_TOKEN", &self.token)
+            .current_dir(self.folder.path()))
+    }
+
+    /// `semel once` of a key with a line of shell.
+    pub(super) fn once(&self, options: &[&str], key: &str, line: &str) -> Result<Program> {
+        let words = [&["once"], options, &[key, "--", "sh", "-c", line]].concat();
+        self.semel(&words)
+    }
+
+    pub(super) async fn show(&self, key: &str) -> Result<Value> {
+        let shown = self
+            .semel(&["once", "show", "--json", key])?
+            .run(PATIENCE)
+            .await?;
+        let shown: Value = serde_json::from_str(&shown.stdout)?;
+        Ok(shown["data"].clone())
+    }
+
+    pub(super) async fn settle(&self, key: &str, words: &[&str]) -> Result<Finished> {
+        let words = [
+            &["once", "settle", key, "--reason", "looked at the file"],
+            words,
+        ]
+        .concat();
+        self.semel(&words)?.run(PATIENCE).await
+    }
+}
+
+/// What the command of a key does.
+fn line(key: &str) -> String {
+    format!("echo ran >> {key}; sleep 0.1; echo done {key}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_run_once_while_processes_and_servers_are_killed() -> Result<()> {
+    let keys = size("SEMEL_ONCE_KEYS", KEYS)?;
+    let times = size("SEMEL_ONCE_TIMES", TIMES)?;
+    let cluster = Cluster::start(Options::durable()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let place = Arc::new(Place::new(&home)?);
+    let over = Arc::new(AtomicBool::new(false));
+    let servers = tokio::spawn(keep_killing(home, Arc::clone(&place), Arc::clone(&over)));
+
+    let begun = Instant::now();
+    let tally = storm(&place, keys, times).await?;
+    let seconds = begun.elapsed().as_secs();
+    over.store(true, Ordering::Release);
+    let server_kills = servers.await??;
+
+    let doubts = settle_all(&place, keys).await?;
+    let figures = json!({
+        "keys": keys, "processes_of_each": times, "seconds": seconds,
+        "processes_killed": tally.killed.load(Ordering::Relaxed),
+        "servers_killed": server_kills,
+        "exits": { "done": tally.done.load(Ordering::Relaxed),
+                   "held": tally.held.load(Ordering::Relaxed),
+                   "in_doubt": tally.in_doubt.load(Ordering::Relaxed),
+                   "unreachable": tally.unreachable.load(Ordering::Relaxed) },
+        "doubts_settled": doubts, "run_twice": 0,
+    });
+    println!("{figures:#}");
+    ensure!(server_kills > 0, "no server was killed");
+    keep_figures("once", &figures)
+}
+
+/// How processes ended.
+#[derive(Default)]
+struct Tally {
+    killed: AtomicUsize,
+    done: AtomicUsize,
+    held: AtomicUsize,
+    in_doubt: AtomicUsize,
+    unreachable: AtomicUsize,
+}
+
+/// Starts every process of every key, in an order of chance.
+async fn storm(place: &Place, keys: usize, times: usize) -> Result<Tally> {
+    let mut chance = Chance::new("once");
+    let mut calls: Vec<usize> = (0..keys * times).map(|call| call % keys).collect();
+    chance.shuffle(&mut calls);
+    let mut first = HashSet::new();
+    let calls: VecDeque<(usize, Option<Duration>)> = calls
+        .into_iter()
+        .map(|key| {
+            // The first process of a key is the one that runs the command, unless it dies before.
+            let killed_of = if first.insert(key) { 2 } else { KILLED_OF };
+            let life = Duration::from_millis(chance.below(LIFE_MS_MAX) as u64);
+            (key, (chance.below(killed_of) == 0).then_some(life))
+        })
+        .collect();
+    let (calls, tally) = (Mutex::new(calls), Tally::default());
+    let workers = (0..AT_A_TIME).map(|_| async {
+        loop {
+            let Some((key, life)) = calls.lock().await.pop_front() else {
+                return anyhow::Ok(());
+            };
+            call(place, &format!("key-{key}"), life, &tally).await?;
+        }
+    });
+    try_join_all(workers).await?;
+    Ok(tally)
+}
+
+/// One process, which is killed where it has a time to live.
+async fn call(place: &Place, key: &str, life: Option<Duration>, tally: &Tally) -> Result<()> {
+    let program = place.once(&["--lease", "2s", "--wait", "60s"], key, &line(key))?;
+    let mut process = program.start()?;
+    if let Some(life) = life {
+        sleep(life).await;
+        process.sigkill()?;
+        tally.killed.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    let status = process.until_exit(PATIENCE).await?;
+    let counter = match status.code() {
+        Some(0) => {
+            ensure!(
+                process.stdout() == format!("done {key}\n"),
+                "{}",
+                process.stdout()
+            );
+            &tally.done
+        }
+        Some(3) => &tally.held,
+        Some(4) => &tally.in_doubt,
+        Some(8) => &tally.unreachable,
+        _ => bail!("{key}: {status}: {}", process.stderr()),
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Kills the server again and again, and starts it where it was.
+async fn keep_killing(home: Home, place: Arc<Place>, over: Arc<AtomicBool>) -> Result<usize> {
+    let mut kills = 0;
+    loop {
+        let program = Program::semel()?;
+        let mut server = serve_at(program, &home.url(), "2s", place.listen()).await?;
+        let deadline = Instant::now() + KILL_EVERY;
+        while Instant::now() < deadline && !over.load(Ordering::Acquire) {
+            sleep(Duration::from_millis(50)).await;
+        }
+        if over.load(Ordering::Acquire) {
+            // It stays for those who look at what is left.
+            std::mem::forget(server);
+            return Ok(kills);
+        }
+        server.process.sigkill()?;
+        kills += 1;
+    }
+}
+
+/// Settles every doubt by what the files say. Then every key is done, and ran once.
+async fn settle_all(place: &Place, keys: usize) -> Result<usize> {
+    let mut doubts = 0;
+    for key in (0..keys).map(|key| format!("key-{key}")) {
+        ensure!(place.count(&key) < 2, "{key} ran twice");
+        let deadline = Instant::now() + PATIENCE;
+        let state = loop {
+            let shown = place.show(&key).await?;
+            let state = shown["state"].as_str().map(str::to_owned);
+            if state.as_deref() != Some("pending") {
+                break state;
+            }
+            ensure!(Instant::now() < deadline, "{shown}");
+        };
+        if state.as_deref() == Some("in_doubt") {
+            doubts += 1;
+            let result = json!({ "stdout": format!("done {key}\n") }).to_string();
+            let settled = match place.count(&key) {
+                0 => place.settle(&key, &["--did-not-happen"]).await?,
+                _ => {
+                    place
+                        .settle(&key, &["--happened", "--result", &result])
+                        .await?
+                }
+            };
+            ensure!(settled.status.success(), "{settled:?}");
+        }
+        let repeat = place.once(&[], &key, &line(&key))?.run(PATIENCE).await?;
+        ensure!(repeat.status.success(), "{key}: {repeat:?}");
+        ensure!(
+            repeat.stdout == format!("done {key}\n"),
+            "{key}: {repeat:?}"
+        );
+        ensure!(
+            place.count(&key) == 1,
+            "{key} ran {} times",
+            place.count(&key)
+        );
+    }
+    Ok(doubts)
+}
+
+/// Waits until a file is there.
+pub(super) async fn until_there(path: &Path) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        ensure!(Instant::now() < deadline, "{} did not come", path.display());
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// A process that is frozen past its lease finds its effect in doubt when it continues.
+async fn frozen(options: &[&str], key: &str, exit: i32) -> Result<(Finished, Value)> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let place = Place::new(&home)?;
+    let _server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
+    let line = format!(
+        "echo ran >> {key}; while [ ! -f go ]; do sleep 0.05; done; echo late; exit {exit}"
+    );
+    let options = [&["--lease", "1s"], options].concat();
+    let mut process = place.once(&options, key, &line)?.start()?;
+    until_there(&place.file(key)).await?;
+
+    process.sigstop()?;
+    let deadline = Instant::now() + PATIENCE;
+    while place.show(key).await?["state"] != json!("in_doubt") {
+        ensure!(Instant::now() < deadline, "its lease is not over");
+    }
+    std::fs::write(place.file("go"), "")?;
+    process.sigcont()?;
+    let status = process.until_exit(PATIENCE).await?;
+
+    let ended = Finished {
+        status,
+        stdout: process.stdout(),
+        stderr: process.stderr(),
+    };
+    Ok((ended, place.show(key).await?))
+}
+
+#[tokio::test]
+async fn a_late_report_of_done_settles_the_doubt() -> Result<()> {
+    let (ended, shown) = frozen(&[], "late-done", 0).await?;
+
+    ensure!(ended.status.success(), "{ended:?}");
+    assert_eq!(shown["state"], json!("done"));
+    assert_eq!(shown["result"]["stdout"], json!("late\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_late_report_of_failed_changes_nothing() -> Result<()> {
+    let (ended, shown) = frozen(&["--failed", "2"], "late-fail", 2).await?;
+
+    assert_eq!(ended.status.code(), Some(4), "{ended:?}");
+    assert_eq!(shown["state"], json!("in_doubt"));
+    let note = shown["note"].as_str().context("what came too late")?;
+    ensure!(note.contains("exit-2"), "{note}");
+    Ok(())
+}
