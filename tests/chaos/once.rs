@@ -334,3 +334,54 @@ async fn a_late_report_of_failed_changes_nothing() -> Result<()> {
     ensure!(note.contains("exit-2"), "{note}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_repeat_follows_a_lost_process_under_the_same_key_where_both_agreed() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let place = Place::new(&home)?;
+    let _server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
+    let line = r#"echo "$SEMEL_KEY" >> keys; [ -f go ] || sleep 300; echo followed"#;
+    let options = ["--lease", "2s", "--on-doubt", "retry"];
+    let mut lost = place.once(&options, "a", line)?.start()?;
+    until_there(&place.file("keys")).await?;
+    lost.sigkill()?;
+    std::fs::write(place.file("go"), "")?;
+    let mut next = place.once(&options, "a", line)?.start()?;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(place.count("keys"), 1, "not before its time");
+
+    let ahead = "UPDATE clock SET time_offset = time_offset + '62 seconds'";
+    home.connect().await?.execute(ahead, &[]).await?;
+    let status = next.until_exit(PATIENCE).await?;
+
+    ensure!(status.success(), "{status}: {}", next.stderr());
+    assert_eq!(next.stdout(), "followed\n");
+    let keys = std::fs::read_to_string(place.file("keys"))?;
+    let keys: Vec<&str> = keys.lines().collect();
+    ensure!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_command_that_may_be_repeated_ends_when_its_server_is_away() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let place = Place::new(&home)?;
+    let mut server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
+    let options = ["--lease", "3s", "--on-doubt", "retry"];
+    let line = "echo ran >> a; sleep 300; echo ran >> a";
+    let mut process = place.once(&options, "a", line)?.start()?;
+    until_there(&place.file("a")).await?;
+
+    server.process.sigkill()?;
+    let status = process.until_exit(Duration::from_secs(30)).await?;
+
+    assert_eq!(status.code(), Some(4), "{}", process.stderr());
+    ensure!(
+        process.stderr().contains("ended the command"),
+        "{}",
+        process.stderr()
+    );
+    Ok(())
+}

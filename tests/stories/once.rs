@@ -151,7 +151,7 @@ async fn a_repeat_waits_for_the_process_that_holds_the_key() -> Result<()> {
     let mut first = place.start(&[], "a", line)?;
     place.until_noted("ran").await?;
 
-    let busy = place.exits(3, &["--wait", "0s"], "a", line).await?;
+    let busy = place.exits(3, &["--wait", "0"], "a", line).await?;
     ensure!(busy.stderr.contains("holds the key"), "{busy:?}");
     let mut second = place.start(&[], "a", line)?;
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use semel_model::named_effect::OnDoubt;
+use semel_model::span::SpanError;
 use semel_model::{Label, Span};
 
 use crate::answer::{Answer, Problem};
@@ -42,7 +43,7 @@ use crate::context::Context;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   semel once charge:o-1 -- ./charge.sh o-1
-  semel once --scope billing --failed 2 --wait 0s invoice:2026-07 -- ./invoices.sh 2026-07
+  semel once --scope billing --failed 2 --wait 0 invoice:2026-07 -- ./invoices.sh 2026-07
   semel once show charge:o-1
   semel once settle charge:o-1 --happened --reason 'seen at the bank'")]
 pub(crate) struct Arguments {
@@ -78,7 +79,7 @@ pub(crate) struct Perform {
     #[arg(long, value_name = "CODES", default_value = "")]
     failed: FailedCodes,
     /// How long to wait for another process that holds the key.
-    #[arg(long, value_name = "SPAN", default_value = "10m")]
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = read_wait)]
     wait: Span,
     /// How long the key is remembered after it is done.
     #[arg(long, value_name = "SPAN", default_value = "365d")]
@@ -99,6 +100,14 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         (Some(Verb::Redo(arguments)), _) => redo::run(ctx, arguments).await,
         (None, Some(key)) => begin::run(ctx, key, &arguments.perform).await,
         (None, None) => Err(Problem::usage("no key is given")),
+    }
+}
+
+/// How long to wait; `0` needs no unit.
+fn read_wait(text: &str) -> Result<Span, SpanError> {
+    match text {
+        "0" => Ok(Span::from_secs(0)),
+        text => text.parse(),
     }
 }
 

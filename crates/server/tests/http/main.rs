@@ -11,6 +11,7 @@ mod doubts;
 mod hooks;
 mod key_audit;
 mod limits;
+mod once;
 mod outages;
 mod rate_limit;
 mod records;

@@ -66,7 +66,11 @@ impl Job {
         let message = format!("signal {signal} came before the command was started");
         let ending = self.failure("not-started", message, false);
         // What cannot be reported now is a doubt later: the signal is obeyed all the same.
-        let _ = tokio::time::timeout(KILL_AFTER_MAX, ending.send(&self.client)).await;
+        let _ = tokio::time::timeout(
+            KILL_AFTER_MAX,
+            ending.send(&self.client, self.hold.lease.to_duration()),
+        )
+        .await;
         Err(stored::stopped(signal))
     }
 
@@ -86,7 +90,7 @@ impl Job {
         let end = self.judge(status, &written);
         let ending = self.ending(&end, &written);
         tokio::select! {
-            sent = ending.send(&self.client) => self.conclude(&end, &written, sent.err()),
+            sent = ending.send(&self.client, self.hold.lease.to_duration()) => self.conclude(&end, &written, sent.err()),
             signal = signals.next() => {
                 let message = format!("signal {signal} came before {} was reported", end.text());
                 Err(self.doubt(&message))
@@ -133,7 +137,9 @@ impl Job {
             .map_or("", |word| word.to_str().unwrap_or("?"));
         let message = format!("cannot start {program}: {error}");
         let ending = self.failure("not-started", message.clone(), false);
-        ending.send(&self.client).await?;
+        ending
+            .send(&self.client, self.hold.lease.to_duration())
+            .await?;
         let problem = Problem::new(Outcome::Failed, code::LOCAL, message);
         let problem = problem.hint("nothing was run: repeat the command once it can be started");
         Err(problem.exit_with(NOT_STARTED))
