@@ -1027,6 +1027,7 @@ CREATE TABLE named_effects (
 CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX named_effects_open ON named_effects USING btree (namespace_id, begun_at, id) WHERE (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state]));
 
 -- Runs that wait until a named effect is settled. A row stays until its run was woken.
 CREATE TABLE named_effect_waiters (

@@ -941,6 +941,7 @@ COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the t
 COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.';
 COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
+CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
 CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX named_effects_by_expiry ON named_effects (expires_at) WHERE expires_at IS NOT NULL;
 

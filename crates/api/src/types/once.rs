@@ -231,7 +231,7 @@ pub struct OnceEffect {
     /// When it is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Its result; for a command `{exit_code, stdout}`.
+    /// Its result; for a command `{exit_code, stdout}`. Lists leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// What the destination calls the thing that was made.

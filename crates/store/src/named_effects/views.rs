@@ -30,25 +30,39 @@ const READ: &str = "
      ORDER BY n.id
      LIMIT 2";
 
-const LIST: &str = "
+/// Without results, of which a page could hold more than there is memory.
+macro_rules! list {
+    ($states:literal) => {
+        concat!(
+            "
     SELECT n.id, n.scope, n.key, n.generation,
            CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END,
            n.kind, n.destination, n.method, n.fingerprint, n.token,
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
-           n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
+           n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
            n.keep_ms
       FROM named_effects n
      WHERE n.namespace_id = $1
        AND ($2::text IS NULL OR n.scope = $2)
        AND ($3::text IS NULL
             OR CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END = $3)
-       AND n.state <> 'absent' AND (n.expires_at IS NULL OR n.expires_at > moment())
+       AND ",
+            $states,
+            " AND (n.expires_at IS NULL OR n.expires_at > moment())
        AND (n.begun_at, n.id) < ($4, $5)
      ORDER BY n.begun_at DESC, n.id DESC
-     LIMIT $6";
+     LIMIT $6"
+        )
+    };
+}
 
-pub(crate) const STATEMENTS: &[&str] = &[READ, LIST];
+const LIST: &str = list!("n.state <> 'absent'");
+
+/// Those that are not settled, by an index of them alone: few, however many are done.
+const LIST_OPEN: &str = list!("n.state IN ('pending', 'in_doubt')");
+
+pub(crate) const STATEMENTS: &[&str] = &[READ, LIST, LIST_OPEN];
 
 /// The latest holder of a named effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +184,8 @@ pub(super) async fn read(
     Ok(rows.first().and_then(read_view))
 }
 
-/// Lists named effects, the latest begun first, from where the page before ended.
+/// Lists named effects without their results, the latest begun first, from where the page before
+/// ended.
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -183,7 +198,11 @@ pub async fn list(
     let (at, id) = after.unwrap_or((Timestamp::MAX, Uuid::max()));
     let limit = i64::from(limit);
     let values: [&(dyn ToSql + Sync); 6] = [&namespace_id, &scope, &state, &at, &id, &limit];
-    let rows = cell.reader().await?.query(LIST, &values).await?;
+    let text = match filter.state {
+        Some(NamedEffectState::Pending | NamedEffectState::InDoubt) => LIST_OPEN,
+        Some(NamedEffectState::Done | NamedEffectState::Failed) | None => LIST,
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     Ok(rows.iter().filter_map(read_view).collect())
 }
 

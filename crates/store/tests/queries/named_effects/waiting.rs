@@ -89,12 +89,14 @@ async fn lists_show_what_is_there_page_by_page() -> Result<()> {
         state: Some(NamedEffectState::Done),
         scope: Some(EffectScope::Shared),
     };
-    assert_eq!(
-        named_effects::list(every, NAMESPACE, &of_state, None, 9)
-            .await?
-            .len(),
-        2
-    );
+    let done = named_effects::list(every, NAMESPACE, &of_state, None, 9).await?;
+    assert!(done.len() == 2 && done.iter().all(|view| view.result.is_none()));
+    let of_state = NamedEffectFilter {
+        state: Some(NamedEffectState::Pending),
+        scope: None,
+    };
+    let open = named_effects::list(every, NAMESPACE, &of_state, None, 9).await?;
+    assert_eq!(keys(&open), ["k-2", "k-1", "k-0"]);
     assert!(
         named_effects::list(every, 2, &all, None, 9)
             .await?
