@@ -12,7 +12,7 @@ use semel_api::types::{
 };
 use semel_engine::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject};
 use semel_model::named_effect::OnDoubt;
-use semel_model::{EffectName, EffectScope, Fingerprint, Label, NamedEffectState, Span};
+use semel_model::{EffectId, EffectName, EffectScope, Fingerprint, Label, NamedEffectState, Span};
 use semel_store::named_effects::{
     self, HolderView, NamedEffectFilter, NamedEffectView, NamedResult, NamedSettlement,
     RETRY_AFTER_LEASE,
@@ -24,7 +24,7 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::cursor;
 use crate::error::ApiError;
-use crate::query::{Params, page_size};
+use crate::query::{Named, Params, page_size};
 
 /// How long a process may be silent that does not say.
 const LEASE_DEFAULT: Span = Span::from_const_secs(60);
@@ -109,6 +109,15 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, payload: Payload
     let (asked, _) = payload.read::<GetOnce>()?;
     let of = subject(&caller, asked.scope, &asked.key)?;
     answer::ok(&view(&app.engine.get_once(&of).await?))
+}
+
+/// `GET /v1/once/{effect}`: by the key that the destination was sent, of any generation.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) -> Answered {
+    let key: EffectId = effect.read(Code::OnceNotFound)?;
+    let (cell, namespace_id) = (app.cell().of(key), caller.namespace_id);
+    let found = named_effects::find_by_key(cell, namespace_id, key).await?;
+    let found = found.ok_or_else(|| ApiError::plain(Code::OnceNotFound))?;
+    answer::ok(&view(&found))
 }
 
 /// `GET /v1/once`.

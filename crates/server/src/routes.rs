@@ -154,6 +154,7 @@ fn outside() -> Routes {
         .post("/tasks/{task}/complete", Work, tasks::complete)
         .post("/tasks/{task}/fail", Work, tasks::fail)
         .get("/once", Once, once::list)
+        .get("/once/{effect}", Once, once::show)
         .post("/once/begin", Once, once::begin)
         .post("/once/heartbeat", Once, once::heartbeat)
         .post("/once/done", Once, once::finish)
@@ -161,7 +162,7 @@ fn outside() -> Routes {
         .post("/once/get", Once, once::get)
         .post("/once/settle", Settle, once::settle)
         .post("/once/redo", Redo, once::redo)
-        .route("/approvals", Read, approvals::list)
+        .get("/approvals", Read, approvals::list)
         .get("/approvals/{approval}", Read, approvals::show)
         .post("/approvals/{approval}/decide", Approve, approvals::decide)
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use semel_model::EffectId;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
@@ -53,6 +54,11 @@ impl Client {
     /// The effect of a name.
     pub async fn get_once(&self, get: &GetOnce) -> Result<OnceEffect, ClientError> {
         read(self.ask(Method::POST, &["v1", "once", "get"]).json(get)).await
+    }
+
+    /// The effect that a key belongs to, as a destination was sent it.
+    pub async fn get_once_by_key(&self, key: EffectId) -> Result<OnceEffect, ClientError> {
+        read(self.get(&["v1", "once", &key.to_string()])).await
     }
 
     /// Lists named effects, the latest begun first.

@@ -175,6 +175,8 @@ async fn another_namespace_and_another_scope_have_keys_of_their_own() -> Result<
     let reported = stranger.finish_once(&done("a", hold.token, json!(1))).await;
     let shown = stranger.get_once(&get("a")).await;
     let theirs = first(&stranger, "a").await?;
+    let pasted = world.client.get_once_by_key(hold.effect_key).await?;
+    let stolen = stranger.get_once_by_key(hold.effect_key).await;
     let scoped = BeginOnce {
         scope: Some("billing".parse()?),
         ..begin("a")
@@ -190,6 +192,8 @@ async fn another_namespace_and_another_scope_have_keys_of_their_own() -> Result<
     assert_eq!(refused(reported)?, Code::OnceNotFound);
     assert_eq!(refused(shown)?, Code::OnceNotFound);
     assert_ne!(theirs.effect_key, hold.effect_key);
+    assert_eq!((pasted.key.as_str(), pasted.token), ("a", hold.token));
+    assert_eq!(refused(stolen)?, Code::OnceNotFound);
     assert!(scoped.first);
     assert_eq!((listed.items.len(), billing.items.len()), (1, 1));
     assert_eq!(billing.items[0].scope, "once/billing");

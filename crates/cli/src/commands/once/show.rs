@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// The scope of the key.
     #[arg(long, value_name = "NAME")]
     scope: Option<Label>,
-    /// The key.
+    /// The key; or the key that the destination was sent, `eff_…`.
     key: String,
 }
 
@@ -24,7 +24,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         scope: arguments.scope.clone(),
         key: arguments.key.clone(),
     };
-    let found = remote::client(ctx)?.get_once(&get).await?;
+    let client = remote::client(ctx)?;
+    let found = match (get.key.parse(), &get.scope) {
+        (Ok(key), None) => client.get_once_by_key(key).await?,
+        (Ok(_) | Err(_), _) => client.get_once(&get).await?,
+    };
     let answer = Answer::done(&found, views::once::detail(&found, ctx.style));
     Ok(match (found.state, found.run) {
         (NamedEffectState::InDoubt, Some(run)) => answer.next(format!("semel run show {run}")),
