@@ -1007,6 +1007,8 @@ CREATE TABLE named_effects (
     result json,
     -- What the destination calls the thing that it made.
     external_id text,
+    -- The HTTP status of the response, where there was one.
+    status smallint,
     -- Why it failed, or why it is in doubt.
     fault json,
     -- What a holder reported too late, for operators.
@@ -1026,6 +1028,7 @@ CREATE TABLE named_effects (
 ) WITH (fillfactor=80);
 CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, id) WHERE ((state = 'pending'::named_effect_state) AND (holder_run IS NOT NULL));
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX named_effects_open ON named_effects USING btree (namespace_id, begun_at, id) WHERE (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state]));
 
@@ -1042,6 +1045,48 @@ CREATE TABLE named_effect_waiters (
 
     CONSTRAINT named_effect_waiters_pkey PRIMARY KEY (effect_id, run_id, step)
 );
+
+-- What runs came to at named effects that may not know yet. Written with the outcome, in the run's slot; removed once the named effect knows.
+CREATE TABLE named_effect_notices (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The named effect, which is in another slot.
+    effect_id uuid NOT NULL,
+    -- The row of the run's journal that says so.
+    seq integer NOT NULL,
+    -- The namespace that owns both.
+    namespace_id integer NOT NULL,
+    -- The path of the run's step.
+    step text NOT NULL,
+    -- The generation of the run's own effect.
+    generation integer NOT NULL,
+    -- The token of the run's hold. Null if the run may hold the name and does not know the token.
+    token bigint,
+    -- What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done.
+    outcome text NOT NULL,
+    -- The step's result, if it is done.
+    result json,
+    -- What the destination calls the thing that it made.
+    external_id text,
+    -- The HTTP status of the response, where there was one.
+    status smallint,
+    -- Why it failed, or why it is in doubt.
+    fault json,
+    -- When the run wrote it.
+    at timestamp with time zone NOT NULL,
+    -- When a server other than the one that wrote it delivers it.
+    next_at timestamp with time zone NOT NULL,
+    -- How often a server other than that one tried.
+    tries integer NOT NULL DEFAULT 0,
+
+    CONSTRAINT named_effect_notices_pkey PRIMARY KEY (run_id, effect_id, seq),
+    CONSTRAINT named_effect_notices_generation_check CHECK ((generation >= 0)),
+    CONSTRAINT named_effect_notices_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text, 'in_doubt'::text, 'freed'::text, 'undone'::text]))),
+    CONSTRAINT named_effect_notices_seq_check CHECK ((seq > 0)),
+    CONSTRAINT named_effect_notices_tries_check CHECK ((tries >= 0)),
+    CONSTRAINT token_unless_freed CHECK (((token IS NOT NULL) OR (outcome = 'freed'::text)))
+);
+CREATE INDEX named_effect_notices_by_age ON named_effect_notices USING btree (next_at);
 
 -- Small state that the flows of a namespace share.
 CREATE TABLE kv (

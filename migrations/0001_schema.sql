@@ -902,6 +902,7 @@ CREATE TABLE named_effects (
     expires_at        timestamptz,
     result            json,
     external_id       text,
+    status            smallint,
     fault             json,
     note              text,
     CONSTRAINT run_or_script CHECK ((holder_run IS NULL) = (lease_ms IS NOT NULL AND holder_name IS NOT NULL AND on_doubt IS NOT NULL)),
@@ -938,10 +939,12 @@ COMMENT ON COLUMN named_effects.settled_by IS 'The operator who settled its doub
 COMMENT ON COLUMN named_effects.expires_at IS 'When a done or failed one becomes absent, and when an absent one is removed.';
 COMMENT ON COLUMN named_effects.result IS 'Its result; for a command its exit code and output.';
 COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the thing that it made.';
+COMMENT ON COLUMN named_effects.status IS 'The HTTP status of the response, where there was one.';
 COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.';
 COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
+CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state = 'pending' AND holder_run IS NOT NULL;
 CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX named_effects_by_expiry ON named_effects (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -957,6 +960,43 @@ COMMENT ON COLUMN named_effect_waiters.effect_id IS 'The named effect, whose slo
 COMMENT ON COLUMN named_effect_waiters.run_id IS 'The run that waits.';
 COMMENT ON COLUMN named_effect_waiters.step IS 'The path of the run''s step.';
 COMMENT ON COLUMN named_effect_waiters.since IS 'When it last found the effect held or in doubt.';
+
+CREATE TABLE named_effect_notices (
+    run_id       uuid NOT NULL,
+    effect_id    uuid NOT NULL,
+    seq          integer NOT NULL CHECK (seq > 0),
+    namespace_id integer NOT NULL,
+    step         text NOT NULL,
+    generation   integer NOT NULL CHECK (generation >= 0),
+    token        bigint,
+    outcome      text NOT NULL CHECK (outcome IN ('done', 'failed', 'in_doubt', 'freed', 'undone')),
+    result       json,
+    external_id  text,
+    status       smallint,
+    fault        json,
+    at           timestamptz NOT NULL,
+    next_at      timestamptz NOT NULL,
+    tries        integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    PRIMARY KEY (run_id, effect_id, seq),
+    CONSTRAINT token_unless_freed CHECK (token IS NOT NULL OR outcome = 'freed')
+);
+COMMENT ON TABLE named_effect_notices IS 'What runs came to at named effects that may not know yet. Written with the outcome, in the run''s slot; removed once the named effect knows.';
+COMMENT ON COLUMN named_effect_notices.run_id IS 'The run.';
+COMMENT ON COLUMN named_effect_notices.effect_id IS 'The named effect, which is in another slot.';
+COMMENT ON COLUMN named_effect_notices.seq IS 'The row of the run''s journal that says so.';
+COMMENT ON COLUMN named_effect_notices.namespace_id IS 'The namespace that owns both.';
+COMMENT ON COLUMN named_effect_notices.step IS 'The path of the run''s step.';
+COMMENT ON COLUMN named_effect_notices.generation IS 'The generation of the run''s own effect.';
+COMMENT ON COLUMN named_effect_notices.token IS 'The token of the run''s hold. Null if the run may hold the name and does not know the token.';
+COMMENT ON COLUMN named_effect_notices.outcome IS 'What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done.';
+COMMENT ON COLUMN named_effect_notices.result IS 'The step''s result, if it is done.';
+COMMENT ON COLUMN named_effect_notices.external_id IS 'What the destination calls the thing that it made.';
+COMMENT ON COLUMN named_effect_notices.status IS 'The HTTP status of the response, where there was one.';
+COMMENT ON COLUMN named_effect_notices.fault IS 'Why it failed, or why it is in doubt.';
+COMMENT ON COLUMN named_effect_notices.at IS 'When the run wrote it.';
+COMMENT ON COLUMN named_effect_notices.next_at IS 'When a server other than the one that wrote it delivers it.';
+COMMENT ON COLUMN named_effect_notices.tries IS 'How often a server other than that one tried.';
+CREATE INDEX named_effect_notices_by_age ON named_effect_notices (next_at);
 
 -- --------------------------------------------------------------------------- State that flows share
 

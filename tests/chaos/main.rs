@@ -1,6 +1,7 @@
 //! What survives crashes.
 
 mod audit;
+mod business_keys;
 mod callbacks;
 mod campaign;
 mod canaries;

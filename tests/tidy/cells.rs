@@ -32,6 +32,7 @@ const PLAIN: &[(&str, &[&str])] = &[
         "migrate.rs",
         &["migrate", "apply_all", "list_pending", "list_missing"],
     ),
+    ("named_effects/notices.rs", &["take_overdue_notices"]),
     ("object_versions.rs", &["start_noting"]),
     ("outbox.rs", &["start_dispatching"]),
     ("partitions.rs", &["keep_up"]),

@@ -45,8 +45,8 @@ pub use reconcile::{
 };
 pub use resource::{Resource, ResourceFilter};
 pub use run::{
-    AtGate, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo, Resume,
-    Resumed, Run, RunDetail, RunFilter, StartRun, Started,
+    AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo,
+    Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
 pub use run_status::{RunStatus, RunStatusError};
 pub use schedule::{

@@ -64,8 +64,8 @@ fn table(inventory: &Inventory, style: Style) -> String {
             (Tone::Odd, "not safe")
         };
         let key = match effect.scope.as_str() {
-            "step" => effect.key.clone(),
-            scope => format!("{} (in the {scope})", effect.key),
+            "run" => effect.key.clone(),
+            scope => format!("{} (once per key across runs, in the {scope})", effect.key),
         };
         let undo = undoes.then(|| cell(effect.undo.as_deref().unwrap_or("nothing")));
         let row = [

@@ -19,6 +19,7 @@ mod approval;
 mod earlier;
 mod effect;
 mod end;
+mod named;
 mod probe;
 mod settle_context;
 mod storable;
@@ -28,6 +29,7 @@ mod wait;
 pub(crate) use answer::external_id;
 pub use answer::{confirmed, found, read_result};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
+pub use named::NameRequest;
 pub use probe::probe_of;
 use probe::{look, looks_now};
 pub use settle_context::settle_context;
@@ -78,6 +80,8 @@ pub enum NextAction {
     /// Make the change of Semel's own tables whose intent is among the events, once they are
     /// committed.
     Change(LocalChange),
+    /// Begin the named effect of the run's current step, before an intent.
+    BeginNamed(Box<NameRequest>),
     /// Make a read; it may be made again.
     Read(ExternalRequest),
     /// Read a shared entry.
@@ -205,10 +209,13 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
     if let Some(event) = earlier::answer(state, step) {
         return Ok(Next::Event(event));
     }
+    if let Some(named) = &step.named {
+        return named::begin(state, context, step, named, &scope);
+    }
     let find = |name: &str| context.destinations.connection(name);
     let name = step.id.as_str();
     let key = step.guard().map(|_| state.effect_id(name));
-    match step.work(&scope, &find, key)? {
+    match named::work(step, &scope, &find, key)? {
         StepWork::Request(request) => match key {
             Some(_) if looks_now(state, context, step) && !earlier::is_known(state, name) => {
                 look(state, context, step)

@@ -20,6 +20,7 @@ mod earlier;
 mod effect;
 mod gate;
 mod lifecycle;
+mod named;
 mod operator_step;
 mod step;
 mod wait;
@@ -109,6 +110,7 @@ pub fn apply(
             ..
         } => earlier::apply_reused(state, flow, step, (result, external_id.as_deref(), *status)),
         Event::TakenOver { step, .. } => earlier::apply_taken_over(state, flow, step),
+        Event::Named { step, named } => named::apply_named(state, flow, step, named, at),
 
         // Only what its parent knew says where a child run begins: `begin_child`.
         Event::Begun(_) => Err(Unfit),
@@ -176,7 +178,7 @@ fn misfit(state: &FoldedRun, event: &'static str, flow: &Flow) -> Misfit {
 
 /// What an event makes of the tables: `before` is what was true, `after` what is true by it.
 pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -> RowChanges {
-    let changes = match event {
+    let mut changes = match event {
         Event::Intended { .. } => effect::project_intended(before, event, after, flow),
         Event::Done {
             step,
@@ -195,6 +197,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         }
         Event::Probed { step, seen } => effect::project_probed(before, flow, step, seen),
         Event::TakenOver { step, .. } => earlier::project_taken_over(after, flow, step),
+        Event::Named { step, named } => effect::project_named(before, flow, step, named),
         Event::Started { step, run, wait } => {
             children::project_started(before, flow, step, (*run, *wait))
         }
@@ -244,6 +247,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::FanStopped { .. }
         | Event::FanEnded { .. } => RowChanges::default(),
     };
+    changes.notices = named::notices(event, after, flow);
     changes.resumed_by(before, after)
 }
 
@@ -298,6 +302,7 @@ pub(crate) fn announce(
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }
+        | Event::Named { .. }
         | Event::FanOpened { .. }
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }

@@ -12,6 +12,7 @@ use broadcasts::EventBroadcasts;
 use cache_refresh::CacheRefresh;
 use gate_repair::GateRepair;
 use lease_renewal::LeaseRenewal;
+use name_repair::NameRepair;
 use once_lapse::OnceLapse;
 use outbound_webhooks::OutboundWebhooks;
 use outbox_dispatch::OutboxDispatch;
@@ -29,6 +30,7 @@ mod broadcasts;
 mod cache_refresh;
 mod gate_repair;
 mod lease_renewal;
+mod name_repair;
 pub(crate) mod once_lapse;
 mod outbound_webhooks;
 mod outbox_dispatch;
@@ -58,6 +60,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(Reconciliation::new(runtime()), last),
         spawn(Recovery::new(runtime()), last),
         spawn(GateRepair::new(runtime()), last),
+        spawn(NameRepair::new(runtime()), last),
         spawn(CacheRefresh::new(runtime()), last),
         spawn(PartitionUpkeep::new(runtime()), last),
         spawn(Retention::new(runtime()), last),

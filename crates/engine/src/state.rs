@@ -7,6 +7,7 @@
 mod approving;
 mod child;
 mod earlier;
+mod named;
 mod pending_effect;
 mod reading;
 
@@ -14,6 +15,7 @@ pub use approving::Approving;
 pub use child::{ChildPosition, EnclosingRun, Fan};
 pub use earlier::{EarlierRuns, PastLedger, fingerprint};
 pub(crate) use earlier::{UNDO, WAIT};
+pub use named::{NameHold, NameStanding, StepName};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 
@@ -60,6 +62,8 @@ pub struct FoldedRun {
     pub reopened: bool,
     /// How many times each step has asked people.
     pub rounds: BTreeMap<String, u32>,
+    /// The names of effects, by step, where steps have business keys.
+    pub names: BTreeMap<String, StepName>,
     /// How many times each step has called another flow.
     pub calls: BTreeMap<String, u32>,
     /// How many times an operator had each step's effect performed again.
@@ -182,6 +186,7 @@ impl FoldedRun {
             current: Current::Fresh,
             reopened: false,
             rounds: BTreeMap::new(),
+            names: BTreeMap::new(),
             calls: BTreeMap::new(),
             redone: BTreeMap::new(),
             operator_step: None,

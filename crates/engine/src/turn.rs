@@ -46,6 +46,8 @@ mod large;
 pub(crate) mod leave;
 mod load;
 mod look;
+mod named;
+pub(crate) mod notice;
 mod outbox;
 mod outcomes;
 mod outlast;
@@ -186,6 +188,11 @@ impl Turn {
             match self.take_in(decision) {
                 NextAction::Perform(request) => self.perform(request).await?,
                 NextAction::Change(change) => self.change(change).await?,
+                NextAction::BeginNamed(request) => {
+                    if !self.begin_named(*request).await? {
+                        return Ok(());
+                    }
+                }
                 NextAction::Read(request) => self.read(&request).await?,
                 NextAction::ReadEntry(operation) => self.read_entry(&operation).await?,
                 NextAction::Probe(request) => self.probe(&request).await?,

@@ -58,7 +58,7 @@ pub struct InventoryEffect {
     pub kind: EffectKind,
     /// Its key: `derived` from run, step and item, or the author's expression.
     pub key: String,
-    /// How far the key holds.
+    /// Where the key counts: `run`, or where an author's key does.
     pub scope: String,
     /// How it is made safe.
     pub guard: Guard,
@@ -135,7 +135,7 @@ fn effect(
         action: step.kind?.kind,
         kind: found.kind,
         key: key.map_or_else(|| derived.to_owned(), |key| key.expr.to_string()),
-        scope: scope.unwrap_or("step").to_owned(),
+        scope: scope.unwrap_or("run").to_owned(),
         guard: found.guard,
         after_crash: after_crash(outline, context, index, found.guard),
         retry_safe: match found.guard {

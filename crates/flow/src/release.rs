@@ -3,6 +3,7 @@
 //!
 //! Two files that mean the same have one canonical form and so one [`ReleaseDigest`].
 
+mod business_key;
 mod follow;
 mod gate;
 mod guard;
@@ -22,6 +23,7 @@ pub use crate::triggers::{
     EventTrigger, Order, ScheduleTrigger, Scheme, Sent, SentAt, Signature, SignedPart,
     StartTrigger, Triggers, Webhook, WebhookAuth, object_of,
 };
+pub use business_key::{BusinessKey, BusinessScope};
 pub use follow::Follow;
 pub use gate::{Limit, Overlap};
 pub use guard::{Ask, Probe, StepGuard};

@@ -78,6 +78,15 @@ fn each_passes_without_an_alarm_and_without_an_exception() {
 }
 
 #[test]
+fn each_can_be_published() {
+    for recipe in recipes() {
+        let examined = recipe.examine();
+        assert!(examined.pending.is_empty(), "{}", recipe.name);
+        assert!(examined.flow.is_some(), "{}", recipe.name);
+    }
+}
+
+#[test]
 fn each_passes_where_its_connections_are_known() {
     for recipe in recipes() {
         let window = recipe.source.split("window: ").nth(1);

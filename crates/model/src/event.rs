@@ -8,6 +8,7 @@ mod begun;
 mod caller;
 mod doubt_plan;
 mod name;
+mod named;
 mod operator_step;
 mod seen;
 mod wait_end;
@@ -16,6 +17,7 @@ pub use amendment::ResultAmendment;
 pub use begun::ChildBegun;
 pub use caller::Caller;
 pub use doubt_plan::DoubtPlan;
+pub use named::{NameEvent, NameHolder};
 pub use operator_step::{OperatorStep, StepVerb};
 pub use seen::ProbeFinding;
 pub use wait_end::WaitEnd;
@@ -109,6 +111,13 @@ pub enum Event {
         step: String,
         /// The effect.
         effect: EffectId,
+    },
+    /// Something happened to the name of the step's effect.
+    Named {
+        /// The step's path.
+        step: String,
+        /// What.
+        named: NameEvent,
     },
     /// The run takes one of several cases.
     Switched {

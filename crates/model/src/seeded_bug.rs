@@ -77,6 +77,10 @@ seeded_bugs! {
     KeyMisplaced = "key-misplaced",
     /// A run that fails undoes its first effect first.
     UndoneInForwardOrder = "undone-in-forward-order",
+    /// A named effect is told that it is done before it is performed.
+    NameDoneBeforeEffect = "name-done-before-effect",
+    /// A report about a named effect counts whatever its token.
+    NameTokenNotCompared = "name-token-not-compared",
     /// Every item of a list is another one, whatever its key.
     ItemKeyIgnored = "item-key-ignored",
 

@@ -1,5 +1,7 @@
 //! Runs: list, show, follow, cancel, resume.
 
+mod behind_key;
+
 use std::time::Duration;
 
 use axum::extract::State;
@@ -134,6 +136,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let detail = RunDetail {
         run: view(&run),
         gate: find_gate(&app, &run, &lines).await?,
+        waits_for_key: behind_key::find(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
         child_runs: progress(cell, run.id).await?,

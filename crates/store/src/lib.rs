@@ -99,6 +99,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("locks", locks::STATEMENTS),
         ("named_effects", named_effects::STATEMENTS),
+        ("named_effects", named_effects::HOLDS),
+        ("named_effects", named_effects::NOTICES),
         ("named_effects", named_effects::OPERATOR),
         ("named_effects", named_effects::REPORTS),
         ("named_effects", named_effects::UPKEEP),

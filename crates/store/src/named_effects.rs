@@ -32,16 +32,26 @@ use uuid::Uuid;
 
 use crate::cell::{ReadError, SlotCell};
 
+mod holds;
+mod notices;
 mod operator;
 mod reports;
 mod upkeep;
 mod views;
 mod waiters;
 
+pub(crate) use holds::STATEMENTS as HOLDS;
+pub use holds::{HOLDS_MAX, OldHold, free_old_hold, list_old_holds};
+pub use notices::{
+    DueNotice, NameNotice, NameOutcome, deliver, list_notices, remove_notice, take_overdue_notices,
+};
+pub(crate) use notices::{NOTE, Rows as NoticeRows, STATEMENTS as NOTICES};
 pub(crate) use operator::STATEMENTS as OPERATOR;
 pub use operator::{NamedSettlement, redo, settle};
 pub(crate) use reports::STATEMENTS as REPORTS;
-pub use reports::{NamedReport, NamedResult, done, doubt, fail, free, heartbeat};
+pub use reports::{
+    NamedReport, NamedResult, done, done_with, doubt, fail, free, heartbeat, undone,
+};
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
@@ -86,7 +96,7 @@ const BEGIN: &str = "
            on_doubt = EXCLUDED.on_doubt, lease_ms = EXCLUDED.lease_ms,
            lease_until = EXCLUDED.lease_until, heartbeat_at = EXCLUDED.heartbeat_at,
            keep_ms = EXCLUDED.keep_ms, settled_at = NULL, settled_by = NULL, expires_at = NULL,
-           result = NULL, external_id = NULL, fault = NULL, note = NULL
+           result = NULL, external_id = NULL, status = NULL, fault = NULL, note = NULL
      WHERE n.state IN ('absent', 'failed')
         OR n.expires_at <= EXCLUDED.begun_at
         OR (n.holder = EXCLUDED.holder

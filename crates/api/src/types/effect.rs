@@ -54,6 +54,10 @@ pub struct Sent {
     /// The connection that it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
+    /// The key that the destination is sent, where the step has a business key; otherwise it is the
+    /// effect itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<EffectId>,
     /// The method and the address, the statement, the command, or whom it goes to.
     pub what: String,
     /// The body, the values, or the text.

@@ -96,6 +96,9 @@ pub struct RunDetail {
     /// Where it waits before its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<AtGate>,
+    /// The business key that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for_key: Option<BehindKey>,
     /// Its changes to the world, in the order of their intents.
     pub effects: Vec<Effect>,
     /// Its pauses that a callback can end.
@@ -108,6 +111,29 @@ pub struct RunDetail {
     pub acts: Vec<Act>,
     /// What happened, in order.
     pub journal: Vec<JournalLine>,
+}
+
+/// A run that waits until another holder of its step's business key is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BehindKey {
+    /// The step's path.
+    pub step: String,
+    /// Where the key counts.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// The run that has it; absent where a script has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<RunId>,
+    /// The state of that run: where it is stopped, an operator has to act on it first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_state: Option<RunStatus>,
+    /// The script that has it, by host and process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// Whether the effect is in doubt there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_doubt: bool,
 }
 
 /// A run that waits at a gate.

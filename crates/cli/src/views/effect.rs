@@ -120,6 +120,7 @@ fn sent_lines(sent: &Sent) -> Vec<String> {
     let over = sent.connection.as_deref();
     let over = over.map_or(String::new(), |name| format!(" (over {name})"));
     let mut lines = vec![printable(&format!("  sent      {}{over}", sent.what))];
+    lines.extend(sent.key.map(|key| format!("  key sent  {key}")));
     if let Some(body) = &sent.body {
         let more = if sent.cut { " …" } else { "" };
         lines.push(printable(&format!("  body      {body}{more}")));

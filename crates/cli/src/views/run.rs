@@ -1,6 +1,6 @@
 //! Runs.
 
-use semel_api::types::{AtGate, Run, RunDetail, RunStatus};
+use semel_api::types::{AtGate, BehindKey, Run, RunDetail, RunStatus};
 use semel_model::run::RunState;
 
 use super::{Extent, fault_text, shown, timeline};
@@ -43,6 +43,10 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
     if let Some(gate) = &detail.gate {
         parts[0].push_str(&format!("\n  waits     {}", at_gate(gate)));
     }
+    if let Some(waits) = &detail.waits_for_key {
+        let text = printable(&behind_key(waits));
+        parts[0].push_str(&format!("\n  waits     {text}"));
+    }
     parts.push(format!(
         "{}\n{}",
         style.bold("timeline"),
@@ -65,6 +69,25 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
         parts.push(format!("{}\n{table}", style.bold("waits")));
     }
     parts.join("\n\n")
+}
+
+/// What a run waits for that another holder of its business key does, in words.
+fn behind_key(waits: &BehindKey) -> String {
+    let holder = match (&waits.behind, &waits.script) {
+        (Some(run), _) => run.to_string(),
+        (None, Some(script)) => format!("semel once on {script}"),
+        (None, None) => "another holder".to_owned(),
+    };
+    let state = waits
+        .behind_state
+        .map_or_else(String::new, |state| format!(" ({state})"));
+    let doubt = if waits.in_doubt {
+        ", in doubt there"
+    } else {
+        ""
+    };
+    let (key, scope) = (&waits.key, &waits.scope);
+    format!("for the key {key} ({scope}), behind {holder}{state}{doubt}")
 }
 
 /// Where a run waits, in words.

@@ -55,6 +55,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }
+        | Event::Named { .. }
         | Event::Switched { .. }
         | Event::FanOpened { .. }
         | Event::FanLoaded { .. }

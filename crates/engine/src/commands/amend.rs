@@ -192,6 +192,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }
+        | Event::Named { .. }
         | Event::FanLoaded { .. }
         | Event::FanStopped { .. }
         | Event::FanEnded { .. }

@@ -7,7 +7,7 @@ use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, PastEffect, PastOutcome};
 
-use super::{DecideContext, Next, NextAction, intend};
+use super::{DecideContext, Next, NextAction, intend, named};
 use crate::state::{FoldedRun, WAIT, fingerprint};
 
 /// The answer that an earlier run got at a wait for a callback or an event.
@@ -55,7 +55,7 @@ pub(super) fn begin(
             let generation = generation + 1;
             let effect = EffectId::derive(state.first(), name, "", generation);
             let find = |name: &str| context.destinations.connection(name);
-            match step.work(scope, &find, Some(effect))? {
+            match named::work(step, scope, &find, Some(effect))? {
                 StepWork::Request(request) => {
                     Ok(intend(context, step, (effect, generation), request))
                 }

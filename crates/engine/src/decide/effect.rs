@@ -10,7 +10,7 @@ use semel_model::run::StopReason;
 use super::end::{by_a_person, cancelled, fail};
 use super::probe::probe;
 use super::settle_context::{is_forgotten, settle_context};
-use super::{DecideContext, Next, NextAction, confirmed, sleep, task};
+use super::{DecideContext, Next, NextAction, confirmed, named, sleep, task};
 use crate::settle;
 use crate::state::{FoldedRun, PendingEffect};
 
@@ -22,6 +22,9 @@ pub(super) fn go_on(
     pending: &PendingEffect,
 ) -> Next {
     let again = |licence| {
+        if let Some(begin) = named::before_attempt(state, step, pending) {
+            return Next::Act(begin);
+        }
         Next::Event(Event::Intended {
             step: step.id.to_string(),
             effect: pending.entry.id(),

@@ -5,13 +5,14 @@ use semel_flow::release::{Ask, Probe, RenderError};
 use semel_model::Fault;
 use semel_model::event::{Event, ProbeFinding};
 use semel_model::request::{ExternalRequest, StepRequest};
+use serde_json::json;
 
-use super::{DecideContext, Next, NextAction, broken_by, scope};
+use super::{DecideContext, Next, NextAction, broken_by, named, scope};
 use crate::state::FoldedRun;
 
 /// Asks, or leaves the doubt to an operator where the probe cannot be made.
 pub(super) fn probe(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Next {
-    let rendered = probe_of(step).map(|probe| question(state, context, probe));
+    let rendered = probe_of(step).map(|probe| question(state, context, step, probe));
     let fault = match rendered {
         Some(Ok(Some(request))) => return Next::Act(NextAction::Probe(request)),
         Some(Err(error)) => error.to_fault(),
@@ -42,7 +43,7 @@ pub(super) fn look(
     step: &Step,
 ) -> Result<Next, RenderError> {
     let asked = match probe_of(step) {
-        Some(probe) => question(state, context, probe)?,
+        Some(probe) => question(state, context, step, probe)?,
         None => None,
     };
     Ok(match asked {
@@ -59,9 +60,19 @@ pub(super) fn look(
 fn question(
     state: &FoldedRun,
     context: &DecideContext<'_>,
+    step: &Step,
     probe: &Probe,
 ) -> Result<Option<ExternalRequest>, RenderError> {
-    let scope = scope(state, context);
+    let key = || match (state.effect(), named::held(state, step)) {
+        (Some(pending), _) => pending.key(),
+        (None, Some(hold)) => hold.effect,
+        (None, None) => state.effect_id(step.id.as_str()),
+    };
+    let effect = step.reads_key.then(|| json!({ "key": key().to_string() }));
+    let mut scope = scope(state, context);
+    if let Some(effect) = &effect {
+        scope = scope.with("effect", effect);
+    }
     let find = |name: &str| context.destinations.connection(name);
     Ok(match &probe.ask {
         Ask::Http { request, .. } => {

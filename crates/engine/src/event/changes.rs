@@ -6,6 +6,7 @@ use semel_model::run;
 use semel_model::{EffectId, Guard};
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
+use semel_store::named_effects::NameNotice;
 use semel_store::tasks::TaskChange;
 
 use crate::state::FoldedRun;
@@ -21,6 +22,8 @@ pub struct RowChanges {
     pub tasks: Vec<TaskChange>,
     /// Of the approvals.
     pub approvals: Vec<ApprovalChange>,
+    /// What named effects are told.
+    pub notices: Vec<NameNotice>,
     /// Of the run's record.
     pub record: Option<RecordChange>,
 }
@@ -118,6 +121,7 @@ impl RowChanges {
             && self.waits.is_empty()
             && self.tasks.is_empty()
             && self.approvals.is_empty()
+            && self.notices.is_empty()
             && self.record.is_none()
     }
 
@@ -130,6 +134,7 @@ impl RowChanges {
         self.waits.extend(later.waits);
         self.tasks.extend(later.tasks);
         self.approvals.extend(later.approvals);
+        self.notices.extend(later.notices);
         if later.record.is_some() {
             self.record = later.record;
         }

@@ -2,7 +2,9 @@
 
 use semel_model::event::Event;
 
-use super::{approval, children, earlier, effect, gate, lifecycle, operator_step, step, wait};
+use super::{
+    approval, children, earlier, effect, gate, lifecycle, named, operator_step, step, wait,
+};
 
 /// What a timeline says of an event: one sentence, in plain words. Text from outside is not
 /// escaped: the caller that shows it has to do that.
@@ -74,6 +76,7 @@ pub fn describe(event: &Event) -> String {
             step, effect, run, ..
         } => earlier::describe_reused(step, *effect, *run),
         Event::TakenOver { step, effect } => earlier::describe_taken_over(step, *effect),
+        Event::Named { step, named } => named::describe_named(step, named),
         Event::FanOpened { step } => children::describe_opened(step),
         Event::FanLoaded {
             step,

@@ -5,7 +5,7 @@ mod ledger;
 pub(crate) use ledger::expect_done;
 pub(super) use ledger::{
     project_done, project_doubted, project_failed, project_found_before, project_intended,
-    project_probed,
+    project_named, project_probed,
 };
 
 use jiff::Timestamp;
@@ -15,8 +15,8 @@ use semel_model::event::{DoubtPlan, Event, ProbeFinding};
 use semel_model::{Doubt, EffectId, Fault, Guard};
 use serde_json::Value;
 
-use super::words;
-use crate::state::{Current, FoldedRun, PendingEffect, Unfit, fits};
+use super::{named, words};
+use crate::state::{Current, FoldedRun, NameStanding, PendingEffect, Unfit, fits};
 
 /// The effect that a run stands at, at this step.
 fn pending<'s>(
@@ -70,7 +70,7 @@ pub(super) fn apply_intended(
         state.current = Current::Effect(Box::new(first));
     }
     state.stopped = false;
-    Ok(())
+    named::apply_intended(state, step)
 }
 
 fn intend_again(
@@ -114,6 +114,7 @@ pub(super) fn apply_done(
             state.done.extend(state.cursor);
         }
     }
+    named::apply_done(state, step);
     state.finish_step(flow, step, result.clone(), external_id, status);
     Ok(())
 }
@@ -162,7 +163,11 @@ pub(super) fn apply_failed(
     pending.retry_at = retry_at;
     pending.licence = None;
     pending.held_back += u32::from(fault.is_held_back());
+    let over = matches!(pending.entry, LedgerEntry::Failed(_)) && pending.given_up.is_none();
     state.stopped = false;
+    if over {
+        named::leave(state, step, NameStanding::Over);
+    }
     Ok(())
 }
 

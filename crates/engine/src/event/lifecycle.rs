@@ -141,7 +141,12 @@ pub(super) fn apply_resumed(
     }
     state.asks_again = asks_again;
     state.resumed_by = by.map(str::to_owned);
-    if std::mem::take(&mut state.ended) {
+    let had_ended = std::mem::take(&mut state.ended);
+    let in_doubt = state.effect().is_some_and(|it| it.given_up.is_some());
+    for named in state.names.values_mut() {
+        named.resumed(had_ended, in_doubt, at);
+    }
+    if had_ended {
         // It left its gates by its end.
         state.admitted.clear();
         state.held = None;

@@ -5,8 +5,8 @@ use semel_flow::{Action, Flow};
 use semel_model::Fault;
 use serde_json::Value;
 
-use super::words;
-use crate::state::{Current, FoldedRun, Reading, Unfit, fits};
+use super::{named, words};
+use crate::state::{Current, FoldedRun, NameStanding, Reading, Unfit, fits};
 
 pub(super) fn apply_switched(
     state: &mut FoldedRun,
@@ -82,6 +82,9 @@ pub(super) fn apply_broken(
         Current::Effect(_) | Current::Approving(_) | Current::Broken(_) => return Err(Unfit),
     }
     state.current = Current::Broken(fault.clone());
+    if let Some(step) = step {
+        named::leave(state, step, NameStanding::Over);
+    }
     Ok(())
 }
 

@@ -42,10 +42,13 @@ const STEPS: &[&str] = &[
     "parallel:\n      branches:\n        - steps: [{ id: pN, kv: { add: a } }]\n        - steps: [{ id: qN, wait: { for: 5s } }]\n      join: all",
     "fail: { code: enough, message: 'no' }",
     "http: { post: 'https://a.example/' }\n    guard: probe\n    probe: { before: true, http: { get: 'https://a.example/x' }, found: probe.status == 200 }\n    undo: { kv: { delete: 'a' } }",
+    "key: string(input.id)\n    http: { post: 'https://a.example/' }\n    guard: key",
+    "key: string(input.id)\n    scope: flow\n    http: { post: 'https://a.example/${{ effect.key }}' }\n    guard: review\n    undo: { kv: { delete: 'a' } }",
+    "key: string(input.id)\n    scope: namespace\n    emit: { event: went }",
 ];
 
 /// Every event.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 33] = [
     "accepted",
     "switched",
     "fan_opened",
@@ -73,6 +76,7 @@ const NAMES: [&str; 32] = [
     "stopped",
     "resumed",
     "ended",
+    "named",
     "gate_waiting",
     "admitted",
     "joined",

@@ -11,6 +11,8 @@ use semel_model::{EffectId, Guard, SettledBy, Span};
 pub struct PendingEffect {
     /// Its entry of the ledger.
     pub entry: LedgerEntry,
+    /// The key that the destination is sent, where the step has a business key.
+    pub sent_key: Option<EffectId>,
     /// What goes out, the same on every attempt.
     pub request: StepRequest,
     /// How long the destination remembers the key, where its connection said so at the intent.
@@ -41,6 +43,7 @@ impl PendingEffect {
     pub fn intend(effect: EffectId, guard: Guard, request: StepRequest, at: Timestamp) -> Self {
         Self {
             entry: LedgerEntry::Pending(Effect::<Pending>::intend(effect, guard)),
+            sent_key: None,
             request,
             window: None,
             since: at,
@@ -53,6 +56,11 @@ impl PendingEffect {
             licence: None,
             given_up: None,
         }
+    }
+
+    /// The key that the destination is sent.
+    pub fn key(&self) -> EffectId {
+        self.sent_key.unwrap_or(self.entry.id())
     }
 
     /// From when on a probe that finds nothing is believed, where that was planned.

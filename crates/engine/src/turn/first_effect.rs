@@ -40,7 +40,8 @@ impl FirstAct {
         match act {
             NextAction::Perform(request) => Some(Self::Perform(request)),
             NextAction::Change(change) => Some(Self::Change(change)),
-            NextAction::Read(_)
+            NextAction::BeginNamed(_)
+            | NextAction::Read(_)
             | NextAction::ReadEntry(_)
             | NextAction::Probe(_)
             | NextAction::Look(_)

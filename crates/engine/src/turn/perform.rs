@@ -18,7 +18,7 @@ use super::{Sent, Turn, TurnError};
 use crate::event::{self, EffectSnapshot};
 use crate::llm::{self, Question};
 use crate::runtime::jitter;
-use crate::state::Current;
+use crate::state::{Current, PendingEffect};
 use crate::{decide, settle};
 
 impl Turn {
@@ -40,7 +40,10 @@ impl Turn {
         };
         match change {
             LocalChange::Kv(operation) => self.perform_kv(operation).await,
-            LocalChange::Emit(emission) => self.perform_emit(effect.id(), emission),
+            LocalChange::Emit(emission) => {
+                let key = self.state.effect().map(PendingEffect::key);
+                self.perform_emit(key.unwrap_or(effect.id()), emission)
+            }
             LocalChange::Start(start) => self.perform_start(effect.id(), start),
             LocalChange::Persist(request) => {
                 self.note_sent();
@@ -133,7 +136,7 @@ impl Turn {
         let key = if attempt > 1 && SeededBug::NewKeyOnRetry.is_seeded() {
             EffectId::derive(self.run, &jitter().to_string(), "", attempt)
         } else {
-            effect.id()
+            self.state.effect().map_or(effect.id(), PendingEffect::key)
         };
         let to = match self.destination(request).await {
             Ok(to) => to,

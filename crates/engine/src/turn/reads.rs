@@ -84,7 +84,7 @@ impl Turn {
         let asked_at = self.runtime.clock.now();
         let outcome = match (decide::probe_of(self.step()), &self.state.current) {
             (Some(probe), Current::Effect(pending)) if probe.ask == Ask::Marker => {
-                let key = pending.entry.id();
+                let key = pending.key();
                 match self.destination(request).await {
                     Ok(to) => {
                         let route = self.route(to.as_deref());

@@ -37,6 +37,7 @@ impl Turn {
         let outcomes = Outcomes::of(&transition.events);
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
+        let told = transition.notices.iter().map(|it| it.name).collect();
         failpoint(before, &self.key.text()).await;
         let written = self.submit(Arc::new(transition)).await;
         failpoint(after, &self.key.text()).await;
@@ -60,6 +61,7 @@ impl Turn {
                 if lease == LeaseChange::End {
                     self.tell_gates();
                 }
+                self.tell_names(told);
                 Ok(())
             }
             Ok(TransitionResult::Fenced) => Err(TurnError::Fenced),

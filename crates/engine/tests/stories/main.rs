@@ -3,6 +3,7 @@
 mod addresses;
 mod approvals;
 mod broadcasts;
+mod business_keys;
 mod calls;
 mod child_runs;
 mod control;

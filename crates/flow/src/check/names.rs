@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::diagnostic::Code;
+use crate::effect::Effect;
 use crate::expr::Path;
 use crate::nearest::nearest;
 use crate::outline::{Outline, StepIndex};
@@ -16,6 +17,7 @@ const TRIGGER: [&str; 1] = ["kind"];
 /// What is known of a trigger where a tick of a schedule can be it.
 const TICK: [&str; 2] = ["kind", "nominal"];
 const RUN: [&str; 4] = ["id", "key", "flow", "release"];
+const EFFECT: [&str; 1] = ["key"];
 
 /// What `reconcile` knows of the run of an item.
 const RUN_OF_ITEM: [&str; 4] = ["id", "key", "state", "result"];
@@ -51,6 +53,9 @@ impl Check<'_, '_, '_> {
                     "headers" => upper_header(path),
                     "trigger" => unknown_part(path, 0, trigger),
                     "env" if known_env => unknown_part(path, 0, &env),
+                    "effect" => self
+                        .misplaced_effect(at, field)
+                        .or_else(|| unknown_part(path, 0, &EFFECT)),
                     _ => None,
                 };
                 if let Some(problem) = problem {
@@ -62,6 +67,21 @@ impl Check<'_, '_, '_> {
             self.add(code, span, &message, &help);
         }
         self.answers();
+    }
+
+    /// `effect` where the step has none, or before its key is known.
+    fn misplaced_effect(&self, at: Option<StepIndex>, field: &str) -> Problem {
+        let step = &self.outline.steps[at?];
+        let sends = field == "probe" || step.kind.is_some_and(|kind| kind.name() == field);
+        if sends && Effect::of(step, self.context).is_some() {
+            return None;
+        }
+        let message = match sends {
+            true => "`effect` belongs to an effect, and this step has none".to_owned(),
+            false => format!("`effect` is not known in `{field}`"),
+        };
+        let help = "read `effect.key` in what an effect sends or in its `probe`";
+        Some((Code::ExpressionName, message, help.to_owned()))
     }
 
     /// Examples answer for steps that exist.

@@ -7,11 +7,14 @@ use std::collections::HashSet;
 use super::Check;
 use crate::diagnostic::Code;
 use crate::outline::StepInfo;
-use crate::steps::{self, BodyCheck, StepKind};
+use crate::steps::{self, ActionKind, BodyCheck, StepKind};
 use crate::tree::Record;
 
 /// Fields of a step that only an effect has.
-const OF_EFFECTS: [&str; 4] = ["key", "scope", "does", "undo"];
+const OF_EFFECTS: [&str; 6] = ["key", "scope", "keep", "mismatch", "does", "undo"];
+
+/// Fields of a step that only a business key has.
+const OF_KEYS: [&str; 3] = ["scope", "keep", "mismatch"];
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn steps(&mut self) {
@@ -82,11 +85,7 @@ impl<'t> Check<'_, 't, '_> {
         }
         // What could not be read is given the benefit of the doubt.
         if kind.changes(body).unwrap_or(true) {
-            if step.has("scope") && !step.has("key") {
-                let message = "`scope` applies to a `key`, and there is none";
-                let help = "add `key: …`, or leave `scope` out";
-                self.add(Code::FieldConflict, step.name_span("scope"), message, help);
-            }
+            self.key_fits(step, kind);
             return;
         }
         for field in OF_EFFECTS.into_iter().filter(|field| step.has(field)) {
@@ -97,6 +96,21 @@ impl<'t> Check<'_, 't, '_> {
                 &message,
                 "leave it out",
             );
+        }
+    }
+
+    /// A business key of an effect, and what goes with it.
+    fn key_fits(&mut self, step: &Record, kind: &StepKind) {
+        if step.has("key") && kind.kind == ActionKind::Call {
+            let help = "leave it out: the trigger of the called flow computes the key of the run";
+            self.unfit_field(step, kind, "key", help);
+        }
+        for field in OF_KEYS.into_iter().filter(|field| step.has(field)) {
+            if !step.has("key") {
+                let message = format!("`{field}` applies to a `key`, and there is none");
+                let help = format!("add `key: …`, or leave `{field}` out");
+                self.add(Code::FieldConflict, step.name_span(field), &message, &help);
+            }
         }
     }
 

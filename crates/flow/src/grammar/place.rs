@@ -51,6 +51,10 @@ impl Place {
             Self::Listed | Self::Item => vec!["env"],
             Self::ItemOfRun => vec!["env", "run"],
         };
+        if matches!(self, Self::Step | Self::Probe) {
+            // Elsewhere than in what an effect sends and probes, a diagnostic says why it is wrong.
+            roots.push("effect");
+        }
         roots.extend(self.own());
         roots
     }

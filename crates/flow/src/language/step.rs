@@ -1,7 +1,7 @@
 //! What every step can have, and what it can do: one field for each kind of the registry.
 
 use crate::diagnostic::Code;
-use crate::grammar::{DAY, Field, FieldType, MapSchema, OneOf, Place, YEAR, field};
+use crate::grammar::{DAY, Field, FieldType, MINUTE, MapSchema, OneOf, Place, YEAR, field};
 use crate::steps::{EffectKind, KINDS, StepKind, db, http};
 
 pub(crate) static STEP: MapSchema =
@@ -115,14 +115,26 @@ const TAIL: &[Field] = &[
     field(
         "key",
         FieldType::Expr(Place::Step),
-        "A business key of the effect, instead of the one derived from run and step.",
+        "A business key: the effect happens once per key across runs, not once per run.",
     ),
     field(
         "scope",
-        FieldType::Word(&["flow", "namespace"]),
-        "The scope of `key`.",
+        FieldType::Word(&["step", "flow", "namespace"]),
+        "Where `key` counts: for this step, for all steps of the flow, or for the whole namespace.",
     )
-    .default("flow"),
+    .default("step"),
+    field(
+        "keep",
+        FieldType::Span(MINUTE, YEAR),
+        "With `key`: how long the done or failed effect is remembered.",
+    )
+    .default("366d"),
+    field(
+        "mismatch",
+        FieldType::Word(&["review", "accept"]),
+        "With `key`: what happens if the key is done with another request.",
+    )
+    .default("review"),
     field(
         "guard",
         FieldType::Word(&["transaction", "key", "natural", "probe", "review", "repeat"]),

@@ -4,10 +4,7 @@ use std::ops::Range;
 
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::outline::Outline;
-use crate::tree::Record;
-
-/// Fields of a step that this build does not act on.
-const STEP_FIELDS: [&str; 2] = ["key", "scope"];
+use crate::steps::ActionKind;
 
 /// Every construct of a flow that this build cannot run.
 pub(crate) fn pending(outline: &Outline<'_>, report: &Report<'_>) -> Vec<Diagnostic> {
@@ -16,7 +13,14 @@ pub(crate) fn pending(outline: &Outline<'_>, report: &Report<'_>) -> Vec<Diagnos
         found: vec![],
     };
     for step in &outline.steps {
-        pending.fields(step.record, &STEP_FIELDS);
+        // What a `kv` step yields is known only inside the commit that makes the change, and a
+        // task's worker passes the task's own key on.
+        let unfit = [ActionKind::Kv, ActionKind::Task];
+        let kind = step.kind.filter(|kind| unfit.contains(&kind.kind));
+        if let (Some(kind), true) = (kind, step.record.has("key")) {
+            let what = format!("`key` on {} step", kind.spoken());
+            pending.add(step.record.name_span("key"), &what);
+        }
     }
     pending.found
 }
@@ -32,11 +36,5 @@ impl Pending<'_, '_> {
         let help = "`check` accepts it; publish the flow with a build that runs it";
         let found = self.report.make(Code::NotInThisBuild, span, &message, help);
         self.found.push(found);
-    }
-
-    fn fields(&mut self, record: &Record, fields: &[&str]) {
-        for field in fields.iter().filter(|field| record.has(field)) {
-            self.add(record.name_span(field), &format!("`{field}`"));
-        }
     }
 }

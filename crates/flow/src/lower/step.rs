@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::row;
 use crate::outline::{Outline, StepIndex};
-use crate::release::{Ask, Follow, KEY_WINDOW, Probe, Step, StepGuard};
+use crate::release::{Ask, BusinessKey, BusinessScope, Follow, KEY_WINDOW, Probe, Step, StepGuard};
 use crate::steps::{self, DbStep, HttpStep, Lowering, StepKind, db, http};
 use crate::tree::Record;
 
@@ -27,7 +27,7 @@ pub(super) fn step(
         first: &|list| row::first(outline, place, list),
         after: row::after(outline, place),
     };
-    Some(Step {
+    let step = Step {
         id: record.text("id")?.parse().ok()?,
         condition: record.expr("if").map(|placed| placed.expr.clone()),
         action: (kind.lower)(&lowering)?,
@@ -38,7 +38,26 @@ pub(super) fn step(
         follow: row::follow(outline, place),
         inside: row::inside(outline, place),
         undo: None,
+        named: named(record)?.map(Box::new),
+        reads_key: false,
+    };
+    Some(Step {
+        reads_key: step.sees_key(),
+        ..step
     })
+}
+
+/// What the effect of a step is called, where its author says so.
+fn named(record: &Record) -> Option<Option<BusinessKey>> {
+    let Some(placed) = record.expr("key") else {
+        return Some(None);
+    };
+    Some(Some(BusinessKey {
+        key: placed.expr.clone(),
+        scope: BusinessScope::of(record.word("scope")?)?,
+        keep: record.span_of("keep")?,
+        accepts_other: record.word("mismatch") == Some("accept"),
+    }))
 }
 
 /// The step that takes another one back: an effect of its own.
@@ -63,6 +82,8 @@ pub(super) fn undo(record: &Record, of: &Step, env: &Json) -> Option<Step> {
         follow: Follow::End,
         inside: of.inside,
         undo: None,
+        named: None,
+        reads_key: false,
     })
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Follow;
+use super::business_key::BusinessKey;
 use super::guard::StepGuard;
 use crate::expr::{EvalError, Expr, Scope};
 use crate::steps::{Action, ActionKind, FindConnection, RenderError, StepWork};
@@ -39,6 +40,12 @@ pub struct Step {
     /// The place of the step that takes it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<usize>,
+    /// What its effect is called, where it happens once per key across runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub named: Option<Box<BusinessKey>>,
+    /// Whether what it sends or probes reads `effect.key`.
+    #[serde(skip)]
+    pub reads_key: bool,
 }
 
 impl Step {
@@ -106,6 +113,16 @@ impl Step {
         Ok(response.map_or(Value::Null, |response| {
             self.action.released().result_of(response)
         }))
+    }
+
+    /// Whether an expression of what it sends or probes reads `effect`.
+    pub(crate) fn sees_key(&self) -> bool {
+        let mut exprs = self.exprs();
+        if let StepGuard::Probe(probe) = &self.guard {
+            exprs.extend(probe.exprs());
+        }
+        let sees = |expr: &&Expr| expr.references().iter().any(|path| path.root == "effect");
+        exprs.iter().any(sees)
     }
 
     /// Every expression of what it sends.

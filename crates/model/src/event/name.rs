@@ -13,6 +13,7 @@ impl Event {
             Self::Inherited { .. } => "inherited",
             Self::Reused { .. } => "reused",
             Self::TakenOver { .. } => "taken_over",
+            Self::Named { .. } => "named",
             Self::Switched { .. } => "switched",
             Self::FanOpened { .. } => "fan_opened",
             Self::FanLoaded { .. } => "fan_loaded",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use semel_api::types::{Effect, Sent, Source};
+use semel_model::event::NameEvent;
 use semel_model::request::{RequestSummary, StepRequest};
 use semel_model::{EffectId, Event, RunId};
 use semel_store::effects::EffectView;
@@ -80,15 +81,28 @@ async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
 impl Looked {
     /// Adds the requests that were recorded with the first intents of wanted effects.
     fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::JournalRow]) {
+        let mut keys = BTreeMap::new();
         for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
-            if let Event::Intended {
+            if let Event::Named {
+                step,
+                named: NameEvent::Held { effect, .. },
+            } = event
+            {
+                keys.insert(step, effect);
+            } else if let Event::Intended {
+                step,
                 effect,
                 request: Some(request),
                 ..
             } = event
                 && wanted.contains(&effect)
             {
-                self.sent.entry(effect).or_insert_with(|| sent(&request));
+                let key = keys.get(&step).copied();
+                let sent = || Sent {
+                    key,
+                    ..sent(&request)
+                };
+                self.sent.entry(effect).or_insert_with(sent);
             }
         }
     }
@@ -98,6 +112,7 @@ impl Looked {
 fn elsewhere(effect: EffectId) -> Sent {
     Sent {
         connection: None,
+        key: None,
         what: format!("see `semel effect show {effect}`"),
         body: None,
         cut: true,
@@ -111,6 +126,7 @@ fn sent(request: &StepRequest) -> Sent {
     let cut = |body: &String| body.chars().nth(BODY_CHARS_MAX).is_some();
     Sent {
         connection: request.connection().map(str::to_owned),
+        key: None,
         what,
         cut: body.as_ref().is_some_and(cut),
         body: body.map(|body| body.chars().take(BODY_CHARS_MAX).collect()),

@@ -13,7 +13,7 @@ use super::events::to_text;
 use super::{LeaseChange, Transition, WaitChange};
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
-use crate::{approvals, audit, effects, event_waits, gate_exits, kv, outbox, tasks};
+use crate::{approvals, audit, effects, event_waits, gate_exits, kv, named_effects, outbox, tasks};
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
 #[derive(Default)]
@@ -78,6 +78,7 @@ pub(super) struct Columns<'a> {
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
     pub(super) gate_exits: gate_exits::Rows,
+    pub(super) notices: named_effects::NoticeRows<'a>,
     pub(super) ended_children: EndedChildren,
     pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
@@ -137,6 +138,7 @@ impl<'a> Columns<'a> {
             },
             emitted: outbox::Rows::default(),
             gate_exits: gate_exits::Rows::default(),
+            notices: named_effects::NoticeRows::default(),
             ended_children: EndedChildren::default(),
             event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
@@ -194,6 +196,9 @@ impl<'a> Columns<'a> {
                 gate: *gate,
                 seq: item.seq + 1,
             });
+        }
+        for notice in &item.notices {
+            self.notices.push(item, notice);
         }
         for act in &item.acts {
             self.acts.push(act);

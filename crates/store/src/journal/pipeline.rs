@@ -17,8 +17,8 @@ use super::columns::{Columns, Moves, OpenedWaits, Records};
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
 use crate::{
-    approvals, audit, child_runs, event_waits, gate_exits, kv, late_responses, locks, outbox,
-    tasks, waits,
+    approvals, audit, child_runs, event_waits, gate_exits, kv, late_responses, locks,
+    named_effects, outbox, tasks, waits,
 };
 
 // Crosses slots (V1): entries of `kv` and locks change in the commit of a run of another slot. With a
@@ -44,6 +44,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     locks::RELEASE,
     outbox::EMIT,
     gate_exits::NOTE,
+    named_effects::NOTE,
     child_runs::END,
     event_waits::OPEN,
     event_waits::CLOSE,
@@ -130,6 +131,9 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(values) = columns.gate_exits.values() {
             self.send(gate_exits::NOTE, values);
+        }
+        if let Some(values) = columns.notices.values() {
+            self.send(named_effects::NOTE, values);
         }
         if !columns.acts.is_empty() {
             self.send(audit::APPEND, columns.acts.values().to_vec());

@@ -11,6 +11,7 @@ use crate::approvals::ApprovalChange;
 use crate::audit::AuditEntry;
 use crate::event_waits::Topic;
 use crate::kv::{self, Write};
+use crate::named_effects::NameNotice;
 use crate::outbox::Emitted;
 use crate::runs::Stage;
 use crate::tasks::TaskChange;
@@ -46,6 +47,8 @@ pub struct Transition {
     pub emitted: Vec<Emitted>,
     /// The gates that a run leaves by its end.
     pub leaves_gates: Vec<GateId>,
+    /// What the run came to at named effects, which have to know.
+    pub notices: Vec<NameNotice>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// The operators' acts that cause it, recorded in the same commit.
@@ -72,8 +75,10 @@ impl Transition {
                 ..
             }
         );
-        let tells =
-            !self.emitted.is_empty() || !self.leaves_gates.is_empty() || !self.acts.is_empty();
+        let tells = !self.emitted.is_empty()
+            || !self.leaves_gates.is_empty()
+            || !self.notices.is_empty()
+            || !self.acts.is_empty();
         parks
             || tells
             || !self.waits.is_empty()

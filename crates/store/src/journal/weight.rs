@@ -17,7 +17,12 @@ impl Transition {
         let entry = self.kv.as_ref().map_or(0, entry_bytes);
         let emitted = self.emitted.iter();
         let emitted: usize = emitted.map(|it| value_bytes(&it.emission.data)).sum();
-        self.events.text().len() + record + entry + emitted
+        // A result that a named effect is to know is in its event too.
+        let notices = match self.notices.is_empty() {
+            true => 0,
+            false => self.events.text().len(),
+        };
+        self.events.text().len() + record + entry + emitted + notices
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cell::{ReadError, SlotCell};
 
 const SETTLE: &str = "
     UPDATE named_effects n
-       SET state = $4::text::named_effect_state, result = $5, external_id = $6, fault = $7,
+       SET state = $4::text::named_effect_state, result = $5, external_id = $6, status = NULL, fault = $7,
            settled_at = p.now, settled_by = $8, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
@@ -25,7 +25,8 @@ const SETTLE: &str = "
 const REDO: &str = "
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
-           settled_by = NULL, result = NULL, external_id = NULL, fault = NULL, note = NULL,
+           settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
+           note = NULL,
            expires_at = p.now + make_interval(secs => $4)
       FROM (SELECT moment() AS now) p
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3

@@ -13,7 +13,7 @@ use tokio_postgres::types::{Json, ToSql};
 
 use super::upkeep::ABSENT_SECS;
 use super::waiters::{self, NamedEffectWaiter};
-use super::{NamedEffectView, views};
+use super::{NamedEffectView, NamedHolder, views};
 use crate::cell::{ReadError, SlotCell};
 
 const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
@@ -25,7 +25,8 @@ const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
 
 const DONE: &str = "
     UPDATE named_effects n
-       SET state = 'done', result = $4, external_id = $5, fault = NULL, settled_at = p.now,
+       SET state = 'done', result = $4, external_id = $5, status = $6, fault = NULL,
+           settled_at = p.now,
            settled_by = NULL, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
@@ -56,6 +57,25 @@ const FREE: &str = "
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
        AND n.state = 'pending' AND (n.lease_until IS NULL OR n.lease_until > p.now)";
 
+/// The same, for a run that may hold the name and does not know its token. A hold that began after
+/// the run said so is one of its later life.
+const RELEASE: &str = "
+    UPDATE named_effects n
+       SET state = 'absent', expires_at = p.now + make_interval(secs => $5)
+      FROM (SELECT moment() AS now) p
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.holder = $3 AND n.heartbeat_at <= $4
+       AND n.state = 'pending'
+ RETURNING n.token";
+
+/// It was done, and counts as not done: the next intent has another key.
+const UNDONE: &str = "
+    UPDATE named_effects n
+       SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
+           settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
+           note = NULL, expires_at = p.now + make_interval(secs => $4)
+      FROM (SELECT moment() AS now) p
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.state = 'done'";
+
 /// A token that was never given out is no holder's.
 const NOTE: &str = "
     UPDATE named_effects n
@@ -63,7 +83,7 @@ const NOTE: &str = "
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token >= $3
        AND n.state IN ('pending', 'in_doubt', 'failed')";
 
-pub(crate) const STATEMENTS: &[&str] = &[HEARTBEAT, DONE, FAIL, DOUBT, FREE, NOTE];
+pub(crate) const STATEMENTS: &[&str] = &[HEARTBEAT, DONE, FAIL, DOUBT, FREE, RELEASE, UNDONE, NOTE];
 
 /// The most characters of a note.
 const NOTE_CHARS_MAX: usize = 2_000;
@@ -111,13 +131,25 @@ pub async fn done(
     token: i64,
     happened: &NamedResult,
 ) -> Result<NamedReport, ReadError> {
+    done_with(cell, (namespace_id, id, token), happened, None).await
+}
+
+/// [`done`], with the HTTP status that a step got.
+pub async fn done_with(
+    cell: SlotCell<'_>,
+    (namespace_id, id, token): (i32, NamedEffectId, i64),
+    happened: &NamedResult,
+    status: Option<u16>,
+) -> Result<NamedReport, ReadError> {
     let result = happened.result.as_ref().map(Json);
-    let values: [&(dyn ToSql + Sync); 5] = [
+    let status = status.and_then(|status| i16::try_from(status).ok());
+    let values: [&(dyn ToSql + Sync); 6] = [
         id.as_uuid(),
         &namespace_id,
         &token,
         &result,
         &happened.external_id,
+        &status,
     ];
     let report = Report {
         namespace_id,
@@ -189,6 +221,46 @@ pub async fn free(
     report.write(cell, FREE, &values).await
 }
 
+/// Ends a hold whose token its run does not know: it began at `at` at the latest.
+pub(super) async fn release(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    id: NamedEffectId,
+    holder: &NamedHolder,
+    at: Timestamp,
+) -> Result<NamedReport, ReadError> {
+    let holder = holder.identity();
+    let values: [&(dyn ToSql + Sync); 5] =
+        [id.as_uuid(), &namespace_id, &holder, &at, &ABSENT_SECS];
+    let report = Report {
+        namespace_id,
+        id,
+        token: 0,
+        same: &|_| false,
+        late: String::new(),
+    };
+    report.write(cell, RELEASE, &values).await
+}
+
+/// Records that a done effect was undone: it counts as not done, and the next intent under its name
+/// has another key.
+pub async fn undone(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    id: NamedEffectId,
+    token: i64,
+) -> Result<NamedReport, ReadError> {
+    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &ABSENT_SECS];
+    let report = Report {
+        namespace_id,
+        id,
+        token,
+        same: &|_| false,
+        late: format!("it was undone after another holder began (token {token})"),
+    };
+    report.write(cell, UNDONE, &values).await
+}
+
 fn late_done(token: i64, happened: &NamedResult) -> String {
     let external = happened.external_id.as_deref().unwrap_or("none");
     format!("a former holder reported that it is done (token {token}, external id {external})")
@@ -209,9 +281,11 @@ impl Report<'_> {
     async fn write(
         &self,
         cell: SlotCell<'_>,
-        text: &str,
+        text: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<NamedReport, ReadError> {
+        let bug = SeededBug::NameTokenNotCompared;
+        let text = bug.in_text(text, "n.token = $3", "n.token >= $3");
         let mut client = cell.reader().await?;
         let tx = client.transaction().await?;
         let recorded = tx.execute(text, values).await? > 0;

@@ -33,7 +33,8 @@ const FORGET: &str = "/* commits alone: named effect expiry */
            FOR UPDATE SKIP LOCKED)
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
-           settled_by = NULL, result = NULL, external_id = NULL, fault = NULL, note = NULL,
+           settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
+           note = NULL,
            expires_at = (SELECT moment()) + make_interval(secs => $2)
      WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state IN ('done', 'failed')";
 

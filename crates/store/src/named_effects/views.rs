@@ -24,7 +24,7 @@ const READ: &str = "
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
-           n.keep_ms
+           n.keep_ms, n.status
       FROM named_effects n
      WHERE n.id BETWEEN $1 AND $2 AND n.namespace_id = $3
      ORDER BY n.id
@@ -41,7 +41,7 @@ macro_rules! list {
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
-           n.keep_ms
+           n.keep_ms, n.status
       FROM named_effects n
      WHERE n.namespace_id = $1
        AND ($2::text IS NULL OR n.scope = $2)
@@ -130,6 +130,8 @@ pub struct NamedEffectView {
     pub note: Option<String>,
     /// How long it is remembered.
     pub keep: Span,
+    /// The HTTP status of the response to a step, where there was one.
+    pub status: Option<u16>,
 }
 
 impl NamedEffectView {
@@ -234,6 +236,7 @@ fn read_view(row: &Row) -> Option<NamedEffectView> {
         fault: json(25),
         note: row.get(26),
         keep: Span::from_millis(row.get::<_, i64>(27).unsigned_abs()),
+        status: row.get::<_, Option<i16>>(28).map(i16::unsigned_abs),
     })
 }
 

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::world::World;
 
+mod notices;
 mod simulation;
 mod waiting;
 

@@ -2,7 +2,7 @@
 
 use semel_flow::{Action, Flow};
 use semel_model::effect::EffectState;
-use semel_model::event::{DoubtPlan, Event, ProbeFinding};
+use semel_model::event::{DoubtPlan, Event, NameEvent, ProbeFinding};
 use semel_model::request::StepRequest;
 use semel_model::storable::without_zero;
 use semel_model::{Doubt, Fault, FaultKind, Guard};
@@ -84,8 +84,26 @@ pub(in crate::event) fn project_found_before(
     RowChanges::of_effect(EffectChange {
         external_id,
         note: Some("found before anything was sent".to_owned()),
+        follows: after.earlier.is_some(),
         ..row(&Before::default(), found, flow, step)
     })
+}
+
+/// An effect that is not settled is done by another holder of its name, which settles it.
+pub(in crate::event) fn project_named(
+    before: &Before,
+    flow: &Flow,
+    step: &str,
+    named: &NameEvent,
+) -> RowChanges {
+    match named {
+        NameEvent::Reused { external_id, .. } => {
+            project_done(before, flow, step, external_id.clone())
+        }
+        NameEvent::Asked { .. } | NameEvent::Held { .. } | NameEvent::Waiting { .. } => {
+            RowChanges::default()
+        }
+    }
 }
 
 pub(in crate::event) fn project_failed(

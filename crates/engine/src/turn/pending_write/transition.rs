@@ -52,6 +52,7 @@ impl PendingWrite {
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
             leaves_gates: std::mem::take(&mut self.departs),
+            notices: changes.notices,
             record: changes.record,
             acts: std::mem::take(&mut self.acts),
             saw_cancel,
@@ -73,8 +74,12 @@ impl PendingWrite {
                 }
             )
         };
-        let about_it =
-            |event: &Event| matches!(event, Event::Doubted { .. } | Event::Probed { .. });
+        let about_it = |event: &Event| {
+            matches!(
+                event,
+                Event::Doubted { .. } | Event::Probed { .. } | Event::Named { .. }
+            )
+        };
         let doubted = |event: &Event| matches!(event, Event::Doubted { .. });
         let events = &self.events;
         self.kv.is_none()

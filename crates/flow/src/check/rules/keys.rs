@@ -295,18 +295,22 @@ impl<'t> Check<'_, 't, '_> {
         }
     }
 
-    /// Two steps under one business key: whichever comes second is taken for the first.
+    /// Two steps under one business key in one scope: whichever comes second is taken for the first.
     pub(super) fn shared_keys(&mut self) {
         let outline = self.outline;
         let keyed: Vec<(StepIndex, &Placed)> = outline
             .steps
             .iter()
             .enumerate()
+            .filter(|(_, step)| step.record.word("scope") != Some("step"))
             .filter_map(|(index, step)| Some((index, step.record.expr("key")?)))
             .collect();
         for (later, (index, placed)) in keyed.iter().enumerate() {
             let first = keyed[..later].iter().find(|(other, earlier)| {
-                earlier.expr == placed.expr && !outline.exclude_each_other(*other, *index)
+                let scope = |at: StepIndex| outline.steps[at].record.word("scope");
+                earlier.expr == placed.expr
+                    && scope(*other) == scope(*index)
+                    && !outline.exclude_each_other(*other, *index)
             });
             if let Some((first, _)) = first {
                 let first = outline.steps[*first].id;
