@@ -70,10 +70,21 @@ static WAIT: ValueShape = ValueShape {
     )],
 };
 
+/// What is known of a step's own effect.
+static EFFECT: ValueShape = ValueShape {
+    name: "effect",
+    about: "`effect` in what an effect sends and in its `probe`",
+    fields: &[value(
+        "key",
+        ValueKind::Text,
+        "The key that the destination is sent.",
+    )],
+};
+
 /// Every shape, in reading order.
 #[must_use]
 pub fn value_shapes() -> Vec<&'static ValueShape> {
-    let own = [&STEP, &RUN, &TRIGGER, &WAIT];
+    let own = [&STEP, &RUN, &TRIGGER, &WAIT, &EFFECT];
     let kinds = KINDS.iter().flat_map(|kind| kind.shapes.iter().copied());
     own.into_iter().chain(kinds).collect()
 }

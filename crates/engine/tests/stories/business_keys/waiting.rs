@@ -1,0 +1,168 @@
+//! Runs that wait for a business key which another run has.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::Settlement;
+use semel_model::named_effect::{EffectName, EffectScope};
+use semel_model::run::RunState;
+use semel_model::{Fingerprint, NamedEffectState, RunId, Span};
+use semel_store::named_effects::{self, EffectAction, HolderView, NamedBegin, NamedHolder};
+use semel_store::{clock, effects, queue};
+use semel_testkit::peer::Behaviour;
+
+use super::{FIRST, SECOND, becomes, end, id_of, journal_of, named, play, publish};
+use crate::world::{World, soon};
+
+/// Waits until a run says that it waits for a name.
+async fn waits(world: &World, run: RunId) -> Result<String> {
+    soon(async || {
+        let journal = journal_of(world, run).await?;
+        Ok(journal.contains(r#""what":"waiting""#).then_some(journal))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_run_waits_behind_the_holder_and_is_woken() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let hold = Behaviour::HoldBeforeAnswer;
+    world.peer.next("/plain/", hold).await?;
+
+    let first = world.deliver_to("story", FIRST).await?.run;
+    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    let journal = waits(&world, second).await?;
+    world.peer.let_go().await?;
+    let (one, two) = (end(&world, first).await?, end(&world, second).await?);
+
+    assert!(journal.contains(&first.to_string()), "{journal}");
+    assert_eq!(one.state, RunState::Succeeded, "{one:?}");
+    assert_eq!(two.state, RunState::Succeeded, "{two:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_settlement_of_a_doubt_releases_both() -> Result<()> {
+    let world = World::start().await?;
+    publish(
+        &world,
+        "story",
+        "namespace",
+        "result: steps.charge.external_id\n",
+    )
+    .await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+
+    let (first, doubt) = play(&world, "story", FIRST).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+    let cell = world.engine.cell();
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
+    let settlement = Settlement::Happened {
+        external_id: Some("ch_1".to_owned()),
+        result: Some(serde_json::json!({ "id": "ch_1" })),
+        reason: "seen".to_owned(),
+    };
+    world
+        .engine
+        .settle(world.namespace_id, doubts[0].id, settlement, "test")
+        .await?;
+    let (one, two) = (end(&world, first).await?, end(&world, second).await?);
+
+    assert_eq!(doubt.state, RunState::InDoubt);
+    assert_eq!(one.state, RunState::Succeeded, "{one:?}");
+    assert_eq!(two.state, RunState::Succeeded, "{two:?}");
+    assert_eq!(two.result.as_deref(), Some("\"ch_1\""));
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_while_it_waits_leaves_the_key_to_others() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    play(&world, "story", FIRST).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+
+    let cell = world.engine.cell();
+    queue::ask_cancel(cell.of(second), world.namespace_id, second).await?;
+    let cancelled = end(&world, second).await?;
+
+    assert_eq!(cancelled.state, RunState::Cancelled, "{cancelled:?}");
+    let view = named(&world, "shared", "charge:o-1").await?;
+    let view = view.context("a named effect")?;
+    assert_eq!(
+        view.state,
+        NamedEffectState::InDoubt,
+        "the first run's doubt stays"
+    );
+    assert!(!matches!(view.holder, HolderView::Run { run, .. } if run == second));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_behind_a_key_ends_with_the_time_of_its_retries() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (first, _) = play(&world, "story", FIRST).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(7200)).await?;
+    let stopped = soon(async || {
+        let end = end(&world, second).await?;
+        Ok((end.state == RunState::NeedsReview).then_some(end))
+    })
+    .await?;
+
+    let fault = stopped.fault.unwrap_or_default();
+    assert!(fault.contains("key-held"), "{fault}");
+    assert!(fault.contains(&first.to_string()), "{fault}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let (ended, _) = play(&world, "story", r#"{"id":"0","order":"o-0","cents":5}"#).await?;
+    let id = id_of("shared", "charge:o-1")?;
+    let late = NamedBegin {
+        id,
+        namespace_id: world.namespace_id,
+        name: EffectName::new(EffectScope::Shared, *b"charge:o-1")?,
+        action: EffectAction {
+            kind: "http".to_owned(),
+            destination: String::new(),
+            method: "POST".to_owned(),
+        },
+        fingerprint: Fingerprint::of(&serde_json::json!(1)),
+        holder: NamedHolder::Run {
+            run: ended,
+            step: "charge".to_owned(),
+            item: String::new(),
+            generation: 0,
+        },
+        keep: Span::from_secs(60),
+    };
+    named_effects::begin(world.engine.cell().of(id), &late).await?;
+    let run = world.deliver_to("story", FIRST).await?.run;
+    waits(&world, run).await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(90)).await?;
+    let end = end(&world, run).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 2);
+    Ok(())
+}
