@@ -4,6 +4,7 @@ mod acts;
 mod approvals;
 mod auth;
 mod authentic;
+mod business_keys;
 mod callbacks;
 mod commands;
 mod connections;
