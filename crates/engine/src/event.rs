@@ -60,7 +60,7 @@ pub fn apply(
         Event::Amended(amended) => lifecycle::apply_amended(state, amended),
         Event::Ended { .. } => lifecycle::apply_ended(state),
 
-        Event::GateWaiting { .. } | Event::Joined { .. } => gate::apply_held(state, event),
+        Event::GateWaiting(_) | Event::Joined { .. } => gate::apply_held(state, event),
         Event::Admitted { gate } => gate::apply_admitted(state, *gate),
 
         Event::Switched { step, case } => step::apply_switched(state, flow, step, *case),
@@ -229,7 +229,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
         | Event::Amended(_)
-        | Event::GateWaiting { .. }
+        | Event::GateWaiting(_)
         | Event::Joined { .. }
         | Event::Admitted { .. }
         | Event::Switched { .. }
@@ -283,7 +283,7 @@ pub(crate) fn announce(
         | Event::Resumed { .. }
         | Event::OperatorStep(_)
         | Event::Amended(_)
-        | Event::GateWaiting { .. }
+        | Event::GateWaiting(_)
         | Event::Joined { .. }
         | Event::Admitted { .. }
         | Event::Switched { .. }

@@ -7,6 +7,7 @@ mod amendment;
 mod begun;
 mod caller;
 mod doubt_plan;
+mod gate_wait;
 mod name;
 mod named;
 mod operator_step;
@@ -17,6 +18,7 @@ pub use amendment::ResultAmendment;
 pub use begun::ChildBegun;
 pub use caller::Caller;
 pub use doubt_plan::DoubtPlan;
+pub use gate_wait::GateWait;
 pub use named::{NameEvent, NameHolder};
 pub use operator_step::{OperatorStep, StepVerb};
 pub use seen::ProbeFinding;
@@ -30,7 +32,7 @@ use crate::approval::{ApprovalDecision, ApprovalNotice, ApprovalRequest, OnTimeo
 use crate::effect::{ConfirmedBy, Licence};
 use crate::gate;
 use crate::guard::Guard;
-use crate::id::{EffectId, GateId, RunId, WaitId};
+use crate::id::{EffectId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
 use crate::past_effect::PastEffect;
 use crate::request::StepRequest;
@@ -181,18 +183,7 @@ pub enum Event {
         fault: Fault,
     },
     /// The run waits at a gate before its first step.
-    GateWaiting {
-        /// Which of the flow's gates.
-        gate: gate::GateKind,
-        /// The gate itself.
-        id: GateId,
-        /// A run that held the gate then, where the gate was full.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        behind: Option<RunId>,
-        /// Until then at least, where it waits only for a time.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        until: Option<Timestamp>,
-    },
+    GateWaiting(GateWait),
     /// A gate admitted the run.
     Admitted {
         /// Which of the flow's gates.

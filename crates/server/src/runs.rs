@@ -13,6 +13,7 @@ use semel_api::types::{
 };
 use semel_engine::event::describe;
 use semel_engine::{CancelError, ResumeError, Wish};
+use semel_model::event::GateWait;
 use semel_model::gate::{GateKind, GatePlace};
 use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, RunView};
@@ -172,7 +173,7 @@ async fn find_gate(
     }
     let mut last = None;
     for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
-        if let Event::GateWaiting { gate, id, .. } = event {
+        if let Event::GateWaiting(GateWait { gate, id, .. }) = event {
             last = Some((gate, id));
         } else if let Event::Joined { run } = event {
             return Ok(Some(joining(run)));

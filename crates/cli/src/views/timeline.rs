@@ -47,7 +47,7 @@ const fn tone(event: &Event) -> Tone {
             EndState::Failed | EndState::Cancelled | EndState::Superseded => Tone::Bad,
         },
         Event::Accepted { .. }
-        | Event::GateWaiting { .. }
+        | Event::GateWaiting(_)
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun(_)

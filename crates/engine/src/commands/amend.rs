@@ -184,7 +184,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::WaitOpened { step, .. }
         | Event::ApprovalOpened { step, .. } => Some(step),
         Event::Accepted { .. }
-        | Event::GateWaiting { .. }
+        | Event::GateWaiting(_)
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun(_)

@@ -26,12 +26,7 @@ pub fn describe(event: &Event) -> String {
             result,
             fault,
         } => lifecycle::describe_ended(*state, result, fault.as_ref()),
-        Event::GateWaiting {
-            gate,
-            behind,
-            until,
-            ..
-        } => gate::describe_held(*gate, *behind, *until),
+        Event::GateWaiting(wait) => gate::describe_held(wait.gate, wait.behind, wait.until),
         Event::Joined { run } => gate::describe_joined(*run),
         Event::Admitted { gate } => gate::describe_admitted(*gate),
         Event::Switched { step, case } => step::describe_switched(step, *case),

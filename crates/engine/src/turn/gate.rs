@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use semel_flow::Scope;
-use semel_model::event::Event;
+use semel_model::event::{Event, GateWait};
 use semel_model::gate::{GateKind, GateOperation, GatePolicy, GateVerdict};
 use semel_model::run::{EndState, RunState};
 use semel_model::{Fault, RunId, gate};
@@ -84,12 +84,12 @@ impl Turn {
         match answer.verdict {
             Some(GateVerdict::In) => self.admitted(gate).await,
             Some(GateVerdict::Wait { behind, until }) => {
-                let held = Event::GateWaiting {
+                let held = Event::GateWaiting(GateWait {
                     gate: gate.kind,
                     id,
                     behind,
                     until,
-                };
+                });
                 self.sleep_at(gate, held, until).await
             }
             Some(GateVerdict::Join { run, ended: false }) => {

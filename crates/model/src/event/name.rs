@@ -21,7 +21,7 @@ impl Event {
             Self::FanEnded { .. } => "fan_ended",
             Self::Started { .. } => "started",
             Self::Undoing { .. } => "undoing",
-            Self::GateWaiting { .. } => "gate_waiting",
+            Self::GateWaiting(_) => "gate_waiting",
             Self::Admitted { .. } => "admitted",
             Self::Joined { .. } => "joined",
             Self::Computed { .. } => "computed",

@@ -5,21 +5,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use semel_model::approval::ApprovalDecision as Verdict;
 use semel_model::effect::{ConfirmedBy, LedgerEntry};
-use semel_model::event::{ChildBegun, Event, NameEvent, NameHolder, ProbeFinding};
+use semel_model::event::{ChildBegun, Event, ProbeFinding};
 use semel_model::request::{LocalChange, StepRequest};
 use semel_model::run::{EndState, StopReason};
-use semel_model::{
-    Doubt, EffectId, Fault, FaultKind, NamedEffectId, Outcome, Receipt, RunId, WaitId, task,
-};
+use semel_model::{Doubt, Fault, FaultKind, Outcome, Receipt, RunId, WaitId, task};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+mod names;
+
 use super::Simulation;
-use crate::decide::{NameRequest, NextAction, confirmed, settle_context};
+use crate::decide::{NextAction, confirmed, settle_context};
 use crate::event::{begin_child, expect_done};
 use crate::external_result::ExternalResult;
 use crate::settle;
-use crate::state::{Current, NameStanding};
+use crate::state::Current;
 use crate::vault::Destinations;
 
 impl Simulation<'_> {
@@ -44,56 +44,6 @@ impl Simulation<'_> {
     fn step(&self) -> String {
         let step = self.state.step(self.flow);
         step.map_or_else(String::new, |step| step.id.to_string())
-    }
-
-    /// The name is free, held by another, or done by another.
-    fn begin_named(&mut self, asked: NameRequest) -> bool {
-        let step = asked.step;
-        let known = self.state.names.get(&step).map(|it| &it.standing);
-        if known.is_none_or(|standing| *standing == NameStanding::Over) {
-            self.name_event(
-                &step,
-                NameEvent::Asked {
-                    name: NamedEffectId::from_uuid(Uuid::from_u128(7)),
-                    scope: asked.scope,
-                    key: asked.key,
-                    fingerprint: asked.fingerprint,
-                    generation: 0,
-                },
-            );
-        }
-        let by = NameHolder::Run(RunId::from_uuid(Uuid::from_u128(8)));
-        let effect = EffectId::from_uuid(Uuid::from_u128(9));
-        match self.choose(4) {
-            1 => {
-                let in_doubt = self.choose(2) == 0;
-                self.name_event(
-                    &step,
-                    NameEvent::Waiting {
-                        behind: by,
-                        in_doubt,
-                    },
-                );
-                return self.wake(Some(self.now + Duration::from_secs(1)));
-            }
-            2 => self.name_event(
-                &step,
-                NameEvent::Reused {
-                    effect,
-                    by,
-                    external_id: None,
-                    status: None,
-                    result: json!({}),
-                },
-            ),
-            _ => self.name_event(&step, NameEvent::Held { token: 1, effect }),
-        }
-        true
-    }
-
-    fn name_event(&mut self, step: &str, named: NameEvent) {
-        let step = step.to_owned();
-        self.record(Event::Named { step, named });
     }
 
     fn change(&mut self, change: &LocalChange) {
