@@ -1182,7 +1182,7 @@ CREATE INDEX llm_answers_by_expiry ON llm_answers USING btree (expires_at);
 CREATE TABLE duplicates (
     -- The claim, the wait or the effect that stopped it.
     subject uuid NOT NULL,
-    -- What stopped it: the claim, the wait, a replay check (the same signed body under another key), or the ledger (an earlier run had performed the effect).
+    -- What stopped it: the claim, the wait, a replay check (the same signed body under another key), the ledger (an earlier run had performed the effect), or the destination (a probe found the effect before anything was sent).
     stopped_by text NOT NULL,
     -- The payload of the repeat.
     fingerprint uuid NOT NULL,
@@ -1203,7 +1203,7 @@ CREATE TABLE duplicates (
 
     CONSTRAINT duplicates_pkey PRIMARY KEY (subject, stopped_by, fingerprint),
     CONSTRAINT duplicates_count_check CHECK ((count > 0)),
-    CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text, 'ledger'::text]))),
+    CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text, 'ledger'::text, 'destination'::text]))),
     CONSTRAINT duplicates_verdict_check CHECK ((verdict = ANY (ARRAY['repeat'::text, 'mismatch'::text, 'held'::text]))),
     CONSTRAINT first_before_last CHECK ((first_at <= last_at))
 ) WITH (fillfactor=80);

@@ -97,7 +97,7 @@ pub(super) fn before_attempt(
     })))
 }
 
-pub(super) fn held(state: &FoldedRun, step: &Step) -> Option<NameHold> {
+fn held(state: &FoldedRun, step: &Step) -> Option<NameHold> {
     state.names.get(step.id.as_str())?.held()
 }
 

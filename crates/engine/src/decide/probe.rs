@@ -7,7 +7,7 @@ use semel_model::event::{Event, ProbeFinding};
 use semel_model::request::{ExternalRequest, StepRequest};
 use serde_json::json;
 
-use super::{DecideContext, Next, NextAction, broken_by, named, scope};
+use super::{DecideContext, Next, NextAction, broken_by, scope};
 use crate::state::FoldedRun;
 
 /// Asks, or leaves the doubt to an operator where the probe cannot be made.
@@ -63,7 +63,8 @@ fn question(
     step: &Step,
     probe: &Probe,
 ) -> Result<Option<ExternalRequest>, RenderError> {
-    let key = || match (state.effect(), named::held(state, step)) {
+    let held = || state.names.get(step.id.as_str())?.held();
+    let key = || match (state.effect(), held()) {
         (Some(pending), _) => pending.key(),
         (None, Some(hold)) => hold.effect,
         (None, None) => state.effect_id(step.id.as_str()),

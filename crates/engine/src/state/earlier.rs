@@ -103,11 +103,11 @@ impl PastLedger {
                     open.is_doubted = true;
                 }
             }
-            Event::Probed { step, seen } => {
-                if seen == ProbeFinding::Absent {
-                    self.did_not_happen(&step);
-                }
-            }
+            Event::Probed {
+                step,
+                seen: ProbeFinding::Absent,
+            } => self.did_not_happen(&step),
+            Event::TakenOver { step, .. } => self.taken_over(step),
             Event::Failed {
                 step,
                 fault,
@@ -134,7 +134,36 @@ impl PastLedger {
             Event::Amended(amended) => {
                 self.amended(&amended.step, amended.external_id, amended.result);
             }
-            _ => {}
+            Event::Accepted { .. }
+            | Event::Begun(_)
+            | Event::Reused { .. }
+            | Event::Named { .. }
+            | Event::Switched { .. }
+            | Event::FanOpened { .. }
+            | Event::FanLoaded { .. }
+            | Event::FanStopped { .. }
+            | Event::FanEnded { .. }
+            | Event::Started { .. }
+            | Event::Undoing { .. }
+            | Event::GateWaiting(_)
+            | Event::Admitted { .. }
+            | Event::Joined { .. }
+            | Event::Computed { .. }
+            | Event::ReadFailed { .. }
+            | Event::Skipped { .. }
+            | Event::Broken { .. }
+            | Event::Probed { .. }
+            | Event::Licensed { .. }
+            | Event::WaitOpened { .. }
+            | Event::WaitEnded { .. }
+            | Event::ApprovalOpened { .. }
+            | Event::ApprovalTold { .. }
+            | Event::ApprovalDecided { .. }
+            | Event::ApprovalElapsed { .. }
+            | Event::Stopped { .. }
+            | Event::Resumed { .. }
+            | Event::OperatorStep(_)
+            | Event::Ended { .. } => {}
         }
     }
 
@@ -213,6 +242,46 @@ impl PastLedger {
         {
             past.outcome = PastOutcome::Undone;
         }
+    }
+
+    /// The run stands at an effect that the one before it left in doubt.
+    fn taken_over(&mut self, step: String) {
+        let Some(past) = self.effects.remove(&step) else {
+            return;
+        };
+        let PastEffect {
+            effect,
+            generation,
+            outcome:
+                PastOutcome::InDoubt {
+                    request,
+                    guard,
+                    attempt,
+                    window,
+                    since,
+                    intended_at,
+                    settled_by,
+                    ..
+                },
+            ..
+        } = past
+        else {
+            self.effects.insert(step, past);
+            return;
+        };
+        let open = OpenEffect {
+            effect,
+            generation,
+            request,
+            guard,
+            attempt,
+            window,
+            since,
+            intended_at,
+            doubt: Some(settled_by),
+            is_doubted: true,
+        };
+        self.open.insert(step, open);
     }
 
     fn did_not_happen(&mut self, step: &str) {

@@ -83,12 +83,12 @@ pub(crate) fn fold<'a>(
 /// The run that a child run begins in, its partition and the row up to which it knows it, where
 /// this event is such a beginning.
 fn begins_in(state: &FoldedRun, event: &Event) -> Option<(RunId, Date, i32)> {
-    match event {
-        Event::Begun(begun) if !state.begun => {
-            Some((begun.parent, begun.partition_date, begun.seq))
-        }
-        _ => None,
+    if let Event::Begun(begun) = event
+        && !state.begun
+    {
+        return Some((begun.parent, begun.partition_date, begun.seq));
     }
+    None
 }
 
 /// What a run knew at a row of its journal.

@@ -138,8 +138,9 @@ async fn output_has_a_limit() -> Result<()> {
 #[tokio::test]
 async fn a_command_that_does_not_end_in_time_is_in_doubt() -> Result<()> {
     let world = World::new().await?;
-    let mut slow = world.append("sleep 5");
-    slow.timeout = Span::from_secs(2);
+    let mut slow = world.append("sleep 30");
+    // Long enough for a busy machine to begin the command.
+    slow.timeout = Span::from_secs(8);
 
     let doubt = in_doubt(world.perform(&slow, key("a")).await?);
 
