@@ -78,11 +78,10 @@ async fn play(fault: Fault) -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
-    let second = serve(Program::semel()?, &home.url(), LEASE).await?;
     let source = FLOW.replace("PEER", &peer.url(""));
-    home.publish(&second, "charging", &source).await?;
     let harness = Harness::start()?;
     let mut first = harness.serve(&home, LEASE).await?;
+    home.publish(&first, "charging", &source).await?;
     let client = home.connect().await?;
     let mut placed = Vec::new();
     for point in POINTS {
@@ -98,6 +97,8 @@ async fn play(fault: Fault) -> Result<()> {
         });
     }
 
+    // Not before: it could take a run that is to stop at a point of the first.
+    let second = serve(Program::semel()?, &home.url(), LEASE).await?;
     match fault {
         Fault::Kill => drop(first.process.sigkill()?),
         Fault::Pause => first.process.sigstop()?,
