@@ -31,7 +31,7 @@ mod cache_refresh;
 mod gate_repair;
 mod lease_renewal;
 mod name_repair;
-pub(crate) mod once_lapse;
+mod once_lapse;
 mod outbound_webhooks;
 mod outbox_dispatch;
 mod poller;

@@ -38,7 +38,7 @@ use fan::FanOutResult;
 use views::Views;
 
 pub(crate) mod command;
-mod earlier;
+pub(crate) mod earlier;
 mod fan;
 mod first_effect;
 mod gate;

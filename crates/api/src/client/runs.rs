@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use semel_model::event::StepVerb;
 use semel_model::{EffectId, FlowName, RunId, Span};
 
 use super::transfer::{carry_out, read};
@@ -114,25 +115,15 @@ impl Client {
         carry_out(self.post(&path, key).json(settle)).await
     }
 
-    /// Has one done effect of an ended run undone.
-    pub async fn undo_effect(
+    /// Has one done effect of an ended run undone, or performed again under a new key.
+    pub async fn reopen_effect(
         &self,
         effect: EffectId,
+        verb: StepVerb,
         why: &EffectReason,
         key: &str,
     ) -> Result<Answer<EffectReopened>, ClientError> {
-        let path = ["v1", "effects", &effect.to_string(), "undo"];
-        carry_out(self.post(&path, key).json(why)).await
-    }
-
-    /// Has one done effect of an ended run performed again, under a new key.
-    pub async fn redo_effect(
-        &self,
-        effect: EffectId,
-        why: &EffectReason,
-        key: &str,
-    ) -> Result<Answer<EffectReopened>, ClientError> {
-        let path = ["v1", "effects", &effect.to_string(), "redo"];
+        let path = ["v1", "effects", &effect.to_string(), verb.as_str()];
         carry_out(self.post(&path, key).json(why)).await
     }
 

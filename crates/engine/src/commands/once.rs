@@ -23,7 +23,7 @@ use semel_store::named_effects::{
 use serde_json::{Value, json};
 
 use crate::runtime::Runtime;
-use crate::services::once_lapse::wake_waiters;
+use crate::turn::notice;
 use crate::unavailable::unavailable_from_store;
 
 /// The kind of every effect of a script.
@@ -322,7 +322,7 @@ impl Runtime {
             NamedReport::Unknown => return Err(OnceError::Unknown),
         };
         // What is recorded is recorded: a run that is not woken now is woken by the repair.
-        if let Err(error) = wake_waiters(self, id, waiters).await {
+        if let Err(error) = notice::wake(self, id, waiters).await {
             tracing::warn!(%error, "failed to wake the runs behind a named effect");
         }
         Ok(repeated)

@@ -11,13 +11,14 @@ use semel_model::run::{EndState, RunState};
 use semel_model::{EffectId, Fault, PastEffect, PastOutcome, RunId};
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::runs::RunView;
-use semel_store::{effects, journal, runs};
+use semel_store::{effects, runs};
 use serde_json::Value;
 
 use crate::catalogue::Release;
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
-use crate::state::PastLedger;
+use crate::turn::earlier::read_ledger;
+use crate::turn::parent_state::Unread;
 use crate::unavailable::unavailable_from_store;
 
 /// Why an effect is not undone or performed again.
@@ -63,10 +64,11 @@ impl Runtime {
         let found = found.ok_or(OperatorStepError::Unknown)?;
         let view = runs::find(cell.of(found.run), by.namespace_id, found.run).await?;
         let view = view.ok_or(OperatorStepError::Unknown)?;
-        let release = self.release_of(by.namespace_id, &view).await?;
-        let past = self
-            .past_effect(by.namespace_id, &view, &found.step)
-            .await?;
+        if let Some(later) = runs::find_successor(cell.of(view.id), view.id).await? {
+            let message = format!("{later} has the key now: use the effects of that run");
+            return Err(OperatorStepError::Unfit(message));
+        }
+        let (release, past) = self.step_of(by.namespace_id, &view, &found.step).await?;
         may_be(verb, effect, past.as_ref(), (&view, &release))?;
         let asked = asked(verb, &found.step, &view, (by.actor, reason))?;
         let event = Event::OperatorStep(asked);
@@ -79,37 +81,31 @@ impl Runtime {
         Ok(view.id)
     }
 
-    async fn release_of(
-        self: &Arc<Self>,
-        namespace_id: i32,
-        view: &RunView,
-    ) -> Result<Arc<Release>, OperatorStepError> {
-        let found = runs::find_release(self.cell.of(view.id), namespace_id, view.id).await?;
-        let (release, _) = found.ok_or(OperatorStepError::Unknown)?;
-        let release = self.catalogue.get(release).await?;
-        let gone = || OperatorStepError::Unfit("its release cannot be read".to_owned());
-        release.ok_or_else(gone)
-    }
-
-    /// What the ledger knows of a step, from the journal of its run.
-    async fn past_effect(
+    /// The release that a run is on, and what the ledger knows of one of its steps.
+    async fn step_of(
         self: &Arc<Self>,
         namespace_id: i32,
         view: &RunView,
         step: &str,
-    ) -> Result<Option<PastEffect>, OperatorStepError> {
+    ) -> Result<(Arc<Release>, Option<PastEffect>), OperatorStepError> {
         let found = runs::find_release(self.cell.of(view.id), namespace_id, view.id).await?;
-        let (_, partition_date) = found.ok_or(OperatorStepError::Unknown)?;
-        let rows = journal::read(self.cell.of(view.id), partition_date, view.id).await?;
-        let mut ledger = PastLedger::new(view.id);
-        for row in &rows {
-            let unread =
-                |_| OperatorStepError::Unfit("its journal cannot be read by this build".to_owned());
-            for event in row.read().map_err(unread)? {
-                ledger.read(event, row.at);
+        let (release, partition_date) = found.ok_or(OperatorStepError::Unknown)?;
+        let release = self.catalogue.get(release).await?;
+        let gone = || OperatorStepError::Unfit("its release cannot be read".to_owned());
+        let release = release.ok_or_else(gone)?;
+        let ledger = read_ledger(self, view.id, partition_date).await?;
+        Ok((release, ledger.and_then(|it| it.at(step).cloned())))
+    }
+}
+
+impl From<Unread> for OperatorStepError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Unavailable(reason) => Self::Unavailable(reason),
+            Unread::Newer(_) | Unread::Damaged(_) | Unread::Inconsistent(_) => {
+                Self::Unfit(format!("its journal cannot be read: {unread}"))
             }
         }
-        Ok(ledger.at(step).cloned())
     }
 }
 
@@ -127,12 +123,19 @@ fn may_be(
     if past.effect != effect {
         return unfit(format!("it was performed again as {}", past.effect));
     }
+    let step = release.flow.find_step(&past.step);
+    if verb == StepVerb::Redo && step.is_some_and(|step| step.named.is_some()) {
+        // Its business key is done, and would give back what was done.
+        return unfit(format!(
+            "`{}` is performed once per business key",
+            past.step
+        ));
+    }
     match (&past.outcome, verb) {
         (PastOutcome::Done { .. }, StepVerb::Redo) | (PastOutcome::Undone, StepVerb::Redo) => {
             Ok(())
         }
         (PastOutcome::Done { .. }, StepVerb::Undo) => {
-            let step = release.flow.find_step(&past.step);
             match step.is_some_and(|step| step.undo.is_some()) {
                 true => Ok(()),
                 false => unfit(format!("`{}` declares no `undo`", past.step)),

@@ -74,16 +74,14 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
     if !past.goes_where(request) {
         let message = format!(
             "{run} performed `{step}` as {} over {}, and it is another effect now: give the step \
-             another id, or redo it, semel effect redo {}",
+             another id",
             past.kind,
             past.connection.as_deref().unwrap_or("no connection"),
-            past.effect,
         );
         return review(Fault::permanent("effect-differs", message));
     }
-    let accepts = |earlier: &str| earlier == step;
     let earlier = state.earlier.as_ref();
-    let accepted = earlier.is_some_and(|it| it.accepts.iter().any(|step| accepts(step)));
+    let accepted = earlier.is_some_and(|it| it.accepts.contains(step));
     if past.fingerprint != fingerprint(request) && !accepted {
         let message = format!(
             "{run} performed `{step}` with another request ({}): nothing was sent; compare them, \

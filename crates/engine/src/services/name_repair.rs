@@ -39,9 +39,11 @@ impl NameRepair {
     /// ever less often, and does not hold up the others.
     async fn deliver_overdue(&self) -> Result<(), ReadError> {
         for (run, name, tries) in named_effects::take_overdue_notices(&self.runtime.cell).await? {
-            if let Err(error) = deliver(&self.runtime, run, name, "").await
-                && tries >= REPORTED_FROM
-            {
+            let Err(error) = deliver(&self.runtime, run, name, "").await else {
+                continue;
+            };
+            self.metrics().service_failures.add_one(Self::NAME);
+            if tries >= REPORTED_FROM {
                 tracing::warn!(%error, run.id = %run, named_effect.id = %name, tries,
                     "failed to update a named effect");
             }

@@ -1,12 +1,10 @@
-//! What time does to named effects: a script whose lease is over leaves a doubt, what is past its time
-//! becomes absent, and runs are woken that a server left asleep behind a settled effect.
+//! What time does to named effects: a script whose lease is over leaves a doubt, and what is past its
+//! time becomes absent.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_model::NamedEffectId;
-use semel_store::ReadError;
-use semel_store::named_effects::{self, NamedEffectWaiter};
+use semel_store::{ReadError, named_effects};
 
 use super::service::{Pace, PassError, Service};
 use crate::metrics::Metrics;
@@ -40,14 +38,6 @@ impl OnceLapse {
         }
         Ok(())
     }
-
-    async fn wake_left_behind(&self) -> Result<(), ReadError> {
-        let left = named_effects::list_left_behind(self.runtime.cell.every()).await?;
-        for waiter in left {
-            wake_waiters(&self.runtime, waiter.effect, vec![waiter]).await?;
-        }
-        Ok(())
-    }
 }
 
 impl Service for OnceLapse {
@@ -63,24 +53,10 @@ impl Service for OnceLapse {
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
         self.lapse().await?;
-        self.wake_left_behind().await?;
         let (_, more) = named_effects::expire(self.runtime.cell.every()).await?;
         Ok(match more {
             true => Duration::from_millis(100),
             false => self.pace.interval,
         })
     }
-}
-
-/// Wakes the runs that wait behind an effect, and only then forgets that they waited.
-pub(crate) async fn wake_waiters(
-    runtime: &Arc<Runtime>,
-    effect: NamedEffectId,
-    waiters: Vec<NamedEffectWaiter>,
-) -> Result<(), ReadError> {
-    let awake = named_effects::wake(runtime.cell.every(), waiters).await?;
-    if !awake.is_empty() {
-        runtime.signals.wake.notify_one();
-    }
-    named_effects::woken(runtime.cell.of(effect), effect, &awake).await
 }

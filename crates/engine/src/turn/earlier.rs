@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use jiff::civil::Date;
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_store::child_runs::NewChildRun;
@@ -12,7 +13,9 @@ use semel_store::journal::LeaseChange;
 use semel_store::runs::Stage;
 use semel_store::{journal, runs, waits};
 
+use super::parent_state::{self, Unread};
 use super::{Turn, TurnError, unsure};
+use crate::runtime::Runtime;
 use crate::state::PastLedger;
 
 /// How long a run sleeps whose predecessor still acts.
@@ -48,23 +51,10 @@ impl Turn {
         let Some((_, partition_date)) = found.map_err(unsure)? else {
             return Ok(nothing());
         };
-        let cell = self.runtime.cell.of(last);
-        let rows = journal::read(cell, partition_date, last).await;
-        let rows = rows.map_err(unsure)?;
-        if rows.is_empty() {
-            return Ok(nothing());
-        }
-        let mut ledger = PastLedger::new(last);
-        for row in &rows {
-            let events = row.read().map_err(|error| {
-                let (seq, run) = (row.seq, last);
-                TurnError::Unsure(format!("row {seq} of the journal of {run}: {error}"))
-            })?;
-            for event in events {
-                ledger.read(event, row.at);
-            }
-        }
-        Ok(ledger.inherited(intent))
+        let ledger = read_ledger(&self.runtime, last, partition_date).await;
+        let unread = |error: Unread| TurnError::Unsure(format!("the ledger of {last}: {error}"));
+        let ledger = ledger.map_err(unread)?;
+        Ok(ledger.map_or_else(nothing, |ledger| ledger.inherited(intent)))
     }
 
     /// Counts an effect that an earlier run had performed as a duplicate, stopped at the ledger.
@@ -121,6 +111,25 @@ impl Turn {
         }
         Ok(())
     }
+}
+
+/// What a run did, from its journal; nothing where that is gone.
+pub(crate) async fn read_ledger(
+    runtime: &Runtime,
+    run: RunId,
+    partition_date: Date,
+) -> Result<Option<PastLedger>, Unread> {
+    let rows = journal::read(runtime.cell.of(run), partition_date, run).await?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let mut ledger = PastLedger::new(run);
+    for row in &rows {
+        for event in parent_state::read(row)? {
+            ledger.read(event, row.at);
+        }
+    }
+    Ok(Some(ledger))
 }
 
 /// The history of earlier runs is gone.

@@ -45,7 +45,7 @@ impl From<ReadError> for Unread {
 }
 
 /// Reads the events of a row. JSON that is no known event was written by another version.
-fn read(line: &JournalRow) -> Result<Vec<Event>, Unread> {
+pub(super) fn read(line: &JournalRow) -> Result<Vec<Event>, Unread> {
     line.read().map_err(|error| {
         let what = format!("row {} of its journal: {error}", line.seq);
         match error.classify() {

@@ -78,3 +78,23 @@ async fn an_effect_that_is_redone_and_refused_leaves_the_run_as_it_was() -> Resu
     assert_eq!(sent, [effect.to_string(), last.to_string()]);
     Ok(())
 }
+
+#[tokio::test]
+async fn what_would_not_be_performed_again_is_refused() -> Result<()> {
+    let world = World::start().await?;
+    let named = CHARGE.replace("guard: review", "key: input.id\n    guard: review");
+    publish(&world, "", &named).await?;
+    let (first, _) = world.play(r#"{"id":"o-1"}"#).await?;
+    let effect = semel_model::EffectId::derive(first.run, "charge", "", 0);
+
+    let under_a_key = by_hand(&world, effect, StepVerb::Redo).await;
+    drop_key(&world, "o-1", false).await?;
+    let (later, _) = world.play(r#"{"id":"o-1"}"#).await?;
+    let of_an_earlier_run = by_hand(&world, effect, StepVerb::Redo).await;
+
+    let refused = |answer: Result<RunState>| answer.expect_err("it is refused").to_string();
+    assert!(refused(under_a_key).contains("once per business key"));
+    assert!(refused(of_an_earlier_run).contains(&later.run.to_string()));
+    assert_eq!(world.peer.count("/plain/charges").await?.calls, 1);
+    Ok(())
+}
