@@ -1270,6 +1270,65 @@ CREATE TABLE commands (
 );
 CREATE INDEX commands_by_age ON commands USING btree (begun_at);
 
+-- Sets of runs that operators replay together. A plan is about runs of all slots, so that it is control data; each run is replayed in its own slot.
+CREATE TABLE replay_plans (
+    -- The plan.
+    id uuid NOT NULL,
+    -- The namespace of its runs.
+    namespace_id integer NOT NULL,
+    -- The flow of its runs.
+    flow text NOT NULL,
+    -- The number of the release that they are replayed on, frozen with the plan.
+    release integer NOT NULL,
+    -- previewing: its runs are being previewed; planned: an operator may apply it; running: its runs are being replayed; paused, stopped: by an operator; done: every run has an outcome.
+    state text NOT NULL,
+    -- The most runs that are replayed in a second.
+    per_second integer NOT NULL,
+    -- Who made or applied it.
+    actor text NOT NULL,
+    -- The operator's reason.
+    reason text,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.
+    due_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT replay_plans_pkey PRIMARY KEY (id),
+    CONSTRAINT replay_plans_per_second_check CHECK (((per_second >= 1) AND (per_second <= 100))),
+    CONSTRAINT replay_plans_state_check CHECK ((state = ANY (ARRAY['previewing'::text, 'planned'::text, 'running'::text, 'paused'::text, 'stopped'::text, 'done'::text])))
+);
+CREATE INDEX replay_plans_by_age ON replay_plans USING btree (namespace_id, created_at);
+CREATE INDEX replay_plans_due ON replay_plans USING btree (due_at) WHERE (state = ANY (ARRAY['previewing'::text, 'running'::text]));
+
+-- The runs of replay plans, with what became of each.
+CREATE TABLE replay_items (
+    -- The plan.
+    plan_id uuid NOT NULL,
+    -- The run that is replayed.
+    run_id uuid NOT NULL,
+    -- frozen: not previewed yet; previewed: it can be replayed; replayed: its next run was made; refused: it is not replayed.
+    state text NOT NULL DEFAULT 'frozen'::text,
+    -- The digest of its preview: it is replayed only while that holds.
+    digest text,
+    -- What its preview shows, in short, e.g. 3 skipped, 2 performed.
+    summary text,
+    -- The run that replays it.
+    next_run uuid,
+    -- Why it is refused, as a stable word.
+    code text,
+    -- Why it is refused, in words.
+    note text,
+    -- How many attempts the database or a worker cut short.
+    attempts integer NOT NULL DEFAULT 0,
+
+    CONSTRAINT replay_items_pkey PRIMARY KEY (plan_id, run_id),
+    CONSTRAINT replay_items_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES replay_plans(id) ON DELETE CASCADE,
+    CONSTRAINT replay_items_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT replay_items_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'previewed'::text, 'replayed'::text, 'refused'::text]))),
+    CONSTRAINT replayed_by_a_run CHECK (((state = 'replayed'::text) = (next_run IS NOT NULL)))
+);
+CREATE INDEX replay_items_left ON replay_items USING btree (plan_id, state, run_id) WHERE (state = ANY (ARRAY['frozen'::text, 'previewed'::text]));
+
 -- What operators did. A row is added in the commit of the act, and never changed or removed.
 CREATE TABLE audit (
     -- In order of writing.

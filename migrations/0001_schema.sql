@@ -1164,6 +1164,57 @@ COMMENT ON COLUMN commands.status IS 'The HTTP status of the response; null whil
 COMMENT ON COLUMN commands.answer IS 'The body of the response.';
 CREATE INDEX commands_by_age ON commands (begun_at);
 
+CREATE TABLE replay_plans (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    release      integer NOT NULL,
+    state        text NOT NULL CHECK (state IN ('previewing', 'planned', 'running', 'paused', 'stopped', 'done')),
+    per_second   integer NOT NULL CHECK (per_second BETWEEN 1 AND 100),
+    actor        text NOT NULL,
+    reason       text,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    due_at       timestamptz NOT NULL
+);
+COMMENT ON TABLE replay_plans IS 'Sets of runs that operators replay together. A plan is about runs of all slots, so that it is control data; each run is replayed in its own slot.';
+COMMENT ON COLUMN replay_plans.id IS 'The plan.';
+COMMENT ON COLUMN replay_plans.namespace_id IS 'The namespace of its runs.';
+COMMENT ON COLUMN replay_plans.flow IS 'The flow of its runs.';
+COMMENT ON COLUMN replay_plans.release IS 'The number of the release that they are replayed on, frozen with the plan.';
+COMMENT ON COLUMN replay_plans.state IS 'previewing: its runs are being previewed; planned: an operator may apply it; running: its runs are being replayed; paused, stopped: by an operator; done: every run has an outcome.';
+COMMENT ON COLUMN replay_plans.per_second IS 'The most runs that are replayed in a second.';
+COMMENT ON COLUMN replay_plans.actor IS 'Who made or applied it.';
+COMMENT ON COLUMN replay_plans.reason IS 'The operator''s reason.';
+COMMENT ON COLUMN replay_plans.created_at IS 'When it was made.';
+COMMENT ON COLUMN replay_plans.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
+CREATE INDEX replay_plans_due ON replay_plans (due_at) WHERE state IN ('previewing', 'running');
+CREATE INDEX replay_plans_by_age ON replay_plans (namespace_id, created_at);
+
+CREATE TABLE replay_items (
+    plan_id  uuid NOT NULL REFERENCES replay_plans (id) ON DELETE CASCADE,
+    run_id   uuid NOT NULL,
+    state    text NOT NULL DEFAULT 'frozen' CHECK (state IN ('frozen', 'previewed', 'replayed', 'refused')),
+    digest   text,
+    summary  text,
+    next_run uuid,
+    code     text,
+    note     text,
+    attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    PRIMARY KEY (plan_id, run_id),
+    CONSTRAINT replayed_by_a_run CHECK ((state = 'replayed') = (next_run IS NOT NULL))
+);
+COMMENT ON TABLE replay_items IS 'The runs of replay plans, with what became of each.';
+COMMENT ON COLUMN replay_items.plan_id IS 'The plan.';
+COMMENT ON COLUMN replay_items.run_id IS 'The run that is replayed.';
+COMMENT ON COLUMN replay_items.state IS 'frozen: not previewed yet; previewed: it can be replayed; replayed: its next run was made; refused: it is not replayed.';
+COMMENT ON COLUMN replay_items.digest IS 'The digest of its preview: it is replayed only while that holds.';
+COMMENT ON COLUMN replay_items.summary IS 'What its preview shows, in short, e.g. 3 skipped, 2 performed.';
+COMMENT ON COLUMN replay_items.next_run IS 'The run that replays it.';
+COMMENT ON COLUMN replay_items.code IS 'Why it is refused, as a stable word.';
+COMMENT ON COLUMN replay_items.note IS 'Why it is refused, in words.';
+COMMENT ON COLUMN replay_items.attempts IS 'How many attempts the database or a worker cut short.';
+CREATE INDEX replay_items_left ON replay_items (plan_id, state, run_id) WHERE state IN ('frozen', 'previewed');
+
 CREATE TABLE audit (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace_id integer NOT NULL,

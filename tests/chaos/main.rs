@@ -30,6 +30,8 @@ mod people;
 mod queries;
 mod races;
 mod reconcile;
+mod replay;
+mod replay_plan;
 mod servers;
 mod sharing;
 mod sleepers;

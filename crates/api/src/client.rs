@@ -10,6 +10,7 @@ mod error;
 mod flows;
 mod once;
 mod reconcile;
+mod replay_plans;
 mod resources;
 mod runs;
 mod schedules;

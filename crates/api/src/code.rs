@@ -211,6 +211,27 @@ codes! {
     /// The run is not in a state to resume from.
     NotResumable "not-resumable" 409 "The run cannot be resumed"
         "Show the run: you can resume a run that is failed, needs_review or quarantined.";
+    /// The run cannot be replayed.
+    NotReplayable "not-replayable" 409 "The run cannot be replayed"
+        "Show the run: you can replay the last run of a key once it has ended, needs review or is quarantined.";
+    /// The replay would do something else than its preview showed.
+    ReplayChanged "replay-changed" 409 "What the replay would do has changed"
+        "Preview the replay again, look at it, and apply the new digest; nothing was done.";
+    /// A done effect has another request now.
+    EffectChanged "effect-changed" 409 "A done effect has another request now"
+        "Compare the fields in the preview; `--accept-changed STEP` skips the step all the same.";
+    /// A done effect is of another kind or connection now.
+    EffectDiffers "effect-differs" 409 "A done effect is another effect now"
+        "Give the step another id, so that it is performed, or undo or redo the effect first.";
+    /// No such plan.
+    PlanNotFound "plan-not-found" 404 "There is no such replay plan"
+        "Check the plan's id and the token's namespace; `semel replay list` shows the plans.";
+    /// The plan cannot be made.
+    PlanInvalid "plan-invalid" 422 "The replay plan cannot be made"
+        "Change which runs it is about as the detail says; nothing was planned.";
+    /// The plan is in another state.
+    PlanUnfit "plan-unfit" 409 "The replay plan is in another state"
+        "Show the plan: you can apply a planned or paused one, pause a running one, and stop any that is not done.";
     /// A worker holds the run.
     RunBusy "run-busy" 409 "A worker holds the run"
         "Repeat the request after the time in Retry-After.";

@@ -14,6 +14,8 @@ mod flow;
 mod once;
 mod problem;
 mod reconcile;
+mod replay;
+mod replay_plan;
 mod resource;
 mod run;
 mod run_status;
@@ -42,6 +44,13 @@ pub use once::{
 pub use problem::{Diagnostic, Problem};
 pub use reconcile::{
     AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
+};
+pub use replay::{
+    ChangedField, Forecast, PreviewReplay, Replay, ReplayObstacle, ReplayPreview, Replayed,
+    StepForecast,
+};
+pub use replay_plan::{
+    ChangePlan, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan,
 };
 pub use resource::{Resource, ResourceFilter};
 pub use run::{

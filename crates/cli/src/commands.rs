@@ -21,6 +21,7 @@ pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod reconcile;
+pub(crate) mod replay;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Flow(flow::Command),
     #[command(subcommand)]
     Run(run::Command),
+    #[command(subcommand)]
+    Replay(replay::Command),
     #[command(subcommand)]
     Effect(effect::Command),
     #[command(subcommand)]
@@ -103,6 +106,7 @@ pub(crate) async fn carry_out(
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Flow(command) => flow::run(ctx, &command).await,
         Command::Run(command) => run::run(ctx, &command).await,
+        Command::Replay(command) => replay::run(ctx, &command).await,
         Command::Effect(command) => effect::run(ctx, &command).await,
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,

@@ -6,6 +6,8 @@ pub(crate) mod delivery;
 pub(crate) mod effect;
 pub(crate) mod once;
 pub(crate) mod reconcile;
+pub(crate) mod replay;
+pub(crate) mod replay_plan;
 pub(crate) mod resource;
 pub(crate) mod run;
 pub(crate) mod schedule;

@@ -16,6 +16,8 @@ pub mod operator_step;
 mod promote;
 pub mod publish;
 pub mod reconcile;
+pub mod replay;
+pub mod replay_range;
 pub mod resume;
 pub mod settle;
 pub mod subscription;

@@ -100,8 +100,8 @@ pub fn apply(
         Event::Probed { step, seen } => effect::apply_probed(state, flow, step, seen),
         Event::Licensed { step, .. } => effect::apply_licensed(state, flow, step),
 
-        Event::Follows { .. } => earlier::apply_follows(state, event),
-        Event::Inherited { runs, effects } => earlier::apply_inherited(state, runs, effects),
+        Event::Follows(followed) => earlier::apply_follows(state, followed),
+        Event::Inherited { .. } => earlier::apply_inherited(state, event),
         Event::Reused {
             step,
             external_id,
@@ -239,7 +239,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::Broken { .. }
         | Event::Licensed { .. }
         | Event::Begun(_)
-        | Event::Follows { .. }
+        | Event::Follows(_)
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::FanOpened { .. }
@@ -298,7 +298,7 @@ pub(crate) fn announce(
         | Event::Probed { .. }
         | Event::Licensed { .. }
         | Event::Begun(_)
-        | Event::Follows { .. }
+        | Event::Follows(_)
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }

@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod inbound;
 mod input;
+mod key;
 mod order;
 mod reconcile;
 mod replay;
@@ -40,6 +41,7 @@ pub use api::{KeySource, Start};
 use delivery::{begin_unplanned, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
+pub(crate) use key::key_of;
 pub use order::StaleDelivery;
 pub(crate) use reconcile::{ListedItem, item_scope};
 pub use webhook::{Authentic, WebhookRequest};
@@ -243,6 +245,10 @@ impl Runtime {
                         accepted.state = RunState::Active;
                         (accepted.result, accepted.fault) = (None, None);
                     }
+                }
+                if inbound.replays && met.state == RunState::Failed {
+                    self.replay_for_repeat(release.namespace_id, &mut accepted)
+                        .await?;
                 }
                 Ok(Intake::Accepted(accepted))
             }

@@ -59,6 +59,8 @@ pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubje
 pub use commands::operator_step::OperatorStepError;
 pub use commands::publish::{FlowError, Published};
 pub use commands::reconcile::ReconcileError;
+pub use commands::replay::{ReplayError, ReplayWish};
+pub use commands::replay_range::{PlanError, PlanWish};
 pub use commands::resume::{ResumeError, Wish};
 pub use commands::settle::{SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};

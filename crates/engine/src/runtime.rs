@@ -114,6 +114,8 @@ pub(crate) struct Signals {
     pub(crate) deliveries_due: Notify,
     /// This process changed what is scheduled.
     pub(crate) scheduled: Notify,
+    /// An operator made or applied a replay plan.
+    pub(crate) planned: Notify,
     /// A run of this process has opened a task.
     pub(crate) task_opened: Notify,
 }

@@ -20,6 +20,7 @@ use poller::Poller;
 use reconcile_passes::ReconcilePasses;
 use reconciliation::Reconciliation;
 use recovery::Recovery;
+use replay_plans::ReplayPlans;
 use resource_cleanup::ResourceCleanup;
 use retention::Retention;
 use scheduler::Scheduler;
@@ -38,6 +39,7 @@ mod poller;
 pub(crate) mod reconcile_passes;
 pub(crate) mod reconciliation;
 mod recovery;
+mod replay_plans;
 mod resource_cleanup;
 mod retention;
 pub(crate) mod scheduler;
@@ -56,6 +58,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(OutboundWebhooks::new(runtime()), first),
         spawn(Scheduler::new(runtime()), first),
         spawn(ReconcilePasses::new(runtime()), first),
+        spawn(ReplayPlans::new(runtime()), first),
         spawn(LeaseRenewal::new(runtime()), last),
         spawn(Reconciliation::new(runtime()), last),
         spawn(Recovery::new(runtime()), last),

@@ -7,15 +7,21 @@
 mod approving;
 mod child;
 mod earlier;
+mod fingerprint;
 mod named;
+mod past_ledger;
 mod pending_effect;
 mod reading;
 
 pub use approving::Approving;
+pub(crate) use approving::approved;
 pub use child::{ChildPosition, EnclosingRun, Fan};
-pub use earlier::{EarlierRuns, PastLedger, fingerprint};
-pub(crate) use earlier::{UNDO, WAIT};
+pub use earlier::EarlierRuns;
+pub use fingerprint::fingerprint;
+pub(crate) use fingerprint::shown;
 pub use named::{NameHold, NameStanding, StepName};
+pub use past_ledger::PastLedger;
+pub(crate) use past_ledger::{APPROVAL, UNDO, WAIT};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 

@@ -66,6 +66,7 @@ pub(crate) use first_effect::{FirstEffectPlan, first_row};
 pub(crate) use load::{LoadedRun, TurnStart};
 use pending_write::{PendingWrite, Sent};
 pub(crate) use stuck::{TAKES_MAX, inconsistent};
+pub(crate) use views::views;
 
 /// What happens to the lease of a run that only an operator wakes.
 const STOPPED: LeaseChange = LeaseChange::Return {

@@ -7,6 +7,7 @@ mod amendment;
 mod begun;
 mod caller;
 mod doubt_plan;
+mod followed_run;
 mod gate_wait;
 mod name;
 mod named;
@@ -18,6 +19,7 @@ pub use amendment::ResultAmendment;
 pub use begun::ChildBegun;
 pub use caller::Caller;
 pub use doubt_plan::DoubtPlan;
+pub use followed_run::FollowedRun;
 pub use gate_wait::GateWait;
 pub use named::{NameEvent, NameHolder};
 pub use operator_step::{OperatorStep, StepVerb};
@@ -34,7 +36,7 @@ use crate::gate;
 use crate::guard::Guard;
 use crate::id::{EffectId, RunId, WaitId};
 use crate::outcome::{Doubt, Fault};
-use crate::past_effect::PastEffect;
+use crate::past_effect::{PastEffect, PastResult};
 use crate::request::StepRequest;
 use crate::run::{EndState, StopReason};
 use crate::span::Span;
@@ -70,24 +72,16 @@ pub enum Event {
     Begun(ChildBegun),
     /// The run is not the first of its key: its effects have the keys that they had in the first,
     /// and what earlier runs did is not done again.
-    Follows {
-        /// The first run of the key.
-        first: RunId,
-        /// The run before this one.
-        last: RunId,
-        /// How many times the key came back as a new intent.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        intent: u32,
-        /// The steps whose done effects are reused although their requests differ now.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        accepts: Vec<String>,
-    },
+    Follows(FollowedRun),
     /// What the runs before this one did was read from their ledger.
     Inherited {
         /// Those runs, the latest first; none where their history is gone.
         runs: Vec<RunId>,
         /// Their effects, by step.
         effects: Vec<PastEffect>,
+        /// The results of steps that change nothing and are not made again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        results: Vec<PastResult>,
     },
     /// An earlier run of the key had performed the step's effect: its result is reused, and nothing
     /// is sent.

@@ -132,6 +132,10 @@ identity!(
     /// One arrival at a trigger, made anew each time: it tells this process's write from another's.
     DeliveryId, "delivery_"
 );
+identity!(
+    /// A set of runs that an operator replays together.
+    ReplayPlanId, "plan_"
+);
 
 macro_rules! in_slot {
     ($($name:ident),*) => {$(
@@ -299,6 +303,13 @@ impl SessionId {
 
 impl DeliveryId {
     /// A new delivery.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl ReplayPlanId {
+    /// A new plan.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }

@@ -21,6 +21,7 @@ pub mod name;
 pub mod named_effect;
 pub mod outcome;
 pub mod past_effect;
+pub mod replay;
 pub mod request;
 pub mod resource;
 pub mod retry;
@@ -42,14 +43,14 @@ pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{
-    ClaimId, DeliveryId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError, RunId,
-    ScheduleId, SessionId, TokenId, WaitId,
+    ClaimId, DeliveryId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError, ReplayPlanId,
+    RunId, ScheduleId, SessionId, TokenId, WaitId,
 };
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use named_effect::{EffectName, EffectScope, NamedEffectState};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
-pub use past_effect::{PastEffect, PastOutcome};
+pub use past_effect::{PastEffect, PastOutcome, PastResult};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use right::{Right, RightError, Rights};

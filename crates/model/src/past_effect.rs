@@ -78,6 +78,19 @@ pub enum PastOutcome {
     },
 }
 
+/// What a step of an earlier run gave that changes nothing: a read, a function, a timer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PastResult {
+    /// The step's path.
+    pub step: String,
+    /// Its result.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub result: Value,
+    /// The HTTP status of a read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
 impl PastEffect {
     /// Whether it happened, and still counts as done.
     pub fn is_done(&self) -> bool {

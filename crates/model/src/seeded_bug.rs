@@ -41,6 +41,8 @@ seeded_bugs! {
     DuplicateNotRecorded = "duplicate-not-recorded",
     /// A repeat of a failed run does not resume it where the trigger says so.
     RepeatDoesNotResume = "repeat-does-not-resume",
+    /// A replay is carried out although it would do something else than its preview showed.
+    ReplayDigestIgnored = "replay-digest-ignored",
     /// A signed body is accepted under any number of ids.
     ReplayedBodyAccepted = "replayed-body-accepted",
     /// Any signature is accepted.

@@ -43,6 +43,8 @@ mod pulse;
 mod query;
 mod rate_limit;
 mod reconcile;
+mod replay_plans;
+mod replays;
 mod resources;
 mod routes;
 mod runs;

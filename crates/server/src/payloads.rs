@@ -4,6 +4,7 @@
 
 use semel_api::types::{Approval, ChildRun, Duplicate, Effect, Page, Run, RunDetail, Task, Wait};
 use semel_model::Right;
+use semel_model::replay::{Forecast, ReplayPreview};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -98,6 +99,21 @@ impl HasPayload for Approval {
 
     fn leave_out(&mut self) {
         self.shown = Value::Null;
+    }
+}
+
+impl HasPayload for ReplayPreview {
+    fn leave_out(&mut self) {
+        for step in &mut self.steps {
+            if let Forecast::Changed { fields, .. } = &mut step.forecast {
+                fields
+                    .iter_mut()
+                    .for_each(|it| (it.old, it.new) = (None, None));
+            }
+            if let Forecast::Fails { message, .. } = &mut step.forecast {
+                message.clear();
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use semel_api::Code;
 use semel_model::Right::{
-    Admin, Approve, Connect, Once, Operate, Payload, Promote, Read, Redo, Secret, Settle, Start,
-    Work, Write,
+    Admin, Approve, Connect, Once, Operate, Payload, Promote, Read, Redo, Replay, Secret, Settle,
+    Start, Work, Write,
 };
 
 use crate::access::{Access, DeclaredRoute, Routes};
@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, once, reconcile, resources, runs, schedules, secrets, starts, subscriptions,
-    tasks, tokens, waits,
+    keys, metrics, once, reconcile, replay_plans, replays, resources, runs, schedules, secrets,
+    starts, subscriptions, tasks, tokens, waits,
 };
 
 /// Why a health check needs no token.
@@ -85,6 +85,8 @@ fn api() -> Routes {
         .get("/runs/{run}/wait", Read, runs::watch)
         .post("/runs/{run}/cancel", Operate, runs::cancel)
         .post("/runs/{run}/resume", Operate, runs::resume)
+        .post("/runs/{run}/replay", Replay, replays::replay)
+        .post("/runs/{run}/replay/preview", Replay, replays::preview)
         .get("/runs/{run}/child-runs", Read, child_runs::list)
         .get("/effects", Read, effects::list)
         .get("/effects/{effect}", Read, effects::show)
@@ -113,6 +115,7 @@ fn api() -> Routes {
         .put("/secrets/{name}", Secret, secrets::set)
         .delete("/secrets/{name}", Secret, secrets::delete)
         .merge(scheduling())
+        .merge(replaying())
         .merge(subscribing())
         .merge(outside())
         .with(|router| router.layer(map_response(keep_out_of_caches)))
@@ -130,6 +133,17 @@ fn scheduling() -> Routes {
         .post("/schedules/{flow}/pause", Operate, schedules::pause)
         .post("/schedules/{flow}/resume", Operate, schedules::resume)
         .post("/schedules/{flow}/fire", Operate, schedules::fire)
+}
+
+fn replaying() -> Routes {
+    Routes::default()
+        .get("/replay-plans", Read, replay_plans::list)
+        .post("/replay-plans", Replay, replay_plans::plan)
+        .get("/replay-plans/{plan}", Read, replay_plans::show)
+        .get("/replay-plans/{plan}/runs", Read, replay_plans::list_runs)
+        .post("/replay-plans/{plan}/apply", Replay, replay_plans::apply)
+        .post("/replay-plans/{plan}/pause", Replay, replay_plans::pause)
+        .post("/replay-plans/{plan}/stop", Replay, replay_plans::stop)
 }
 
 fn subscribing() -> Routes {

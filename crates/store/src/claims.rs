@@ -33,10 +33,13 @@ use crate::pool::PooledClient;
 
 mod accept;
 mod known;
+mod next_run;
 
 pub(crate) use accept::examples;
 pub use accept::{Accept, start_accepting};
 pub use known::{KnownKey, KnownRun, list_known};
+pub use next_run::{HeldKey, NextRun, find_of_run, make_next_run};
+pub(crate) use next_run::{MAKE_OR_NOTHING, Rows};
 
 /// The expiry counts from the run's end, once there is one.
 const FIND: &str = "
@@ -76,6 +79,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LAST_RUN,
     NUMBERS,
     known::KNOWN,
+    next_run::MAKE,
+    next_run::MAKE_OR_NOTHING,
+    next_run::OF_RUN,
 ];
 
 /// One arrival, verified and keyed, on its way to the gate.

@@ -35,6 +35,10 @@ const RELEASE: &str = "
       JOIN namespaces n ON n.id = f.namespace_id
      WHERE l.id = $1";
 
+const NUMBERED: &str = "
+    SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
+     WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
+
 const PUSH: &str = "
     INSERT INTO flows (namespace_id, name, draft, draft_at) VALUES ($1, $2, $3, moment())
         ON CONFLICT (namespace_id, name) DO UPDATE
@@ -86,6 +90,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIVE,
     LIVE_IDS,
     RELEASE,
+    NUMBERED,
     PUSH,
     LOCK_FLOW,
     PUBLISH,
@@ -189,6 +194,20 @@ pub async fn find_release(cell: HomeCell<'_>, id: i32) -> Result<Option<ReleaseR
         .await?
         .as_ref()
         .map(read_release))
+}
+
+/// The release of a flow that has a number, in short.
+pub async fn find_numbered(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+    number: i32,
+) -> Result<Option<i32>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(NUMBERED, &[&namespace_id, &flow, &number])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 /// Keeps a draft.

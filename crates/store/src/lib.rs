@@ -52,6 +52,7 @@ pub mod pool;
 pub mod queue;
 pub mod reconcile_passes;
 pub mod refused_deliveries;
+pub mod replay_plans;
 pub mod resources;
 pub mod retention;
 pub mod runs;
@@ -114,6 +115,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("child_runs", child_runs::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refused_deliveries", refused_deliveries::STATEMENTS),
+        ("replay_plans", replay_plans::STATEMENTS),
+        ("replay_plans", replay_plans::VIEWS),
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
         ("runs", runs::STATEMENTS),

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! /keyed/…            honours Idempotency-Key: the first answer again, 422 for another body
+//! /strict/…           the same, and 402 for an `amount` of 0: that answer is kept under the key too
 //! /plain/…            ignores keys: every request is a new effect
 //! /put/…              PUT and DELETE by path: an effect only when the state changes
 //! /list/N             gives a list of N items, each with its number as `id`

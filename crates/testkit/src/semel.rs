@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::client::{Answer, Client};
 use crate::program::{Process, Program};
@@ -63,11 +64,21 @@ impl<'a> Api<'a> {
 
     /// Sends one command, which must succeed. Its path is its idempotency key.
     pub async fn command(&self, method: Method, path: &str, body: String) -> Result<Answer> {
+        self.command_as(path, method, path, body).await
+    }
+
+    async fn command_as(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<Answer> {
         let bearer = format!("Bearer {}", self.token);
         let headers = [
             ("authorization", bearer.as_str()),
             ("content-type", "application/json"),
-            ("idempotency-key", path),
+            ("idempotency-key", key),
         ];
         let answer = self
             .client
@@ -86,14 +97,16 @@ impl<'a> Api<'a> {
     pub async fn publish(&self, name: &str, source: &str) -> Result<()> {
         let flow = format!("/v1/flows/{name}");
         let draft = json!({ "source": source }).to_string();
-        self.command(Method::PUT, &format!("{flow}/draft"), draft)
-            .await?;
-        let publish = format!("{flow}/publish");
-        let published = self.command(Method::POST, &publish, "{}".into()).await?;
+        let digest = hex::encode(Sha256::digest(source));
+        let send = async |method, verb: &str, body| {
+            let (path, key) = (format!("{flow}/{verb}"), format!("{verb} {name} {digest}"));
+            self.command_as(&key, method, &path, body).await
+        };
+        send(Method::PUT, "draft", draft).await?;
+        let published = send(Method::POST, "publish", "{}".to_owned()).await?;
         let published: Value = published.json()?;
         let release = json!({ "release": published["release"] }).to_string();
-        self.command(Method::POST, &format!("{flow}/promote"), release)
-            .await?;
+        send(Method::POST, "promote", release).await?;
         Ok(())
     }
 }

@@ -9,8 +9,9 @@ use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
     Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DropKey, Dropped, Duplicate,
-    Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit, KeyInfo, Page, Resume, Resumed,
-    Run, RunDetail, RunFilter, Settle, Settled, StartRun, Started,
+    Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit, KeyInfo, Page, PreviewReplay,
+    Replay, ReplayPreview, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled,
+    StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is recorded of a flow.
@@ -77,6 +78,27 @@ impl Client {
     ) -> Result<Answer<Resumed>, ClientError> {
         let path = ["v1", "runs", &run.to_string(), "resume"];
         carry_out(self.post(&path, key).json(resume)).await
+    }
+
+    /// Says what a replay of a run would do.
+    pub async fn preview_replay(
+        &self,
+        run: RunId,
+        replay: &PreviewReplay,
+    ) -> Result<ReplayPreview, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "replay", "preview"];
+        read(self.ask(reqwest::Method::POST, &path).json(replay)).await
+    }
+
+    /// Replays a run as its preview showed.
+    pub async fn replay_run(
+        &self,
+        run: RunId,
+        replay: &Replay,
+        key: &str,
+    ) -> Result<Answer<Replayed>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "replay"];
+        carry_out(self.post(&path, key).json(replay)).await
     }
 
     /// Lists items and branches of a run, in order.

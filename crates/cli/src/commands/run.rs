@@ -4,6 +4,7 @@ mod cancel;
 mod items;
 mod list;
 mod person;
+mod replay;
 mod resume;
 mod show;
 mod start;
@@ -17,7 +18,7 @@ use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// Start, list, show, watch, cancel and resume runs.
+/// Start, list, show, watch, cancel, resume and replay runs.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel run start greet --input '{\"id\":\"1\",\"name\":\"Ada\"}' --wait 30s
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Items(items::Arguments),
     Cancel(cancel::Arguments),
     Resume(resume::Arguments),
+    Replay(replay::Arguments),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -42,6 +44,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Items(arguments) => items::run(ctx, arguments).await,
         Command::Cancel(arguments) => cancel::run(ctx, arguments).await,
         Command::Resume(arguments) => resume::run(ctx, arguments).await,
+        Command::Replay(arguments) => replay::run(ctx, arguments).await,
     }
 }
 

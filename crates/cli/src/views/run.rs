@@ -1,6 +1,7 @@
 //! Runs.
 
 use semel_api::types::{AtGate, BehindKey, Run, RunDetail, RunStatus};
+use semel_model::effect::EffectState;
 use semel_model::run::RunState;
 
 use super::{Extent, fault_text, shown, timeline};
@@ -40,6 +41,9 @@ pub(crate) fn table(runs: &[Run], style: Style) -> String {
 pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String {
     let run = &detail.run;
     let mut parts = vec![head(run, extent, style)];
+    if let Some(line) = partial(detail) {
+        parts[0].push_str(&format!("\n  so far    {line}"));
+    }
     if let Some(gate) = &detail.gate {
         parts[0].push_str(&format!("\n  waits     {}", at_gate(gate)));
     }
@@ -88,6 +92,34 @@ fn behind_key(waits: &BehindKey) -> String {
     };
     let (key, scope) = (&waits.key, &waits.scope);
     format!("for the key {key} ({scope}), behind {holder}{state}{doubt}")
+}
+
+/// What a run that failed or is stopped has done, what it has not, and what is safe next.
+fn partial(detail: &RunDetail) -> Option<String> {
+    let run = &detail.run;
+    let next = match run.state.state() {
+        RunState::Active | RunState::Succeeded | RunState::Superseded => return None,
+        RunState::InDoubt => "settle the doubt, semel doubt list".to_owned(),
+        RunState::Failed | RunState::NeedsReview | RunState::Quarantined => format!(
+            "semel run resume {0} --reason '…', or semel run replay {0} on another release",
+            run.id
+        ),
+        RunState::Cancelled => format!("semel run replay {}", run.id),
+    };
+    let at = |is: fn(EffectState) -> bool| {
+        let steps = detail.effects.iter().filter(|effect| is(effect.state));
+        let steps: Vec<&str> = steps.map(|effect| effect.step.as_str()).collect();
+        match steps.as_slice() {
+            [] => "nothing".to_owned(),
+            steps => printable(&steps.join(", ")),
+        }
+    };
+    let done = at(|state| state == EffectState::Done);
+    let not_done = at(|state| matches!(state, EffectState::Failed | EffectState::Retrying));
+    let in_doubt = at(|state| matches!(state, EffectState::InDoubt | EffectState::Pending));
+    Some(format!(
+        "done: {done}; not done: {not_done}; in doubt: {in_doubt}; safe next: {next}"
+    ))
 }
 
 /// Where a run waits, in words.
@@ -153,4 +185,45 @@ fn state(run: &Run, style: Style) -> String {
         "{}{asked}",
         style.toned(tone(run.state), run.state.as_str())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_run_says_what_is_done_and_what_is_safe_next() {
+        let run = "run_00000000000000000000000000000001";
+        let effect = |step: &str, state: &str| {
+            json!({
+                "effect": "eff_00000000000000000000000000000001", "run": run, "step": step,
+                "kind": "http", "guard": "review", "state": state, "attempt": 1,
+                "intended_at": "2026-01-01T00:00:00Z",
+            })
+        };
+        let detail = |state: &str| -> RunDetail {
+            let detail = json!({
+                "run": run, "flow": "orders", "release": 3, "key": "o-1", "state": state,
+                "accepted_at": "2026-01-01T00:00:00Z", "waits": [], "journal": [],
+                "effects": [effect("charge", "done"), effect("ship", "failed")],
+            });
+            serde_json::from_value(detail).unwrap()
+        };
+
+        let line = partial(&detail("failed")).unwrap();
+
+        assert!(
+            line.starts_with("done: charge; not done: ship; in doubt: nothing; safe next: "),
+            "{line}"
+        );
+        assert!(line.contains(&format!("semel run replay {run}")));
+        assert!(
+            partial(&detail("in_doubt"))
+                .unwrap()
+                .contains("semel doubt list")
+        );
+        assert!(partial(&detail("succeeded")).is_none());
+    }
 }

@@ -51,7 +51,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun(_)
-        | Event::Follows { .. }
+        | Event::Follows(_)
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }

@@ -188,7 +188,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::Admitted { .. }
         | Event::Joined { .. }
         | Event::Begun(_)
-        | Event::Follows { .. }
+        | Event::Follows(_)
         | Event::Inherited { .. }
         | Event::Reused { .. }
         | Event::TakenOver { .. }

@@ -324,12 +324,12 @@ fn unreadable(reason: &str) -> ResumeError {
 }
 
 /// Whether a run failed because an operator failed an effect in doubt, which may have happened.
-fn is_given_up(fault: Option<&str>) -> bool {
+pub(super) fn is_given_up(fault: Option<&str>) -> bool {
     kind_of(fault) == FaultKind::GivenUp
 }
 
 /// Whether a run failed because an approval was rejected, or was not given in time.
-fn is_rejection(fault: Option<&str>) -> bool {
+pub(super) fn is_rejection(fault: Option<&str>) -> bool {
     kind_of(fault) == FaultKind::Rejected
 }
 

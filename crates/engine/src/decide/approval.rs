@@ -7,7 +7,7 @@ use semel_model::WaitId;
 use semel_model::approval::ApprovalNotice;
 use semel_model::event::Event;
 
-use super::{DecideContext, Next, NextAction};
+use super::{DecideContext, Next, NextAction, earlier};
 use crate::state::{Approving, FoldedRun};
 
 /// The most reminders of one approval.
@@ -22,6 +22,9 @@ pub(super) fn open(
     scope: &Scope<'_>,
 ) -> Result<Next, RenderError> {
     let mut asked = ask.render(scope, context.now, state.started_by.as_deref())?;
+    if let Some(reused) = earlier::approval(state, step.id.as_str(), &asked) {
+        return Ok(Next::Event(reused));
+    }
     asked.round = state.rounds.get(step.id.as_str()).copied().unwrap_or(0);
     let until = ask.within.map(|within| context.now + within.to_duration());
     Ok(Next::Event(Event::ApprovalOpened {

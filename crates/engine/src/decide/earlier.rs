@@ -2,16 +2,30 @@
 
 use semel_flow::release::{Action, RenderError, StepWork, WaitStep};
 use semel_flow::{Scope, Step};
+use semel_model::approval::ApprovalRequest;
 use semel_model::event::Event;
 use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, PastEffect, PastOutcome};
+use serde_json::Value;
 
 use super::{DecideContext, Next, NextAction, intend, named};
-use crate::state::{FoldedRun, WAIT, fingerprint};
+use crate::state::{APPROVAL, FoldedRun, WAIT, fingerprint, shown};
 
-/// The answer that an earlier run got at a wait for a callback or an event.
+/// What a step gave in an earlier run and is not asked for again: the answer to a wait for a
+/// callback or an event, or the result of a step that changes nothing and keeps it.
 pub(super) fn answer(state: &FoldedRun, step: &Step) -> Option<Event> {
+    let earlier = state.earlier.as_ref()?;
+    if let Some(kept) = earlier.kept(step.id.as_str())
+        && keeps_result(step)
+    {
+        return Some(Event::Computed {
+            step: step.id.to_string(),
+            result: kept.result.clone(),
+            status: kept.status,
+            usage: Value::Null,
+        });
+    }
     let asks = matches!(
         &step.action,
         Action::Wait(WaitStep::Callback { .. } | WaitStep::Event { .. })
@@ -29,6 +43,37 @@ pub(super) fn is_known(state: &FoldedRun, step: &str) -> bool {
         PastOutcome::Done { .. } | PastOutcome::InDoubt { .. } => true,
         PastOutcome::Failed { .. } | PastOutcome::Undone => false,
     })
+}
+
+/// Whether a step changes nothing, so that a replay may keep its result: a read, a function, a timer.
+pub(super) fn keeps_result(step: &Step) -> bool {
+    match &step.action {
+        Action::Wait(wait) => matches!(wait, WaitStep::Timer(_) | WaitStep::Until(_)),
+        Action::Function(_) => true,
+        Action::Switch(_)
+        | Action::Foreach(_)
+        | Action::Parallel(_)
+        | Action::Approval(_)
+        | Action::Fail(_)
+        | Action::Return(_) => false,
+        Action::Http(_)
+        | Action::Db(_)
+        | Action::Kv(_)
+        | Action::Ssh(_)
+        | Action::Notify(_)
+        | Action::Llm(_)
+        | Action::Persist(_)
+        | Action::Emit(_)
+        | Action::Call(_)
+        | Action::Task(_) => step.guard().is_none(),
+    }
+}
+
+/// The approval that an earlier run was given for the same content.
+pub(super) fn approval(state: &FoldedRun, step: &str, asked: &ApprovalRequest) -> Option<Event> {
+    let past = state.past(step)?;
+    let same = past.kind == APPROVAL && past.fingerprint == shown(asked);
+    same.then(|| reused(past)).flatten()
 }
 
 /// The first look at an effect of a run that follows another of its key.
@@ -85,8 +130,8 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
     if past.fingerprint != fingerprint(request) && !accepted {
         let message = format!(
             "{run} performed `{step}` with another request ({}): nothing was sent; compare them, \
-             semel effect show {}",
-            past.effect, past.effect,
+             semel run replay {}; to reuse it all the same, add --accept-changed {step}",
+            past.effect, state.run,
         );
         return review(Fault::permanent("effect-changed", message));
     }

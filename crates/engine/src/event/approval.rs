@@ -100,10 +100,10 @@ fn decided(decision: &ApprovalDecision, on_reject: OnReject) -> Result<Value, Fa
         approved,
         by,
         comment,
-        at,
+        ..
     } = decision;
     if *approved || on_reject == OnReject::Continue {
-        return Ok(json!({ "approved": approved, "by": by, "comment": comment, "at": at }));
+        return Ok(crate::state::approved(decision));
     }
     let message = match comment {
         Some(comment) => format!("rejected by {by}: {comment}"),

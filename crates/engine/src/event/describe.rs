@@ -65,8 +65,8 @@ pub fn describe(event: &Event) -> String {
         Event::Probed { step, seen } => effect::describe_probed(step, seen),
         Event::Licensed { step, reason } => effect::describe_licensed(step, reason),
         Event::Begun(begun) => children::describe_begun(begun),
-        Event::Follows { last, intent, .. } => earlier::describe_follows(*last, *intent),
-        Event::Inherited { runs, effects } => earlier::describe_inherited(runs, effects),
+        Event::Follows(followed) => earlier::describe_follows(followed),
+        Event::Inherited { runs, effects, .. } => earlier::describe_inherited(runs, effects),
         Event::Reused {
             step, effect, run, ..
         } => earlier::describe_reused(step, *effect, *run),

@@ -1,8 +1,10 @@
 //! Earlier runs of the key: what a later run follows, inherits, reuses and takes over.
 
+use std::collections::BTreeMap;
+
 use semel_flow::Flow;
 use semel_model::effect::{Effect, LedgerEntry, Pending};
-use semel_model::event::Event;
+use semel_model::event::{Event, FollowedRun};
 use semel_model::{EffectId, PastEffect, PastOutcome, RunId};
 use semel_store::journal::EffectChange;
 use serde_json::Value;
@@ -10,40 +12,39 @@ use serde_json::Value;
 use super::changes::{EffectSnapshot, RowChanges};
 use crate::state::{Current, EarlierRuns, FoldedRun, PendingEffect, Unfit, fits};
 
-pub(super) fn apply_follows(state: &mut FoldedRun, event: &Event) -> Result<(), Unfit> {
-    let Event::Follows {
-        first,
-        last,
-        intent,
-        accepts,
-    } = event
-    else {
-        return Err(Unfit);
-    };
+pub(super) fn apply_follows(state: &mut FoldedRun, followed: &FollowedRun) -> Result<(), Unfit> {
     state.must_be_live()?;
     fits(state.earlier.is_none())?;
     state.earlier = Some(Box::new(EarlierRuns {
-        first: *first,
-        last: Some(*last),
-        intent: *intent,
-        accepts: accepts.clone(),
+        first: followed.first,
+        last: Some(followed.last),
+        intent: followed.intent,
+        accepts: followed.accepts.clone(),
+        kept: followed.kept.clone(),
+        results: BTreeMap::new(),
         effects: None,
         runs: Vec::new(),
     }));
     Ok(())
 }
 
-pub(super) fn apply_inherited(
-    state: &mut FoldedRun,
-    runs: &[RunId],
-    effects: &[PastEffect],
-) -> Result<(), Unfit> {
+pub(super) fn apply_inherited(state: &mut FoldedRun, event: &Event) -> Result<(), Unfit> {
+    let Event::Inherited {
+        runs,
+        effects,
+        results,
+    } = event
+    else {
+        return Err(Unfit);
+    };
     state.must_be_live()?;
     let earlier = state.earlier.as_mut().ok_or(Unfit)?;
     fits(earlier.effects.is_none())?;
     let by_step = effects.iter().map(|it| (it.step.clone(), it.clone()));
     earlier.effects = Some(by_step.collect());
-    earlier.runs = runs.to_vec();
+    let by_step = results.iter().map(|it| (it.step.clone(), it.clone()));
+    earlier.results = by_step.collect();
+    earlier.runs.clone_from(runs);
     Ok(())
 }
 
@@ -113,8 +114,9 @@ pub(super) fn project_taken_over(after: &FoldedRun, flow: &Flow, step: &str) -> 
     })
 }
 
-pub(super) fn describe_follows(last: RunId, intent: u32) -> String {
-    match intent {
+pub(super) fn describe_follows(followed: &FollowedRun) -> String {
+    let last = followed.last;
+    match followed.intent {
         0 => format!("follows {last}: what it did is not done again"),
         _ => format!("follows {last} as a new intent: its effects have new keys"),
     }

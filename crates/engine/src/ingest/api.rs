@@ -101,11 +101,13 @@ impl Runtime {
             }
         };
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let replays = declared.replays;
         let by = start.by.filter(|_| release.flow.asks_who_started());
         let named = (KeySpace::Given, key);
         self.receive(Inbound {
             by,
             resumes,
+            replays,
             ..Inbound::new(release, trigger, named, (input, text), mismatch)
         })
         .await
@@ -160,13 +162,19 @@ impl Runtime {
         };
         let release = self.live_flow(namespace_id, &start.flow).await?;
         let declared = release.flow.trigger.start(start.trigger);
-        if view.state == RunState::Failed && declared.is_some_and(|declared| declared.resumes) {
+        let Some(declared) = declared.filter(|_| view.state == RunState::Failed) else {
+            return Ok(Some(accepted));
+        };
+        if declared.resumes {
             let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);
             let resumed = self.resume_for_repeat(run, fault, keep).await;
             if resumed? {
                 accepted.state = RunState::Active;
                 (accepted.result, accepted.fault) = (None, None);
             }
+        }
+        if declared.replays {
+            self.replay_for_repeat(namespace_id, &mut accepted).await?;
         }
         Ok(Some(accepted))
     }

@@ -45,6 +45,7 @@ impl Runtime {
             Err(reason) => return Err(refuse(self, &release, reason).await),
         };
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
+        let replays = declared.replays;
         let space = match declared.key {
             Some(_) => KeySpace::Given,
             None => KeySpace::Event,
@@ -52,6 +53,7 @@ impl Runtime {
         let (kind, named) = (TriggerKind::Event, (space, key));
         self.receive(Inbound {
             resumes,
+            replays,
             ..Inbound::new(release, kind, named, (input, text), mismatch)
         })
         .await

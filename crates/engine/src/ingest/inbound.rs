@@ -29,6 +29,8 @@ pub(crate) struct Inbound {
     pub(crate) caller: Option<Caller>,
     /// Whether a repeat resumes a run that failed.
     pub(crate) resumes: bool,
+    /// Whether a repeat replays a run that failed.
+    pub(crate) replays: bool,
     /// The instant that a schedule named.
     pub(crate) nominal: Option<Timestamp>,
 }
@@ -57,6 +59,7 @@ impl Inbound {
             by: None,
             caller: None,
             resumes: false,
+            replays: false,
             nominal: None,
         }
     }

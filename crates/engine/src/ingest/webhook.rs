@@ -146,6 +146,7 @@ impl Runtime {
         );
         let mut inbound = Inbound {
             resumes: webhook.resumes,
+            replays: webhook.replays,
             headers,
             query,
             ..Inbound::new(release.clone(), kind, named, (input, text), mismatch)

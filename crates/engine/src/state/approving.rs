@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use semel_model::WaitId;
-use semel_model::approval::ApprovalRequest;
+use semel_model::approval::{ApprovalDecision, ApprovalRequest};
+use serde_json::{Value, json};
 
 /// An approval that is not decided yet.
 #[derive(Clone, Debug)]
@@ -33,4 +34,15 @@ impl Approving {
             asked: asked.clone(),
         }
     }
+}
+
+/// The result of an approval that was given.
+pub(crate) fn approved(decision: &ApprovalDecision) -> Value {
+    let ApprovalDecision {
+        approved,
+        by,
+        comment,
+        at,
+    } = decision;
+    json!({ "approved": approved, "by": by, "comment": comment, "at": at })
 }

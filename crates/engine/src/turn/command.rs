@@ -1,9 +1,13 @@
 //! An operator's command about one run: it takes the run as any worker does, and writes the decision
 //! as the run's next event.
 
+use semel_model::Fault;
 use semel_model::event::Event;
+use semel_model::run::EndState;
 use semel_store::audit::AuditEntry;
+use semel_store::claims::NextRun;
 use semel_store::journal::LeaseChange;
+use serde_json::Value;
 
 use super::{Turn, TurnError};
 use crate::state::FoldError;
@@ -31,15 +35,53 @@ impl Turn {
             turns.spawn(self.drive());
             return Ok(());
         };
+        Err(self.give_up(stop).await)
+    }
+
+    /// Ends a stopped run, because the next run of its key takes its place: both in one commit. The
+    /// run that waits for its end gets that of the next one.
+    pub(crate) async fn end_for(
+        mut self,
+        next: NextRun,
+        act: Option<AuditEntry>,
+    ) -> Result<(), CommandError> {
+        match self.commit_end(next, act).await {
+            Ok(()) => Ok(()),
+            Err(stop) => Err(self.give_up(stop).await),
+        }
+    }
+
+    async fn commit_end(
+        &mut self,
+        next: NextRun,
+        act: Option<AuditEntry>,
+    ) -> Result<(), TurnError> {
+        let fault = Fault::permanent("replayed", format!("{} replays it", next.run()));
+        let mut end = Event::Ended {
+            state: EndState::Superseded,
+            result: Value::Null,
+            fault: Some(fault),
+        };
+        self.state.caller = None;
+        self.leave_gates(&mut end).await?;
+        self.record(end)?;
+        self.pending.follow_with(next);
+        if let Some(act) = act {
+            self.pending.act(act);
+        }
+        self.commit(LeaseChange::End).await
+    }
+
+    async fn give_up(&mut self, stop: TurnError) -> CommandError {
         match stop {
-            TurnError::Fenced => Err(CommandError::Busy),
+            TurnError::Fenced => CommandError::Busy,
             TurnError::Unsure(reason) | TurnError::Refused(reason) => {
-                Err(CommandError::Unavailable(reason))
+                CommandError::Unavailable(reason)
             }
             TurnError::Inconsistent(error) => {
                 self.handle_error(TurnError::Inconsistent(error.clone()))
                     .await;
-                Err(CommandError::Inconsistent(error))
+                CommandError::Inconsistent(error)
             }
         }
     }

@@ -16,7 +16,7 @@ use semel_store::{journal, runs, waits};
 use super::parent_state::{self, Unread};
 use super::{Turn, TurnError, unsure};
 use crate::runtime::Runtime;
-use crate::state::PastLedger;
+use crate::state::{EarlierRuns, PastLedger};
 
 /// How long a run sleeps whose predecessor still acts.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -40,12 +40,12 @@ impl Turn {
             self.commit(LeaseChange::Return { due_at, stage }).await?;
             return Ok(false);
         }
-        let inherited = self.ledger_of(last, earlier.intent).await?;
+        let inherited = self.ledger_of(last, earlier).await?;
         self.record(inherited)?;
         Ok(true)
     }
 
-    async fn ledger_of(&self, last: RunId, intent: u32) -> Result<Event, TurnError> {
+    async fn ledger_of(&self, last: RunId, earlier: &EarlierRuns) -> Result<Event, TurnError> {
         let (cell, namespace_id) = (self.runtime.cell.of(last), self.release.namespace_id);
         let found = runs::find_release(cell, namespace_id, last).await;
         let Some((_, partition_date)) = found.map_err(unsure)? else {
@@ -54,7 +54,8 @@ impl Turn {
         let ledger = read_ledger(&self.runtime, last, partition_date).await;
         let unread = |error: Unread| TurnError::Unsure(format!("the ledger of {last}: {error}"));
         let ledger = ledger.map_err(unread)?;
-        Ok(ledger.map_or_else(nothing, |ledger| ledger.inherited(intent)))
+        let keeps = |step: &str| earlier.kept.iter().any(|kept| kept == step);
+        Ok(ledger.map_or_else(nothing, |ledger| ledger.inherited(earlier.intent, keeps)))
     }
 
     /// Counts an effect that an earlier run had performed as a duplicate, stopped at the ledger.
@@ -137,5 +138,6 @@ fn nothing() -> Event {
     Event::Inherited {
         runs: Vec::new(),
         effects: Vec::new(),
+        results: Vec::new(),
     }
 }

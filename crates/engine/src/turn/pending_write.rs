@@ -6,6 +6,7 @@ use semel_model::kv::Operation;
 use semel_model::request::Emission;
 use semel_model::{EffectId, GateId};
 use semel_store::audit::AuditEntry;
+use semel_store::claims::NextRun;
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 
@@ -26,6 +27,7 @@ pub(super) struct PendingWrite {
     emitted: Vec<Emitted>,
     departs: Vec<GateId>,
     acts: Vec<AuditEntry>,
+    next_run: Option<Box<NextRun>>,
     /// Whether the write itself will make an event.
     expects_event: bool,
 }
@@ -52,6 +54,11 @@ impl PendingWrite {
     /// Adds the audit record of an operator's action, to commit with the next write.
     pub(super) fn act(&mut self, act: AuditEntry) {
         self.acts.push(act);
+    }
+
+    /// Adds the run that takes the place of this one, which ends with the next write.
+    pub(super) fn follow_with(&mut self, next: NextRun) {
+        self.next_run = Some(Box::new(next));
     }
 
     /// Adds that a run leaves its gates at its end.

@@ -11,13 +11,13 @@ use crate::runtime::Runtime;
 use crate::state::FoldedRun;
 
 /// What expressions see as `run` and `waits`.
-pub(super) struct Views {
-    pub(super) run: Value,
-    pub(super) waits: Value,
+pub(crate) struct Views {
+    pub(crate) run: Value,
+    pub(crate) waits: Value,
 }
 
 /// What a run's expressions see.
-pub(super) fn views(runtime: &Runtime, release: &Release, state: &FoldedRun, key: &Key) -> Views {
+pub(crate) fn views(runtime: &Runtime, release: &Release, state: &FoldedRun, key: &Key) -> Views {
     let mut links = serde_json::Map::new();
     for step in release.flow.callbacks() {
         if let Some(comer) = comer(&release.flow, state, step) {

@@ -30,6 +30,8 @@ mod reconcile;
 mod rejections;
 mod releases;
 mod repeats;
+mod replay_plans;
+mod replays;
 mod requests;
 mod resources;
 mod schedules;

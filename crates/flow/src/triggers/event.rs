@@ -3,7 +3,7 @@
 use semel_model::{Mismatch, TriggerKind};
 use serde::Serialize;
 
-use super::fields::{MISMATCH, ON_REPEAT, ORDER, mismatch, resumes};
+use super::fields::{MISMATCH, ON_REPEAT, ORDER, mismatch, replays, resumes};
 use super::order::{self, Order};
 use super::{Proof, TriggerSpec};
 use crate::expr::Expr;
@@ -61,6 +61,9 @@ pub struct EventTrigger {
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resumes: bool,
+    /// Whether a repeat replays a run that failed, on the release that is live then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replays: bool,
 }
 
 pub(super) fn lower(record: &Record) -> Option<EventTrigger> {
@@ -71,5 +74,6 @@ pub(super) fn lower(record: &Record) -> Option<EventTrigger> {
         order: order::lower(record),
         mismatch: mismatch(record),
         resumes: resumes(record),
+        replays: replays(record),
     })
 }

@@ -16,8 +16,8 @@ pub(super) const MISMATCH: Field = field(
 
 pub(super) const ON_REPEAT: Field = field(
     "on_repeat",
-    FieldType::Word(&["answer", "resume"]),
-    "A repeat of a failed run: returns the stored failure, or resumes the run and skips completed effects.",
+    FieldType::Word(&["answer", "resume", "replay"]),
+    "A repeat of a failed run: returns the stored failure, or resumes the run, or replays it on the live release; completed effects are skipped.",
 )
 .default("answer");
 
@@ -39,4 +39,9 @@ pub(super) fn mismatch(record: &Record) -> Mismatch {
 /// Whether a repeat resumes a run that failed.
 pub(super) fn resumes(record: &Record) -> bool {
     record.word("on_repeat") == Some("resume")
+}
+
+/// Whether a repeat replays a run that failed.
+pub(super) fn replays(record: &Record) -> bool {
+    record.word("on_repeat") == Some("replay")
 }

@@ -3,7 +3,7 @@
 use semel_model::Mismatch;
 use serde::Serialize;
 
-use super::fields::{MISMATCH, ON_REPEAT, mismatch, resumes};
+use super::fields::{MISMATCH, ON_REPEAT, mismatch, replays, resumes};
 use crate::expr::Expr;
 use crate::grammar::{FieldType, MapSchema, Place, field};
 use crate::tree::Record;
@@ -38,6 +38,9 @@ pub struct StartTrigger {
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resumes: bool,
+    /// Whether a repeat replays a run that failed, on the release that is live then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replays: bool,
 }
 
 pub(super) fn lower(record: &Record) -> StartTrigger {
@@ -45,5 +48,6 @@ pub(super) fn lower(record: &Record) -> StartTrigger {
         key: record.expr("key").map(|placed| placed.expr.clone()),
         mismatch: mismatch(record),
         resumes: resumes(record),
+        replays: replays(record),
     }
 }

@@ -9,7 +9,7 @@ pub use auth::WebhookAuth;
 use semel_model::{FlowName, Mismatch, TriggerKind};
 use serde::Serialize;
 
-use super::fields::{mismatch, resumes};
+use super::fields::{mismatch, replays, resumes};
 use super::order::{self, Order};
 use super::{Proof, TriggerSpec};
 use crate::expr::Expr;
@@ -68,6 +68,9 @@ pub struct Webhook {
     /// Whether a repeat resumes a run that failed, behind its ledger.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resumes: bool,
+    /// Whether a repeat replays a run that failed, on the release that is live then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replays: bool,
     /// Whether a signed body that comes again under another key is held for an operator. True only
     /// where the signature does not cover the key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -96,6 +99,7 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
         order: order::lower(record),
         mismatch: mismatch(record),
         resumes: resumes(record),
+        replays: replays(record),
         holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),
         clock_fields: provider.map_or_else(Vec::new, |provider| {
             let fields = provider.clock_fields.iter();

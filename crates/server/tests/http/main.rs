@@ -16,6 +16,7 @@ mod once;
 mod outages;
 mod rate_limit;
 mod records;
+mod replay_runs;
 mod replays;
 mod resources;
 mod rights;

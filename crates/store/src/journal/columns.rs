@@ -13,7 +13,9 @@ use super::events::to_text;
 use super::{LeaseChange, Transition, WaitChange};
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
-use crate::{approvals, audit, effects, event_waits, gate_exits, kv, named_effects, outbox, tasks};
+use crate::{
+    approvals, audit, claims, effects, event_waits, gate_exits, kv, named_effects, outbox, tasks,
+};
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
 #[derive(Default)]
@@ -82,6 +84,7 @@ pub(super) struct Columns<'a> {
     pub(super) ended_children: EndedChildren,
     pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
+    pub(super) next_runs: claims::Rows<'a>,
 }
 
 #[derive(Default)]
@@ -142,6 +145,7 @@ impl<'a> Columns<'a> {
             ended_children: EndedChildren::default(),
             event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
+            next_runs: claims::Rows::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -202,6 +206,9 @@ impl<'a> Columns<'a> {
         }
         for act in &item.acts {
             self.acts.push(act);
+        }
+        if let Some(next) = &item.next_run {
+            self.next_runs.push(next);
         }
     }
 

@@ -17,7 +17,7 @@ use super::columns::{Columns, Moves, OpenedWaits, Records};
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
 use crate::{
-    approvals, audit, child_runs, event_waits, gate_exits, kv, late_responses, locks,
+    approvals, audit, child_runs, claims, event_waits, gate_exits, kv, late_responses, locks,
     named_effects, outbox, tasks, waits,
 };
 
@@ -56,6 +56,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     approvals::WITHDRAW,
     approvals::HEAR,
     audit::APPEND,
+    claims::MAKE_OR_NOTHING,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -137,6 +138,9 @@ impl<'a> Pipeline<'a> {
         }
         if !columns.acts.is_empty() {
             self.send(audit::APPEND, columns.acts.values().to_vec());
+        }
+        if let Some(values) = columns.next_runs.values() {
+            self.send(claims::MAKE_OR_NOTHING, values);
         }
         let ended = &columns.ended_children;
         if !ended.runs.is_empty() {

@@ -9,6 +9,7 @@ use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 use super::Events;
 use crate::approvals::ApprovalChange;
 use crate::audit::AuditEntry;
+use crate::claims::NextRun;
 use crate::event_waits::Topic;
 use crate::kv::{self, Write};
 use crate::named_effects::NameNotice;
@@ -51,6 +52,8 @@ pub struct Transition {
     pub notices: Vec<NameNotice>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
+    /// The next run of its key, where an operator replays the run and it ends by that.
+    pub next_run: Option<Box<NextRun>>,
     /// The operators' acts that cause it, recorded in the same commit.
     pub acts: Vec<AuditEntry>,
     /// Its parent run, which has to know of its end.
@@ -83,6 +86,7 @@ impl Transition {
             || tells
             || !self.waits.is_empty()
             || self.ends_child()
+            || self.next_run.is_some()
             || !self.tasks.is_empty()
             || !self.approvals.is_empty()
             || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))

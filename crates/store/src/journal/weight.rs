@@ -22,7 +22,8 @@ impl Transition {
             true => 0,
             false => self.events.text().len(),
         };
-        self.events.text().len() + record + entry + emitted + notices
+        let next = self.next_run.as_ref().map_or(0, |next| next.events.len());
+        self.events.text().len() + record + entry + emitted + notices + next
     }
 }
 

@@ -165,13 +165,10 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
         },
         _ if reading => reply(200, &json!({ "path": call.path })),
         Mode::Plain => done(201, world.act(call)),
-        Mode::Keyed => match world.act_keyed(call) {
-            Keyed::New(effect) => done(201, effect),
-            Keyed::Repeat(effect) => replayed(done(201, effect)),
-            Keyed::Mismatch => reply(
-                422,
-                &json!({ "error": "the key belongs to another request" }),
-            ),
+        Mode::Keyed => keyed(world.act_keyed(call)),
+        Mode::Strict => match world.refuse_for_ever(call) {
+            true => reply(402, &json!({ "error": "the amount is 0" })),
+            false => keyed(world.act_keyed(call)),
         },
         Mode::Put if method == Method::DELETE => match world.delete(call) {
             Some(effect) => done(200, effect),
@@ -181,6 +178,17 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             Some(effect) => done(200, effect),
             None => reply(200, &json!({ "unchanged": true })),
         },
+    }
+}
+
+fn keyed(found: Keyed) -> Reply {
+    match found {
+        Keyed::New(effect) => done(201, effect),
+        Keyed::Repeat(effect) => replayed(done(201, effect)),
+        Keyed::Mismatch => reply(
+            422,
+            &json!({ "error": "the key belongs to another request" }),
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Keyed,
+    Strict,
     Plain,
     Put,
     Items,
@@ -71,6 +72,12 @@ impl Route {
                 "keyed" => {
                     return Self {
                         mode: Mode::Keyed,
+                        ..route
+                    };
+                }
+                "strict" => {
+                    return Self {
+                        mode: Mode::Strict,
                         ..route
                     };
                 }

@@ -29,7 +29,8 @@ pub(super) struct Call {
 struct First {
     path: String,
     body_sha256: String,
-    effect: usize,
+    /// Nothing where it was refused.
+    effect: Option<usize>,
 }
 
 /// What a keyed request turned out to be.
@@ -103,21 +104,38 @@ impl World {
         };
         let body_sha256 = digest(&call.body);
         match self.firsts.get(key) {
-            Some(first) if first.path == call.path && first.body_sha256 == body_sha256 => {
-                Keyed::Repeat(first.effect)
-            }
+            Some(First {
+                path,
+                body_sha256: known,
+                effect: Some(effect),
+            }) if *path == call.path && *known == body_sha256 => Keyed::Repeat(*effect),
             Some(_) => Keyed::Mismatch,
             None => {
                 let effect = self.act(call);
                 let first = First {
                     path: call.path.clone(),
                     body_sha256,
-                    effect,
+                    effect: Some(effect),
                 };
                 self.firsts.insert(key.clone(), first);
                 Keyed::New(effect)
             }
         }
+    }
+
+    /// Whether the request is refused for its amount; that stays the answer to its key.
+    pub(super) fn refuse_for_ever(&mut self, call: &Call) -> bool {
+        let body: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        let is_refused = body["amount"] == 0;
+        if let (true, Some(key)) = (is_refused, &call.key) {
+            let first = || First {
+                path: call.path.clone(),
+                body_sha256: digest(&call.body),
+                effect: None,
+            };
+            self.firsts.entry(key.clone()).or_insert_with(first);
+        }
+        is_refused
     }
 
     /// Sets a path's state; acts when that changes it.

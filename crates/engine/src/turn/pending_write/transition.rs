@@ -54,6 +54,7 @@ impl PendingWrite {
             leaves_gates: std::mem::take(&mut self.departs),
             notices: changes.notices,
             record: changes.record,
+            next_run: self.next_run.take(),
             acts: std::mem::take(&mut self.acts),
             saw_cancel,
             parent: part_of,

@@ -1,5 +1,6 @@
 //! What a batch of deliveries writes, one array per column, and what its runs follow.
 
+use semel_model::event::FollowedRun;
 use semel_model::{Event, RunId};
 use uuid::Uuid;
 
@@ -32,12 +33,13 @@ pub(super) fn follows(
     let numbered = firsts.iter().zip(numbers.iter().zip(intents));
     let event = |(first, (number, intent)): (&&Delivery, (&i32, &i32))| {
         let last = number.unsigned_abs().checked_sub(1)?;
-        Some(Event::Follows {
+        Some(Event::Follows(FollowedRun {
             first: RunId::derive(first.claim, 0),
             last: RunId::derive(first.claim, last),
             intent: intent.unsigned_abs(),
             accepts: Vec::new(),
-        })
+            kept: Vec::new(),
+        }))
     };
     numbered.map(event).collect()
 }

@@ -1,0 +1,354 @@
+//! What a run did, as later runs of its key read it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use semel_model::approval::ApprovalRequest;
+use semel_model::event::{Event, ProbeFinding, WaitEnd};
+use semel_model::request::StepRequest;
+use semel_model::{
+    EffectId, Fault, Guard, PastEffect, PastOutcome, PastResult, RunId, SettledBy, Span,
+};
+use serde_json::Value;
+
+use super::fingerprint::fingerprint;
+
+mod answers;
+
+/// What a run did, gathered from its journal without its flow, which may have changed since.
+#[derive(Debug)]
+pub struct PastLedger {
+    run: RunId,
+    intent: u32,
+    /// The runs before it, the latest first.
+    runs: Vec<RunId>,
+    effects: BTreeMap<String, PastEffect>,
+    /// Effects that are not settled, by step.
+    open: BTreeMap<String, OpenEffect>,
+    /// What steps gave that change nothing.
+    results: BTreeMap<String, PastResult>,
+    /// What people were asked, by step: they may be asked again.
+    asked: BTreeMap<String, Box<ApprovalRequest>>,
+}
+
+/// An effect whose outcome has not been read yet.
+#[derive(Debug)]
+struct OpenEffect {
+    effect: EffectId,
+    generation: u32,
+    request: Box<StepRequest>,
+    guard: Guard,
+    attempt: u32,
+    window: Option<Span>,
+    since: Timestamp,
+    intended_at: Timestamp,
+    /// Who settles its doubt, while nothing shows that the latest attempt did not happen.
+    doubt: Option<SettledBy>,
+    /// Whether the latest attempt was seen to end in doubt.
+    is_doubted: bool,
+}
+
+impl PastLedger {
+    /// A run of which nothing is known yet.
+    pub fn new(run: RunId) -> Self {
+        Self {
+            run,
+            intent: 0,
+            runs: Vec::new(),
+            effects: BTreeMap::new(),
+            open: BTreeMap::new(),
+            results: BTreeMap::new(),
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in the next event of the run's journal, written at `at`.
+    pub fn read(&mut self, event: Event, at: Timestamp) {
+        match event {
+            Event::Follows(followed) => self.intent = followed.intent,
+            Event::Inherited {
+                runs,
+                effects,
+                results,
+            } => {
+                self.runs = runs;
+                let by_step = effects.into_iter().map(|it| (it.step.clone(), it));
+                self.effects = by_step.collect();
+                self.results = results
+                    .into_iter()
+                    .map(|it| (it.step.clone(), it))
+                    .collect();
+            }
+            Event::Intended { .. } => self.intended(event, at),
+            Event::Doubted { step, doubt, .. } => {
+                if let Some(open) = self.open.get_mut(&step) {
+                    open.doubt = Some(doubt.settled_by);
+                    open.is_doubted = true;
+                }
+            }
+            Event::Probed {
+                step,
+                seen: ProbeFinding::Absent,
+            } => self.did_not_happen(&step),
+            Event::TakenOver { step, .. } => self.taken_over(step),
+            Event::Failed {
+                step,
+                fault,
+                retry_at,
+            } => match retry_at {
+                None => self.failed(&step, fault),
+                Some(_) => self.did_not_happen(&step),
+            },
+            Event::Done {
+                step,
+                external_id,
+                status,
+                result,
+                ..
+            } => self.done(&step, external_id, status, result),
+            Event::WaitEnded {
+                step,
+                how: WaitEnd::Answered { payload },
+            } => self.answered(step, payload),
+            Event::Computed {
+                step,
+                result,
+                status,
+                ..
+            } => self.gave(step, result, status),
+            Event::WaitEnded {
+                step,
+                how: WaitEnd::Elapsed,
+            } => self.gave(step, Value::Null, None),
+            Event::ApprovalOpened { step, asked, .. } => drop(self.asked.insert(step, asked)),
+            Event::ApprovalDecided { step, decision } => self.decided(step, &decision),
+            Event::Broken {
+                step: Some(step),
+                fault,
+            } => self.failed(&step, fault),
+            Event::Amended(amended) => {
+                self.amended(&amended.step, amended.external_id, amended.result);
+            }
+            Event::Accepted { .. }
+            | Event::Begun(_)
+            | Event::Reused { .. }
+            | Event::Named { .. }
+            | Event::Switched { .. }
+            | Event::FanOpened { .. }
+            | Event::FanLoaded { .. }
+            | Event::FanStopped { .. }
+            | Event::FanEnded { .. }
+            | Event::Started { .. }
+            | Event::Undoing { .. }
+            | Event::GateWaiting(_)
+            | Event::Admitted { .. }
+            | Event::Joined { .. }
+            | Event::ReadFailed { .. }
+            | Event::Skipped { .. }
+            | Event::Broken { .. }
+            | Event::Probed { .. }
+            | Event::Licensed { .. }
+            | Event::WaitOpened { .. }
+            | Event::WaitEnded { .. }
+            | Event::ApprovalTold { .. }
+            | Event::ApprovalElapsed { .. }
+            | Event::Stopped { .. }
+            | Event::Resumed { .. }
+            | Event::OperatorStep(_)
+            | Event::Ended { .. } => {}
+        }
+    }
+
+    fn intended(&mut self, event: Event, at: Timestamp) {
+        let Event::Intended {
+            step,
+            effect,
+            attempt,
+            request,
+            guard,
+            window,
+            generation,
+            ..
+        } = event
+        else {
+            return;
+        };
+        match (self.open.get_mut(&step), request) {
+            (Some(open), None) => {
+                open.attempt = attempt;
+                open.intended_at = at;
+                open.doubt = Some(SettledBy::Guard);
+                open.is_doubted = false;
+            }
+            (_, Some(request)) => {
+                let open = OpenEffect {
+                    effect,
+                    generation,
+                    request,
+                    guard: guard.unwrap_or(Guard::Review),
+                    attempt,
+                    window,
+                    since: at,
+                    intended_at: at,
+                    doubt: Some(SettledBy::Guard),
+                    is_doubted: false,
+                };
+                self.open.insert(step, open);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn settle(&mut self, step: &str, open: &OpenEffect, outcome: PastOutcome) {
+        let past = PastEffect {
+            step: step.to_owned(),
+            effect: open.effect,
+            generation: open.generation,
+            run: self.run,
+            kind: open.request.kind().to_owned(),
+            connection: open.request.connection().map(str::to_owned),
+            fingerprint: fingerprint(&open.request),
+            outcome,
+        };
+        self.effects.insert(step.to_owned(), past);
+    }
+
+    fn done(
+        &mut self,
+        step: &str,
+        external_id: Option<String>,
+        status: Option<u16>,
+        result: Value,
+    ) {
+        let Some(open) = self.open.remove(step) else {
+            return;
+        };
+        let outcome = PastOutcome::Done {
+            external_id,
+            status,
+            result,
+        };
+        self.settle(step, &open, outcome);
+        if let Some(undone) = step.strip_suffix(UNDO)
+            && let Some(past) = self.effects.get_mut(undone)
+        {
+            past.outcome = PastOutcome::Undone;
+        }
+    }
+
+    /// The run stands at an effect that the one before it left in doubt.
+    fn taken_over(&mut self, step: String) {
+        let Some(past) = self.effects.remove(&step) else {
+            return;
+        };
+        let PastEffect {
+            effect,
+            generation,
+            outcome:
+                PastOutcome::InDoubt {
+                    request,
+                    guard,
+                    attempt,
+                    window,
+                    since,
+                    intended_at,
+                    settled_by,
+                    ..
+                },
+            ..
+        } = past
+        else {
+            self.effects.insert(step, past);
+            return;
+        };
+        let open = OpenEffect {
+            effect,
+            generation,
+            request,
+            guard,
+            attempt,
+            window,
+            since,
+            intended_at,
+            doubt: Some(settled_by),
+            is_doubted: true,
+        };
+        self.open.insert(step, open);
+    }
+
+    fn did_not_happen(&mut self, step: &str) {
+        if let Some(open) = self.open.get_mut(step) {
+            (open.doubt, open.is_doubted) = (None, false);
+        }
+    }
+
+    /// It failed; after a doubt, because an operator said so, who need not know what happened.
+    fn failed(&mut self, step: &str, fault: Fault) {
+        let Some(mut open) = self.open.remove(step) else {
+            return;
+        };
+        if !open.is_doubted {
+            open.doubt = None;
+        }
+        self.close(step, &open, fault);
+    }
+
+    fn close(&mut self, step: &str, open: &OpenEffect, fault: Fault) {
+        let outcome = match open.doubt {
+            None => PastOutcome::Failed { fault },
+            Some(settled_by) => PastOutcome::InDoubt {
+                request: open.request.clone(),
+                guard: open.guard,
+                attempt: open.attempt,
+                window: open.window,
+                since: open.since,
+                intended_at: open.intended_at,
+                fault,
+                settled_by,
+            },
+        };
+        self.settle(step, open, outcome);
+    }
+
+    /// What the run came to at a step, as far as that is settled.
+    pub fn at(&self, step: &str) -> Option<&PastEffect> {
+        self.effects.get(step)
+    }
+
+    /// What a run that follows this one inherits; where the key came back as a new intent since,
+    /// nothing of it counts as done. Of what steps gave that change nothing, it inherits what `keeps`
+    /// says.
+    pub fn inherited(mut self, intent: u32, keeps: impl Fn(&str) -> bool) -> Event {
+        let open = std::mem::take(&mut self.open);
+        for (step, open) in &open {
+            let fault = Fault::passing("not-tried-again", "its run ended before the next attempt");
+            self.close(step, open, fault);
+        }
+        let mut effects: Vec<PastEffect> = self.effects.into_values().collect();
+        if intent > self.intent {
+            effects.retain(|past| past.kind != WAIT && past.kind != APPROVAL);
+            self.results.clear();
+            for past in &mut effects {
+                past.outcome = PastOutcome::Undone;
+            }
+        }
+        let mut runs = vec![self.run];
+        runs.append(&mut self.runs);
+        let results = self.results.into_values();
+        let results = results.filter(|it| keeps(&it.step)).collect();
+        Event::Inherited {
+            runs,
+            effects,
+            results,
+        }
+    }
+}
+
+/// How the step is called that undoes another.
+pub(crate) const UNDO: &str = ".undo";
+
+/// What a past effect is called that is no effect but an answered wait.
+pub(crate) const WAIT: &str = "wait";
+
+/// What a past effect is called that is no effect but a given approval.
+pub(crate) const APPROVAL: &str = "approval";

@@ -1,0 +1,66 @@
+//! Replays of many runs, by a plan.
+
+use anyhow::Result;
+use semel_engine::PlanWish;
+use semel_model::run::RunState;
+use semel_store::replay_plans::{self, PlanChange};
+
+use crate::replays::{post, publish, refuse};
+use crate::world::{World, soon};
+
+#[tokio::test]
+async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<()> {
+    let world = World::start().await?;
+    let other = world.start_another().await?;
+    let flow = |bug: &str| [post("a", "n: 1"), post("b", bug)];
+    publish(&world, &flow("amount: 0")).await?;
+    for number in 0..12 {
+        refuse(&world, "/plain/b").await?;
+        world.play(&format!(r#"{{"id":"o-{number}"}}"#)).await?;
+    }
+    publish(&world, &flow("amount: 7")).await?;
+    let wish = PlanWish {
+        flow: "story".parse()?,
+        state: RunState::Failed,
+        since: None,
+        until: None,
+        code: None,
+        per_second: 5,
+        reason: Some("fixed".to_owned()),
+    };
+
+    let plan = world.engine.plan_replay(world.namespace_id, &wish, "test");
+    let plan = plan.await?;
+    let home = || world.engine.cell().home();
+    let reaches = async |state: &str| {
+        soon(async || {
+            let view = replay_plans::find(home(), world.namespace_id, plan).await?;
+            Ok(view.filter(|view| view.state == state))
+        })
+        .await
+    };
+    reaches("planned").await?;
+    let summaries = replay_plans::list_summaries(home(), plan).await?;
+    let apply = (PlanChange::Apply { per_second: None }, None);
+    for engine in [&world.engine, &other] {
+        engine
+            .change_plan(world.namespace_id, plan, apply, "test")
+            .await?;
+    }
+    let done = reaches("done").await?;
+
+    assert_eq!(summaries.len(), 1, "{summaries:?}");
+    assert_eq!(
+        summaries[0].summary.as_deref(),
+        Some("1 skipped, 1 performed")
+    );
+    assert_eq!((done.run_count, done.replayed_count), (12, 12), "{done:?}");
+    soon(async || {
+        let calls = world.peer.count("/plain/b").await?.calls;
+        Ok((calls == 24).then_some(()))
+    })
+    .await?;
+    assert_eq!(world.peer.count("/plain/a").await?.calls, 12);
+    other.shutdown().await;
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! A fault at every commit of a replay: the last run of the key has one successor, and the
+//! destination has each effect once.
+//!
+//! All cells of a fault are set up one after the other and struck together, as for business keys.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use hyper::Method;
+use semel_testkit::client::Answer;
+use semel_testkit::peer::Behaviour;
+use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::harness::{Harness, Held};
+use crate::servers::{Home, Served, serve};
+
+const LEASE: &str = "2s";
+
+/// How long a run may take to come to its point.
+const REACH_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long everything may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The first two effects are done by the run that is replayed; the third failed.
+const FLOW: &str = "flow: forward
+trigger:
+  webhook: { auth: none, key: input.id }
+retry: { attempts: 2, delay: 10ms, within: 1h }
+steps:
+  - id: reserve
+    http: { post: 'PEER/keyed/reserve/${{ input.id }}', json: { id: '${{ input.id }}' } }
+    guard: key
+  - id: charge
+    http: { post: 'PEER/keyed/charge/${{ input.id }}', json: { id: '${{ input.id }}' } }
+    guard: key
+  - id: ship
+    http: { post: 'PEER/keyed/ship/${{ input.id }}', json: { id: '${{ input.id }}' } }
+    guard: key
+  - id: tell
+    http: { post: 'PEER/keyed/tell/${{ input.id }}', json: { id: '${{ input.id }}' } }
+    guard: key
+";
+
+/// Where the replay, or the run that it makes, stands when the fault strikes.
+const POINTS: [&str; 6] = [
+    "replay.before",
+    "replay.after",
+    "intent.before",
+    "intent.after",
+    "outcome.before",
+    "outcome.after",
+];
+
+/// How the run ended that is replayed: a refusal fails it, and one that may pass leaves it to an
+/// operator, so that the replay ends it in its own commit.
+const ENDS: [(&str, u16, &str); 2] = [("failed", 403, "failed"), ("review", 429, "needs_review")];
+
+/// What strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Kill,
+    Pause,
+}
+
+/// A cell that is set up.
+struct Placed {
+    id: String,
+    run: String,
+    digest: String,
+    held: Held,
+    replay: JoinHandle<Result<Answer>>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_crash_of_a_replay_makes_one_run_and_repeats_no_effect() -> Result<()> {
+    tokio::try_join!(play(Fault::Kill), play(Fault::Pause))?;
+    Ok(())
+}
+
+async fn play(fault: Fault) -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let source = FLOW.replace("PEER", &peer.url(""));
+    let harness = Harness::start()?;
+    let mut first = harness.serve(&home, LEASE).await?;
+    home.publish(&first, "forward", &source).await?;
+    let client = home.connect().await?;
+    let mut placed = Vec::new();
+    for (end, status, state) in ENDS {
+        for point in POINTS {
+            let id = format!("{end}_{}", point.replace('.', "_"));
+            let (path, times) = (
+                format!("/keyed/ship/{id}"),
+                if status == 429 { 2 } else { 1 },
+            );
+            peer.next_times(&path, times, Behaviour::RefuseWith(status))
+                .await?;
+            let run = fail(&first, &client, &id, state).await?;
+            let cell = place(&home, &first, &harness, point, (id, run)).await;
+            placed.push(cell.with_context(|| format!("{fault:?} at {point} of a {end} run"))?);
+        }
+    }
+
+    // Not before: it could take a run that is to stop at a point of the first.
+    let second = serve(Program::semel()?, &home.url(), LEASE).await?;
+    match fault {
+        Fault::Kill => drop(first.process.sigkill()?),
+        Fault::Pause => first.process.sigstop()?,
+    }
+    let mut next = Vec::new();
+    for cell in &placed {
+        next.push(replay_again(&home, &second, cell).await?);
+    }
+    until_quiet(&client).await?;
+    if fault == Fault::Pause {
+        first.process.sigcont()?;
+    }
+    for cell in &mut placed {
+        cell.replay.abort();
+    }
+    let cells: Vec<String> = placed.iter().map(|cell| cell.id.clone()).collect();
+    for cell in placed {
+        cell.held.let_go().await;
+    }
+    // A worker that continues where it stopped may begin what is over.
+    sleep(Duration::from_secs(2)).await;
+    until_quiet(&client).await?;
+    for (id, next) in cells.iter().zip(&next) {
+        check(&client, &peer, id, next)
+            .await
+            .with_context(|| format!("{id} after a {fault:?}"))?;
+    }
+    Ok(())
+}
+
+/// Delivers what the destination refuses at the third step.
+async fn fail(server: &Served, client: &Connection, id: &str, state: &str) -> Result<String> {
+    let body = json!({ "id": id }).to_string();
+    let answer = server.client.post("/hooks/default/forward", body).await?;
+    let run = answer.json::<Value>()?["run"].as_str().map(str::to_owned);
+    let run = run.with_context(|| answer.text())?;
+    let deadline = Instant::now() + PATIENCE;
+    let sql = "SELECT state::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
+    loop {
+        let row = client.query_opt(sql, &[&id]).await?;
+        if row.is_some_and(|row| row.get::<_, &str>(0) == state) {
+            return Ok(run);
+        }
+        ensure!(Instant::now() < deadline, "{id} is not {state}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Previews the replay, and carries it out until the server stands at the point.
+async fn place(
+    home: &Home,
+    server: &Served,
+    harness: &Harness,
+    point: &'static str,
+    (id, run): (String, String),
+) -> Result<Placed> {
+    let path = format!("/v1/runs/{run}/replay/preview");
+    let preview = home
+        .command(server, Method::POST, &path, "{}".to_owned())
+        .await?;
+    let preview: Value = preview.json()?;
+    let digest = preview["digest"].as_str().context("a digest")?.to_owned();
+    let watch = harness.arm(point, Some(&id));
+    let replay = tokio::spawn(ask(home, server, &run, &digest));
+    let held = watch.until_held(REACH_PATIENCE).await?;
+    Ok(Placed {
+        id,
+        run,
+        digest,
+        held,
+        replay,
+    })
+}
+
+fn ask(
+    home: &Home,
+    server: &Served,
+    run: &str,
+    digest: &str,
+) -> impl Future<Output = Result<Answer>> + 'static + use<> {
+    let client = server.client.clone();
+    let bearer = format!("Bearer {}", home.token());
+    let path = format!("/v1/runs/{run}/replay");
+    let body = json!({ "digest": digest, "reason": "fixed" }).to_string();
+    async move {
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+        ];
+        Ok(client
+            .send(Method::POST, &path, &headers, body.into())
+            .await?)
+    }
+}
+
+/// The operator repeats the request at another server until it is answered.
+async fn replay_again(home: &Home, server: &Served, cell: &Placed) -> Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask(home, server, &cell.run, &cell.digest).await?;
+        if answer.status.is_success() {
+            let said: Value = answer.json()?;
+            return Ok(said["run"].as_str().context("a run")?.to_owned());
+        }
+        if Instant::now() > deadline {
+            bail!("{}: {}", cell.id, answer.text());
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Waits until every run has ended.
+async fn until_quiet(client: &Connection) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let sql = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
+        let left: i64 = client.query_one(sql, &[]).await?.get(0);
+        if left == 0 {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{left} runs do not end");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The key has two runs, of which the second succeeded and is the one that was answered; each effect
+/// happened once.
+async fn check(client: &Connection, peer: &Peer, id: &str, next: &str) -> Result<()> {
+    let sql = "SELECT replace('run_' || id::text, '-', ''), state::text
+                 FROM runs WHERE convert_from(key, 'UTF8') = $1 ORDER BY accepted_at, id";
+    let rows = client.query(sql, &[&id]).await?;
+    ensure!(rows.len() == 2, "{} runs", rows.len());
+    let made: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let succeeded = made.iter().find(|(run, _)| run == next);
+    ensure!(
+        succeeded.is_some_and(|(_, state)| state == "succeeded"),
+        "{next}: {made:?}"
+    );
+    for step in ["reserve", "charge", "ship", "tell"] {
+        let seen = peer.count(&format!("/keyed/{step}/{id}")).await?;
+        ensure!(seen.effects == 1, "{step}: {seen:?}");
+    }
+    for step in ["reserve", "charge"] {
+        let seen = peer.count(&format!("/keyed/{step}/{id}")).await?;
+        ensure!(seen.calls == 1, "{step} was sent again: {seen:?}");
+    }
+    Ok(())
+}
