@@ -81,6 +81,44 @@ async fn every_crash_of_a_replay_makes_one_run_and_repeats_no_effect() -> Result
     Ok(())
 }
 
+/// A replay that was judged before another operator resumed the run changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_resumed_meanwhile_is_not_ended() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let source = FLOW.replace("PEER", &peer.url(""));
+    let harness = Harness::start()?;
+    let first = harness.serve(&home, LEASE).await?;
+    home.publish(&first, "forward", &source).await?;
+    let client = home.connect().await?;
+    let refusal = Behaviour::RefuseWith(429);
+    peer.next_times("/keyed/ship/o-1", 4, refusal).await?;
+    let run = fail(&first, &client, "o-1", "needs_review").await?;
+    let cell = (String::from("o-1"), run.clone());
+    let cell = place(&home, &first, &harness, "replay.before", cell).await?;
+
+    let resume = json!({ "reason": "try again" }).to_string();
+    let path = format!("/v1/runs/{run}/resume");
+    home.command(&first, Method::POST, &path, resume).await?;
+    let deadline = Instant::now() + PATIENCE;
+    while peer.count("/keyed/ship/o-1").await?.calls < 3 {
+        ensure!(Instant::now() < deadline, "it was not sent again");
+        sleep(Duration::from_millis(20)).await;
+    }
+    fail(&first, &client, "o-1", "needs_review").await?;
+    cell.held.let_go().await;
+    let answer = cell.replay.await??;
+
+    ensure!(answer.status.as_u16() == 409, "{}", answer.text());
+    ensure!(answer.text().contains("run-busy"), "{}", answer.text());
+    let sql = "SELECT count(*), min(state::text) FROM runs";
+    let row = client.query_one(sql, &[]).await?;
+    let seen: (i64, &str) = (row.get(0), row.get(1));
+    ensure!(seen == (1, "needs_review"), "{seen:?}");
+    Ok(())
+}
+
 async fn play(fault: Fault) -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;

@@ -12,6 +12,7 @@ mod migrate;
 mod once;
 mod open_hooks;
 mod reconcile;
+mod replay;
 mod schedules;
 mod steps;
 mod tokens;

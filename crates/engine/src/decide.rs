@@ -29,6 +29,7 @@ mod wait;
 
 pub(crate) use answer::external_id;
 pub use answer::{confirmed, found, read_result};
+pub(crate) use earlier::in_doubt_elsewhere;
 use end::{by_a_person, cancelled, fail, finish, succeeded};
 pub use named::NameRequest;
 pub use preview::{NameLookup, PreviewContext, ReplayForecast, preview};
@@ -166,11 +167,13 @@ fn next(state: &FoldedRun, context: &DecideContext<'_>) -> Next {
     // A run that undoes what it did is already about to end.
     let cancel = context.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
     match &state.current {
-        Current::Fresh
-        | Current::Reading(_)
-        | Current::Waiting { .. }
-        | Current::Approving(_)
-        | Current::Broken(_)
+        // An answer that was taken is recorded, so that a later run of the key need not wait for it.
+        Current::Waiting { wait, .. }
+            if cancel && !context.answers.iter().any(|(of, _)| of == wait) =>
+        {
+            Next::Event(cancelled())
+        }
+        Current::Fresh | Current::Reading(_) | Current::Approving(_) | Current::Broken(_)
             if cancel =>
         {
             Next::Event(cancelled())

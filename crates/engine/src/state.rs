@@ -21,7 +21,7 @@ pub use fingerprint::fingerprint;
 pub(crate) use fingerprint::shown;
 pub use named::{NameHold, NameStanding, StepName};
 pub use past_ledger::PastLedger;
-pub(crate) use past_ledger::{APPROVAL, UNDO, WAIT};
+pub(crate) use past_ledger::{APPROVAL, FOUND, NAMED, UNDO, WAIT};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 

@@ -189,6 +189,12 @@ impl NamedEffectId {
         Self::from_uuid(Uuid::from_bytes(digest("semel.named.1", &parts)))
     }
 
+    /// Whether a key is that of a generation of this effect.
+    pub fn owns(&self, key: EffectId) -> bool {
+        let (low, high) = self.owned_range();
+        (low..=high).contains(key.as_uuid())
+    }
+
     /// The lowest and the highest key that a generation of this effect can have.
     pub fn owned_range(&self) -> (Uuid, Uuid) {
         let mut low = *self.as_uuid().as_bytes();

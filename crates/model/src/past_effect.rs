@@ -16,8 +16,11 @@ use crate::span::Span;
 pub struct PastEffect {
     /// The step's path.
     pub step: String,
-    /// The effect: the key that the destination was sent.
+    /// The effect: the key that the destination was sent, unless it had a business key.
     pub effect: EffectId,
+    /// The key that the destination was sent under a business key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_as: Option<EffectId>,
     /// How many times the effect was meant to happen again before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,

@@ -109,7 +109,8 @@ impl AuditEntry {
     }
 
     /// Who does it.
-    pub(crate) fn actor(&self) -> &str {
+    #[must_use]
+    pub fn actor(&self) -> &str {
         &self.actor
     }
 

@@ -97,7 +97,8 @@ const RETURN: &str = "
      WHERE p.id = $1 AND p.state = $2";
 
 const CHANGE: &str = "
-    UPDATE replay_plans SET state = $3, due_at = moment(), per_second = coalesce($5::int4, per_second)
+    UPDATE replay_plans SET state = $3, due_at = moment(), per_second = coalesce($5::int4, per_second),
+                            actor = coalesce($6::text, actor)
      WHERE id = $1 AND namespace_id = $2 AND state = ANY ($4::text[])";
 
 pub(crate) const STATEMENTS: &[&str] = &[
@@ -202,7 +203,7 @@ pub struct TakenPlan {
     pub replays: bool,
     /// The most runs that are replayed in a second.
     pub per_second: i32,
-    /// Who made it.
+    /// Who made it, or applied it since.
     pub actor: String,
     /// Why.
     pub reason: Option<String>,
@@ -371,6 +372,15 @@ pub async fn change(
             None,
         ),
     };
-    let values: [&(dyn ToSql + Sync); 5] = [plan.as_uuid(), &namespace_id, &to, &from, &per_second];
+    // The runs are replayed in the name of the person who applies the plan.
+    let actor = (to == "running").then_some(act.actor());
+    let values: [&(dyn ToSql + Sync); 6] = [
+        plan.as_uuid(),
+        &namespace_id,
+        &to,
+        &from,
+        &per_second,
+        &actor,
+    ];
     Ok(audit::execute(cell, CHANGE, &values, act).await? == 1)
 }

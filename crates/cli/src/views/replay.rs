@@ -79,7 +79,7 @@ fn words(step: &StepForecast) -> (Tone, &'static str, String) {
         }
         Forecast::Unknown { before } => {
             let more = format!("cannot be known before `{before}`'s result");
-            (Tone::Plain, "follow", more)
+            (Tone::Plain, "be decided", more)
         }
         Forecast::Read => (Tone::Plain, "read again", String::new()),
         Forecast::Waits => (Tone::Plain, "wait", String::new()),
@@ -87,6 +87,10 @@ fn words(step: &StepForecast) -> (Tone, &'static str, String) {
         Forecast::Items { done, left } => {
             let more = match left {
                 Some(left) => format!("{done} of the last run are done, {left} are not"),
+                None if *done > 0 => format!(
+                    "{done} of the last run are done; what this release or input makes of them \
+                     cannot be known before"
+                ),
                 None => String::new(),
             };
             (Tone::Plain, "go through its items", more)

@@ -89,11 +89,11 @@ impl Runtime {
         step: &str,
     ) -> Result<(Arc<Release>, Option<PastEffect>), OperatorStepError> {
         let found = runs::find_release(self.cell.of(view.id), namespace_id, view.id).await?;
-        let (release, partition_date) = found.ok_or(OperatorStepError::Unknown)?;
+        let (release, _) = found.ok_or(OperatorStepError::Unknown)?;
         let release = self.catalogue.get(release).await?;
         let gone = || OperatorStepError::Unfit("its release cannot be read".to_owned());
         let release = release.ok_or_else(gone)?;
-        let ledger = read_ledger(self, view.id, partition_date).await?;
+        let ledger = read_ledger(self, namespace_id, view.id).await?;
         Ok((release, ledger.and_then(|it| it.at(step).cloned())))
     }
 }

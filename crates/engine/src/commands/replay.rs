@@ -78,6 +78,9 @@ pub enum ReplayError {
     Unavailable(String),
 }
 
+/// How many runs of a key deliveries that come again may make: each reads what all before it did.
+const RUNS_BY_REPEATS_MAX: u32 = 100;
+
 /// The stable word for a run that cannot be replayed.
 const NOT_REPLAYABLE: &str = "not-replayable";
 
@@ -172,16 +175,22 @@ impl Runtime {
         if let Some(made) = made_by(&held, run, asked) {
             return Ok(made);
         }
-        let prepared = self.prepare_replay(namespace_id, run, &held, wish).await?;
+        let mut prepared = self.prepare_replay(namespace_id, run, &held, wish).await?;
+        if let (Event::Accepted { by, .. }, Some(act), true) =
+            (&mut prepared.accepted, &act, wish.input.is_some())
+        {
+            // Who gives the input is who starts the run, and may not approve it alone.
+            *by = Some(act.actor().to_owned());
+        }
         if prepared.preview.digest != digest && !SeededBug::ReplayDigestIgnored.is_seeded() {
             return Err(ReplayError::Changed);
         }
         if let Some(obstacle) = prepared.preview.obstacles.first() {
             return Err(ReplayError::Blocked(obstacle.clone()));
         }
-        let state = prepared.state;
+        let last = (run, prepared.state, prepared.seq);
         let next = next_run(prepared, &held, asked)?;
-        self.follow(namespace_id, (run, state), next, act).await
+        self.follow(namespace_id, last, next, act).await
     }
 
     /// Replays a run that failed on the live release, because its delivery or request came again, and
@@ -197,6 +206,11 @@ impl Runtime {
             return Ok(());
         }
         let (run, wish) = (accepted.run, ReplayWish::default());
+        let held = claims::find_of_run(self.cell.of(run), namespace_id, run).await;
+        let held = held.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
+        if held.is_some_and(|held| held.number >= RUNS_BY_REPEATS_MAX) {
+            return Ok(());
+        }
         let replayed = match self.preview_replay(namespace_id, run, &wish).await {
             Ok(preview) => {
                 let digest = &preview.digest;
@@ -224,7 +238,7 @@ impl Runtime {
     async fn follow(
         self: &Arc<Self>,
         namespace_id: i32,
-        (run, state): (RunId, RunState),
+        (run, state, seq): (RunId, RunState, i32),
         next: NextRun,
         act: Option<AuditEntry>,
     ) -> Result<RunId, ReplayError> {
@@ -233,7 +247,7 @@ impl Runtime {
         let is_made = match state.is_ended() {
             true => claims::make_next_run(self.cell.of(run), &next, act.as_ref()).await?,
             false => {
-                self.take(run).await?.end_for(next, act).await?;
+                self.take(run).await?.end_for(next, seq, act).await?;
                 true
             }
         };

@@ -8,9 +8,10 @@ use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, PastEffect, PastOutcome};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::{DecideContext, Next, NextAction, intend, named};
-use crate::state::{APPROVAL, FoldedRun, WAIT, fingerprint, shown};
+use crate::state::{APPROVAL, FOUND, FoldedRun, NAMED, WAIT, fingerprint, shown};
 
 /// What a step gave in an earlier run and is not asked for again: the answer to a wait for a
 /// callback or an event, or the result of a step that changes nothing and keeps it.
@@ -36,13 +37,16 @@ pub(super) fn answer(state: &FoldedRun, step: &Step) -> Option<Event> {
 
 /// Whether an earlier run came to the effect, and it is done or in doubt: there is nothing to ask.
 pub(super) fn is_known(state: &FoldedRun, step: &str) -> bool {
-    let past = state
-        .past(step)
-        .filter(|past| past.effect == state.effect_id(step));
-    past.is_some_and(|past| match past.outcome {
+    current(state, step).is_some_and(|past| match past.outcome {
         PastOutcome::Done { .. } | PastOutcome::InDoubt { .. } => true,
         PastOutcome::Failed { .. } | PastOutcome::Undone => false,
     })
+}
+
+/// What earlier runs came to at a step, unless it was meant to happen again since.
+fn current<'a>(state: &'a FoldedRun, step: &str) -> Option<&'a PastEffect> {
+    let past = state.past(step)?;
+    (past.generation == state.generation(step)).then_some(past)
 }
 
 /// Whether a step changes nothing, so that a replay may keep its result: a read, a function, a timer.
@@ -86,9 +90,11 @@ pub(super) fn begin(
 ) -> Result<Next, RenderError> {
     let name = step.id.as_str();
     let (effect, generation) = (state.effect_id(name), state.generation(name));
-    let past = state.past(name).filter(|past| past.effect == effect);
-    match past.map(|past| (past, &past.outcome)) {
-        Some((past, PastOutcome::Done { .. })) => Ok(reuse(state, past, &request)),
+    match current(state, name).map(|past| (past, &past.outcome)) {
+        Some((past, PastOutcome::Done { .. })) => Ok(reuse(state, past, &request, false)),
+        Some((past, PastOutcome::InDoubt { .. })) if past.sent_as.is_some() => {
+            Ok(review(in_doubt_elsewhere(past)))
+        }
         Some((past, PastOutcome::InDoubt { .. })) => Ok(Next::Event(Event::TakenOver {
             step: past.step.clone(),
             effect,
@@ -113,10 +119,60 @@ pub(super) fn begin(
     }
 }
 
+/// The first look at a step with a business key: what earlier runs of the run's own key did is not done
+/// again, whatever became of the business key since. Nothing where the business key decides.
+pub(super) fn begin_named(
+    state: &FoldedRun,
+    step: &Step,
+    accepts_other: bool,
+    render: impl FnOnce(EffectId) -> Result<Box<StepRequest>, RenderError>,
+) -> Result<Option<Next>, RenderError> {
+    let Some(past) = current(state, step.id.as_str()) else {
+        return Ok(None);
+    };
+    Ok(match &past.outcome {
+        PastOutcome::Done { .. } => {
+            let key = match past.kind.as_str() {
+                // Its fingerprint is that of a request without a key.
+                NAMED => EffectId::from_uuid(Uuid::nil()),
+                _ => past.sent_as.unwrap_or(past.effect),
+            };
+            let request = render(key)?;
+            Some(reuse(state, past, &request, accepts_other))
+        }
+        PastOutcome::InDoubt { .. } if past.sent_as.is_none() => {
+            Some(Next::Event(Event::TakenOver {
+                step: past.step.clone(),
+                effect: past.effect,
+            }))
+        }
+        PastOutcome::InDoubt { .. } | PastOutcome::Failed { .. } | PastOutcome::Undone => None,
+    })
+}
+
+/// The key under which an earlier run left the effect of a step in doubt, where it had a business key.
+pub(super) fn doubt_of(state: &FoldedRun, step: &Step) -> Option<EffectId> {
+    let past = current(state, step.id.as_str())?;
+    let in_doubt = matches!(past.outcome, PastOutcome::InDoubt { .. });
+    past.sent_as.filter(|_| in_doubt)
+}
+
+/// An earlier run may have performed the effect under a business key that the step does not have any
+/// more.
+pub(crate) fn in_doubt_elsewhere(past: &PastEffect) -> Fault {
+    let (run, step) = (past.run, &past.step);
+    let message = format!(
+        "{run} left `{step}` in doubt under another business key: settle that one first, \
+         semel run show {run}"
+    );
+    Fault::permanent("effect-differs", message)
+}
+
 /// Reuses a done effect, unless it is not the one that the step asks for now.
-fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
+fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest, accepts: bool) -> Next {
     let (step, run) = (&past.step, past.run);
-    if !past.goes_where(request) {
+    let is_met = past.kind == NAMED || past.kind == FOUND;
+    if !is_met && !past.goes_where(request) {
         let message = format!(
             "{run} performed `{step}` as {} over {}, and it is another effect now: give the step \
              another id",
@@ -126,8 +182,9 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest) -> Next {
         return review(Fault::permanent("effect-differs", message));
     }
     let earlier = state.earlier.as_ref();
-    let accepted = earlier.is_some_and(|it| it.accepts.contains(step));
-    if past.fingerprint != fingerprint(request) && !accepted {
+    let accepted = accepts || earlier.is_some_and(|it| it.accepts.contains(step));
+    let is_same = past.kind == FOUND || past.fingerprint == fingerprint(request);
+    if !is_same && !accepted {
         let message = format!(
             "{run} performed `{step}` with another request ({}): nothing was sent; compare them, \
              semel run replay {}; to reuse it all the same, add --accept-changed {step}",

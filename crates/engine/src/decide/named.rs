@@ -9,7 +9,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::probe::{look, looks_now};
-use super::{DecideContext, Next, NextAction, broken_by, intend, storable};
+use super::{DecideContext, Next, NextAction, broken_by, earlier, intend, storable};
 use crate::state::{FoldedRun, NameHold, PendingEffect, fingerprint};
 
 /// A named effect that a step wants to perform.
@@ -31,6 +31,8 @@ pub struct NameRequest {
     pub fingerprint: Fingerprint,
     /// What the step sends, for people.
     pub request: Box<StepRequest>,
+    /// The key under which an earlier run of the run's own key left it in doubt.
+    pub doubt: Option<EffectId>,
 }
 
 /// The first look at a step with a business key.
@@ -47,7 +49,13 @@ pub(super) fn begin(
             return look(state, context, step);
         }
         let request = request(step, scope, &find, hold.effect)?;
-        return Ok(intend(context, step, own_effect(state, step), request));
+        let name = step.id.as_str();
+        let own = (state.effect_id(name), state.generation(name));
+        return Ok(intend(context, step, own, request));
+    }
+    let render = |key| request(step, scope, &find, key);
+    if let Some(next) = earlier::begin_named(state, step, named.accepts_other, render)? {
+        return Ok(next);
     }
     let key = match named.evaluate(scope) {
         Ok(key) => key,
@@ -70,6 +78,7 @@ pub(super) fn begin(
         action: action(&request),
         fingerprint: fingerprint(&request),
         request,
+        doubt: earlier::doubt_of(state, step),
     }))))
 }
 
@@ -94,26 +103,12 @@ pub(super) fn before_attempt(
         action: action(&pending.request),
         fingerprint: known.fingerprint,
         request: Box::new(pending.request.clone()),
+        doubt: None,
     })))
 }
 
 fn held(state: &FoldedRun, step: &Step) -> Option<NameHold> {
     state.names.get(step.id.as_str())?.held()
-}
-
-/// The run's own effect: one more where an earlier run of its key had done it, and the name was
-/// made free since.
-fn own_effect(state: &FoldedRun, step: &Step) -> (EffectId, u32) {
-    let name = step.id.as_str();
-    let generation = state.generation(name);
-    match state.past(name) {
-        Some(past) if past.is_done() => {
-            let generation = generation + 1;
-            let effect = EffectId::derive(state.first(), name, "", generation);
-            (effect, generation)
-        }
-        Some(_) | None => (state.effect_id(name), generation),
-    }
 }
 
 fn request(

@@ -34,8 +34,8 @@ pub struct PreviewContext<'a> {
     pub accepts: &'a [String],
     /// What earlier runs sent, by effect.
     pub requests: &'a BTreeMap<EffectId, StepRequest>,
-    /// How many items of a step's list are done, and how many are not.
-    pub items: &'a BTreeMap<String, (u64, u64)>,
+    /// How many items of a step's list are done, and how many are not, where that is known.
+    pub items: &'a BTreeMap<String, (u64, Option<u64>)>,
     /// What is there under the business keys of steps, as far as they were looked up.
     pub names: &'a BTreeMap<String, NameLookup>,
 }
@@ -324,7 +324,11 @@ impl<'a> Walk<'a> {
 }
 
 /// What a step begins that neither sends nor reads.
-fn begins(met: &Event, items: &BTreeMap<String, (u64, u64)>, step: &Step) -> Option<Forecast> {
+fn begins(
+    met: &Event,
+    items: &BTreeMap<String, (u64, Option<u64>)>,
+    step: &Step,
+) -> Option<Forecast> {
     if let Event::TakenOver { effect, .. } = met {
         return Some(Forecast::InDoubt { effect: *effect });
     }
@@ -337,7 +341,7 @@ fn begins(met: &Event, items: &BTreeMap<String, (u64, u64)>, step: &Step) -> Opt
     if let Event::FanOpened { .. } = met {
         let counts = items.get(step.id.as_str()).copied();
         let done = counts.map_or(0, |(done, _)| done);
-        let left = counts.map(|(_, left)| left);
+        let left = counts.and_then(|(_, left)| left);
         return Some(Forecast::Items { done, left });
     }
     None

@@ -4,22 +4,27 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use semel_model::approval::ApprovalRequest;
+use semel_model::effect::ConfirmedBy;
 use semel_model::event::{Event, ProbeFinding, WaitEnd};
-use semel_model::request::StepRequest;
-use semel_model::{
-    EffectId, Fault, Guard, PastEffect, PastOutcome, PastResult, RunId, SettledBy, Span,
-};
+use semel_model::{Fault, PastEffect, PastOutcome, PastResult, RunId};
 use serde_json::Value;
 
 use super::fingerprint::fingerprint;
 
 mod answers;
+mod met;
+mod open_effect;
+
+use met::AskedName;
+use open_effect::OpenEffect;
 
 /// What a run did, gathered from its journal without its flow, which may have changed since.
 #[derive(Debug)]
 pub struct PastLedger {
     run: RunId,
     intent: u32,
+    /// The run that it follows, until what that one did is known.
+    follows: Option<RunId>,
     /// The runs before it, the latest first.
     runs: Vec<RunId>,
     effects: BTreeMap<String, PastEffect>,
@@ -29,23 +34,8 @@ pub struct PastLedger {
     results: BTreeMap<String, PastResult>,
     /// What people were asked, by step: they may be asked again.
     asked: BTreeMap<String, Box<ApprovalRequest>>,
-}
-
-/// An effect whose outcome has not been read yet.
-#[derive(Debug)]
-struct OpenEffect {
-    effect: EffectId,
-    generation: u32,
-    request: Box<StepRequest>,
-    guard: Guard,
-    attempt: u32,
-    window: Option<Span>,
-    since: Timestamp,
-    intended_at: Timestamp,
-    /// Who settles its doubt, while nothing shows that the latest attempt did not happen.
-    doubt: Option<SettledBy>,
-    /// Whether the latest attempt was seen to end in doubt.
-    is_doubted: bool,
+    /// The business keys that were asked for, by step.
+    names: BTreeMap<String, AskedName>,
 }
 
 impl PastLedger {
@@ -54,23 +44,41 @@ impl PastLedger {
         Self {
             run,
             intent: 0,
+            follows: None,
             runs: Vec::new(),
             effects: BTreeMap::new(),
             open: BTreeMap::new(),
             results: BTreeMap::new(),
             asked: BTreeMap::new(),
+            names: BTreeMap::new(),
         }
+    }
+
+    /// The run before this one, where this one ended before it had read what that one did.
+    pub fn unread(&self) -> Option<RunId> {
+        self.follows
+    }
+
+    /// Takes in what the run before this one did, which this one did not come to read.
+    pub fn follow(&mut self, before: Self) {
+        let at = Timestamp::UNIX_EPOCH;
+        self.read(before.inherited(self.intent, |_| true), at);
     }
 
     /// Takes in the next event of the run's journal, written at `at`.
     pub fn read(&mut self, event: Event, at: Timestamp) {
         match event {
-            Event::Follows(followed) => self.intent = followed.intent,
+            Event::Follows(followed) => {
+                self.intent = followed.intent;
+                self.follows = Some(followed.last);
+            }
+            Event::Begun(begun) => self.follows = begun.last,
             Event::Inherited {
                 runs,
                 effects,
                 results,
             } => {
+                self.follows = None;
                 self.runs = runs;
                 let by_step = effects.into_iter().map(|it| (it.step.clone(), it));
                 self.effects = by_step.collect();
@@ -84,12 +92,14 @@ impl PastLedger {
                 if let Some(open) = self.open.get_mut(&step) {
                     open.doubt = Some(doubt.settled_by);
                     open.is_doubted = true;
+                    open.was_doubted = true;
                 }
             }
             Event::Probed {
                 step,
                 seen: ProbeFinding::Absent,
             } => self.did_not_happen(&step),
+            Event::Named { step, named } => self.named(step, named),
             Event::TakenOver { step, .. } => self.taken_over(step),
             Event::Failed {
                 step,
@@ -97,8 +107,15 @@ impl PastLedger {
                 retry_at,
             } => match retry_at {
                 None => self.failed(&step, fault),
-                Some(_) => self.did_not_happen(&step),
+                Some(_) => self.is_tried_again(&step),
             },
+            Event::Done {
+                step,
+                by: ConfirmedBy::FoundBefore,
+                external_id,
+                status,
+                result,
+            } => self.found(step, external_id, status, result),
             Event::Done {
                 step,
                 external_id,
@@ -130,9 +147,7 @@ impl PastLedger {
                 self.amended(&amended.step, amended.external_id, amended.result);
             }
             Event::Accepted { .. }
-            | Event::Begun(_)
             | Event::Reused { .. }
-            | Event::Named { .. }
             | Event::Switched { .. }
             | Event::FanOpened { .. }
             | Event::FanLoaded { .. }
@@ -159,50 +174,11 @@ impl PastLedger {
         }
     }
 
-    fn intended(&mut self, event: Event, at: Timestamp) {
-        let Event::Intended {
-            step,
-            effect,
-            attempt,
-            request,
-            guard,
-            window,
-            generation,
-            ..
-        } = event
-        else {
-            return;
-        };
-        match (self.open.get_mut(&step), request) {
-            (Some(open), None) => {
-                open.attempt = attempt;
-                open.intended_at = at;
-                open.doubt = Some(SettledBy::Guard);
-                open.is_doubted = false;
-            }
-            (_, Some(request)) => {
-                let open = OpenEffect {
-                    effect,
-                    generation,
-                    request,
-                    guard: guard.unwrap_or(Guard::Review),
-                    attempt,
-                    window,
-                    since: at,
-                    intended_at: at,
-                    doubt: Some(SettledBy::Guard),
-                    is_doubted: false,
-                };
-                self.open.insert(step, open);
-            }
-            (None, None) => {}
-        }
-    }
-
     fn settle(&mut self, step: &str, open: &OpenEffect, outcome: PastOutcome) {
         let past = PastEffect {
             step: step.to_owned(),
             effect: open.effect,
+            sent_as: open.sent_as,
             generation: open.generation,
             run: self.run,
             kind: open.request.kind().to_owned(),
@@ -210,6 +186,12 @@ impl PastLedger {
             fingerprint: fingerprint(&open.request),
             outcome,
         };
+        let before = self.effects.get(step);
+        let stays_done = before.is_some_and(PastEffect::is_done);
+        if stays_done && matches!(past.outcome, PastOutcome::Failed { .. }) {
+            // An operator had it performed again, and it was refused: what was done is done.
+            return;
+        }
         self.effects.insert(step.to_owned(), past);
     }
 
@@ -233,52 +215,6 @@ impl PastLedger {
             && let Some(past) = self.effects.get_mut(undone)
         {
             past.outcome = PastOutcome::Undone;
-        }
-    }
-
-    /// The run stands at an effect that the one before it left in doubt.
-    fn taken_over(&mut self, step: String) {
-        let Some(past) = self.effects.remove(&step) else {
-            return;
-        };
-        let PastEffect {
-            effect,
-            generation,
-            outcome:
-                PastOutcome::InDoubt {
-                    request,
-                    guard,
-                    attempt,
-                    window,
-                    since,
-                    intended_at,
-                    settled_by,
-                    ..
-                },
-            ..
-        } = past
-        else {
-            self.effects.insert(step, past);
-            return;
-        };
-        let open = OpenEffect {
-            effect,
-            generation,
-            request,
-            guard,
-            attempt,
-            window,
-            since,
-            intended_at,
-            doubt: Some(settled_by),
-            is_doubted: true,
-        };
-        self.open.insert(step, open);
-    }
-
-    fn did_not_happen(&mut self, step: &str) {
-        if let Some(open) = self.open.get_mut(step) {
-            (open.doubt, open.is_doubted) = (None, false);
         }
     }
 
@@ -352,3 +288,9 @@ pub(crate) const WAIT: &str = "wait";
 
 /// What a past effect is called that is no effect but a given approval.
 pub(crate) const APPROVAL: &str = "approval";
+
+/// What a past effect is called that another holder of its business key performed.
+pub(crate) const NAMED: &str = "named";
+
+/// What a past effect is called that was at its destination before anything was sent.
+pub(crate) const FOUND: &str = "found";

@@ -39,12 +39,19 @@ impl Turn {
     }
 
     /// Ends a stopped run, because the next run of its key takes its place: both in one commit. The
-    /// run that waits for its end gets that of the next one.
+    /// run that waits for its end gets that of the next one. A run whose journal has grown beyond the
+    /// row `seq` since it was judged continues instead: an operator resumed it.
     pub(crate) async fn end_for(
         mut self,
         next: NextRun,
+        seq: i32,
         act: Option<AuditEntry>,
     ) -> Result<(), CommandError> {
+        if self.seq != seq {
+            let turns = self.runtime.work.turns.clone();
+            turns.spawn(self.drive());
+            return Err(CommandError::Busy);
+        }
         match self.commit_end(next, act).await {
             Ok(()) => Ok(()),
             Err(stop) => Err(self.give_up(stop).await),

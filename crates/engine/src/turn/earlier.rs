@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use jiff::civil::Date;
 use semel_model::RunId;
 use semel_model::event::Event;
 use semel_store::child_runs::NewChildRun;
@@ -20,6 +19,9 @@ use crate::state::{EarlierRuns, PastLedger};
 
 /// How long a run sleeps whose predecessor still acts.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How many runs of a key are read that ended before they had read what the run before them did.
+const UNREAD_RUNS_MAX: usize = 1_000;
 
 impl Turn {
     /// Reads what the runs before this one did, where that is not known yet. It goes into the
@@ -46,12 +48,7 @@ impl Turn {
     }
 
     async fn ledger_of(&self, last: RunId, earlier: &EarlierRuns) -> Result<Event, TurnError> {
-        let (cell, namespace_id) = (self.runtime.cell.of(last), self.release.namespace_id);
-        let found = runs::find_release(cell, namespace_id, last).await;
-        let Some((_, partition_date)) = found.map_err(unsure)? else {
-            return Ok(nothing());
-        };
-        let ledger = read_ledger(&self.runtime, last, partition_date).await;
+        let ledger = read_ledger(&self.runtime, self.release.namespace_id, last).await;
         let unread = |error: Unread| TurnError::Unsure(format!("the ledger of {last}: {error}"));
         let ledger = ledger.map_err(unread)?;
         let keeps = |step: &str| earlier.kept.iter().any(|kept| kept == step);
@@ -114,12 +111,45 @@ impl Turn {
     }
 }
 
-/// What a run did, from its journal; nothing where that is gone.
+/// What a run and those before it did, from their journals; nothing where those are gone. A run that
+/// ended before it had read what the one before it did leaves that to the next.
 pub(crate) async fn read_ledger(
     runtime: &Runtime,
+    namespace_id: i32,
     run: RunId,
-    partition_date: Date,
 ) -> Result<Option<PastLedger>, Unread> {
+    let mut read = Vec::new();
+    let mut next = Some(run);
+    while let Some(run) = next {
+        if read.len() == UNREAD_RUNS_MAX {
+            let reason = format!("{UNREAD_RUNS_MAX} runs of the key ended before their first step");
+            return Err(Unread::Unavailable(reason));
+        }
+        let Some(ledger) = read_journal(runtime, namespace_id, run).await? else {
+            break;
+        };
+        next = ledger.unread();
+        read.push(ledger);
+    }
+    let mut read = read.into_iter().rev();
+    let first = read.next();
+    Ok(first.map(|first| {
+        read.fold(first, |before, mut ledger| {
+            ledger.follow(before);
+            ledger
+        })
+    }))
+}
+
+async fn read_journal(
+    runtime: &Runtime,
+    namespace_id: i32,
+    run: RunId,
+) -> Result<Option<PastLedger>, Unread> {
+    let found = runs::find_release(runtime.cell.of(run), namespace_id, run).await?;
+    let Some((_, partition_date)) = found else {
+        return Ok(None);
+    };
     let rows = journal::read(runtime.cell.of(run), partition_date, run).await?;
     if rows.is_empty() {
         return Ok(None);

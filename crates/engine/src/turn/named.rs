@@ -23,7 +23,7 @@ use semel_store::named_effects::{
 use semel_store::runs::{self, Stage};
 
 use super::{Turn, TurnError, notice, unsure};
-use crate::decide::NameRequest;
+use crate::decide::{NameRequest, in_doubt_elsewhere};
 use crate::state::{Current, NameStanding};
 
 /// The most characters of a request in a message.
@@ -41,6 +41,13 @@ impl Turn {
             }
         };
         let id = NamedEffectId::derive(&self.release.namespace, &name);
+        if let Some(past) = self.state.past(&asked.step)
+            && asked.doubt.is_some_and(|sent| !id.owns(sent))
+        {
+            let fault = in_doubt_elsewhere(past);
+            self.stop_run(StopReason::NeedsReview, fault).await?;
+            return Ok(false);
+        }
         self.ask_for_name(&asked, id).await?;
         // What the run said of the name in an earlier life comes first.
         if self.state.reopened {

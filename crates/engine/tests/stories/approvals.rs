@@ -25,21 +25,18 @@ async fn world_with(more: &str) -> Result<World> {
 }
 
 async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
-    let accepted = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
-    let view = soon(async || {
-        let cell = world.engine.cell();
-        let open = approvals::list_of_run(
-            cell.of(accepted.run),
-            world.namespace_id,
-            accepted.run,
-            false,
-            9,
-        )
-        .await?;
+    let run = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?.run;
+    Ok((run, open_approval(world, run).await?))
+}
+
+/// What people are asked by a run.
+pub(crate) async fn open_approval(world: &World, run: RunId) -> Result<ApprovalView> {
+    soon(async || {
+        let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
+        let open = approvals::list_of_run(cell.of(run), namespace_id, run, false, 9).await?;
         Ok(open.into_iter().next())
     })
-    .await?;
-    Ok((accepted.run, view))
+    .await
 }
 
 async fn fresh(world: &World, wait: WaitId) -> Result<ApprovalView> {
@@ -47,7 +44,7 @@ async fn fresh(world: &World, wait: WaitId) -> Result<ApprovalView> {
     view.context("an approval")
 }
 
-fn token(name: &str, groups: &[&str]) -> Approver {
+pub(crate) fn token(name: &str, groups: &[&str]) -> Approver {
     Approver::Token {
         name: name.to_owned(),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -61,7 +58,7 @@ fn by_link() -> Approver {
     }
 }
 
-async fn decide(
+pub(crate) async fn decide(
     world: &World,
     view: &ApprovalView,
     by: &Approver,

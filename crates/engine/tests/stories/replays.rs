@@ -13,6 +13,8 @@ use serde_json::json;
 
 use crate::world::{World, soon};
 
+mod reuse;
+
 pub(crate) fn post(step: &str, body: &str) -> String {
     format!(
         "\x20 - id: {step}\n    guard: review\n    \

@@ -16,6 +16,7 @@ use super::ReplayError;
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
 use crate::state::{Current, FoldedRun, PastLedger};
+use crate::turn::earlier::read_ledger;
 use crate::turn::parent_state::{self, Unread};
 
 /// How many earlier runs of a key are read for what they sent.
@@ -26,6 +27,8 @@ pub(super) struct LastRun {
     pub(super) view: RunView,
     pub(super) release: Arc<Release>,
     pub(super) accepted: Event,
+    /// The latest row of its journal.
+    pub(super) seq: i32,
     /// What the next run inherits.
     pub(super) ledger: Event,
     /// What was sent, by effect.
@@ -65,6 +68,12 @@ impl Runtime {
         }
         let gone = "its history has been deleted, so Semel cannot know what it did";
         let accepted = first.ok_or_else(|| unfit(&view, gone))?;
+        if let Some(before) = ledger.unread() {
+            let before = read_ledger(self, namespace_id, before).await;
+            if let Some(before) = before.map_err(unread)? {
+                ledger.follow(before);
+            }
+        }
         let ledger = ledger.inherited(held.intent, |_| true);
         self.read_requests(namespace_id, &ledger, &mut requests)
             .await?;
@@ -72,6 +81,7 @@ impl Runtime {
             view,
             release,
             accepted,
+            seq: rows.last().map_or(0, |row| row.seq),
             ledger,
             requests,
         })

@@ -31,8 +31,9 @@ pub(super) struct Prepared {
     pub(super) preview: ReplayPreview,
     pub(super) release: Arc<Release>,
     pub(super) key: Key,
-    /// The state of the last run.
+    /// The state of the last run, and the latest row of its journal.
     pub(super) state: RunState,
+    pub(super) seq: i32,
     /// The first events of the next run.
     pub(super) accepted: Event,
     pub(super) follows: Event,
@@ -41,7 +42,7 @@ pub(super) struct Prepared {
 /// What is recorded about steps outside of the journal of their run, by step.
 struct StepRecords {
     /// How many items are done, and how many are not.
-    items: BTreeMap<String, (u64, u64)>,
+    items: BTreeMap<String, (u64, Option<u64>)>,
     /// What is there under business keys.
     names: BTreeMap<String, NameLookup>,
 }
@@ -66,16 +67,22 @@ impl Runtime {
             return Err(unfit(&last.view, &hint));
         }
         self.know_connections(&release).await;
-        let items = self.items_of(run).await?;
+        let mut items = self.items_of(run).await?;
+        if release.id != last.release.id || wish.input.is_some() {
+            // Another list, other keys or other steps: what is left is not known before the run.
+            items.values_mut().for_each(|(_, left)| *left = None);
+        }
         let forecast = self
             .forecast_with_names(&last, &release, held, wish, items)
             .await?;
-        let follows = follows(held, run, accepted(&forecast), forecast.kept.clone());
+        let accepts = accepted(&release, &forecast, wish);
+        let follows = follows(held, run, accepts, forecast.kept.clone());
         Ok(Prepared {
             preview: seal(&last, &release, forecast),
             release,
             key: last.view.key,
             state: last.view.state,
+            seq: last.seq,
             accepted: last.accepted,
             follows,
         })
@@ -111,11 +118,14 @@ impl Runtime {
     async fn items_of(
         self: &Arc<Self>,
         run: RunId,
-    ) -> Result<BTreeMap<String, (u64, u64)>, ReplayError> {
+    ) -> Result<BTreeMap<String, (u64, Option<u64>)>, ReplayError> {
         let steps = child_runs::steps(self.cell.of(run), run).await?;
         let counts = steps.into_iter().map(|(step, counts)| {
             let (done, all) = (counts.succeeded, counts.all());
-            (step, (done.unsigned_abs(), (all - done).unsigned_abs()))
+            (
+                step,
+                (done.unsigned_abs(), Some((all - done).unsigned_abs())),
+            )
         });
         Ok(counts.collect())
     }
@@ -127,7 +137,7 @@ impl Runtime {
         release: &Release,
         held: &HeldKey,
         wish: &ReplayWish,
-        items: BTreeMap<String, (u64, u64)>,
+        items: BTreeMap<String, (u64, Option<u64>)>,
     ) -> Result<ReplayForecast, ReplayError> {
         let names = BTreeMap::new();
         let mut records = StepRecords { items, names };
@@ -219,9 +229,16 @@ fn replace_input(
     Ok(())
 }
 
-/// The steps whose changed requests the operator accepts.
-fn accepted(forecast: &ReplayForecast) -> Vec<String> {
-    let steps = forecast.steps.iter();
-    let steps = steps.filter(|it| matches!(it.forecast, Forecast::Changed { accepted: true, .. }));
-    steps.map(|it| it.step.clone()).collect()
+/// The steps whose changed requests the operator accepts: those that the forecast shows, and those of
+/// items and branches, which it does not.
+fn accepted(release: &Release, forecast: &ReplayForecast, wish: &ReplayWish) -> Vec<String> {
+    let shown = |step: &String| {
+        let mut steps = forecast.steps.iter();
+        steps.find(|it| it.step == *step)
+    };
+    let is_accepted = |step: &&String| match shown(step) {
+        Some(it) => matches!(it.forecast, Forecast::Changed { accepted: true, .. }),
+        None => release.flow.find_step(step).is_some(),
+    };
+    wish.accepts.iter().filter(is_accepted).cloned().collect()
 }

@@ -24,6 +24,9 @@ impl Walk<'_> {
             self.forecast.asked.push(asked);
             return self.begin(step, Forecast::Waits);
         };
+        if let Some(effect) = asked.doubt.filter(|sent| !lookup.id.owns(*sent)) {
+            return self.begin(step, Forecast::InDoubt { effect });
+        }
         let Some(view) = &lookup.found else {
             return self.perform(step, &asked, EffectId::named(lookup.id, 0));
         };

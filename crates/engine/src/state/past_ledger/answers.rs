@@ -39,6 +39,7 @@ impl PastLedger {
     fn answer(&mut self, step: String, kind: &str, fingerprint: Fingerprint, result: Value) {
         let past = PastEffect {
             effect: EffectId::derive(self.run, &step, "", 0),
+            sent_as: None,
             generation: 0,
             run: self.run,
             kind: kind.to_owned(),

@@ -67,15 +67,33 @@ async fn an_effect_that_is_redone_and_refused_leaves_the_run_as_it_was() -> Resu
         .await?;
 
     let end = by_hand(&world, effect, StepVerb::Redo).await?;
-    let stale = by_hand(&world, effect, StepVerb::Redo).await;
     let next = semel_model::EffectId::derive(first.run, "charge", "", 1);
-    let again = by_hand(&world, next, StepVerb::Redo).await?;
+    let refused = by_hand(&world, next, StepVerb::Redo).await;
+    let again = by_hand(&world, effect, StepVerb::Redo).await?;
 
     assert_eq!((end, again), (RunState::Succeeded, RunState::Succeeded));
-    assert!(stale.is_err(), "the refused one is the step's effect now");
+    assert!(refused.is_err(), "the first one is what is done");
     let last = semel_model::EffectId::derive(first.run, "charge", "", 2);
     let sent = keys(&world, "/plain/charges").await?;
     assert_eq!(sent, [effect.to_string(), last.to_string()]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_done_stays_done_when_its_redo_is_refused() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "", &format!("{CHARGE}{REFUND}result: '7'\n")).await?;
+    let (first, _) = world.play(r#"{"id":"o-1"}"#).await?;
+    let effect = semel_model::EffectId::derive(first.run, "charge", "", 0);
+    let refuse = Behaviour::RefuseWith(403);
+    world.peer.next("/plain/charges", refuse).await?;
+    by_hand(&world, effect, StepVerb::Redo).await?;
+
+    drop_key(&world, "o-1", false).await?;
+    let (_, end) = world.play(r#"{"id":"o-1"}"#).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(keys(&world, "/plain/charges").await?, [effect.to_string()]);
     Ok(())
 }
 
