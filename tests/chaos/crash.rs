@@ -27,6 +27,7 @@ use futures_util::future::try_join_all;
 use self::cell::{Cell, FAULTS, Guard, Point};
 use self::fault::Fault;
 use self::guards::Guards;
+pub(crate) use self::page::keep_page;
 use self::play::{play, play_all, violations};
 use self::table::Finding;
 

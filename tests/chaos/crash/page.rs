@@ -38,7 +38,8 @@ names it again, the journal has no gap and its leases only grow, the ledger says
 says, and all requests of an effect carry the same `Idempotency-Key`.
 
 What the kinds of steps make of it (`db`, `ssh`, mail, events, resources) has
-[a table of its own](crash-kinds.md).
+[a table of its own](crash-kinds.md), and so do [business keys](crash-business-keys.md), where several runs
+ask for one effect.
 ";
 
 const CLOSING: &str = "
@@ -64,7 +65,7 @@ pub(crate) fn keep(findings: &[Finding<Cell>]) -> Result<()> {
 }
 
 /// Writes a page of `docs/`, and objects when it was not up to date.
-pub(super) fn keep_page(name: &str, page: &str) -> Result<()> {
+pub(crate) fn keep_page(name: &str, page: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs")
         .join(name);

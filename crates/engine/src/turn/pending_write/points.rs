@@ -1,6 +1,6 @@
 //! Failpoints of test builds: before and after each write, named for what it writes.
 
-use semel_model::event::Event;
+use semel_model::event::{Event, NameEvent};
 use semel_model::run::RunState;
 use semel_store::journal::RecordChange;
 
@@ -17,12 +17,26 @@ impl PendingWrite {
         };
         let intent = |event: &Event| matches!(event, Event::Intended { .. });
         let loaded = |event: &Event| matches!(event, Event::FanLoaded { .. });
+        let asked = |event: &Event| {
+            matches!(
+                event,
+                Event::Named {
+                    named: NameEvent::Asked { .. },
+                    ..
+                }
+            )
+        };
+        let met = |event: &Event| matches!(event, Event::Named { .. });
         if self.kv.is_some() || self.events.iter().any(outcome) {
             ("outcome.before", "outcome.after")
         } else if self.events.iter().any(intent) {
             ("intent.before", "intent.after")
         } else if self.events.iter().any(loaded) {
             ("loaded.before", "loaded.after")
+        } else if self.events.iter().any(asked) {
+            ("ask.before", "ask.after")
+        } else if self.events.iter().any(met) {
+            ("meet.before", "meet.after")
         } else if self.changes.record.as_ref().is_some_and(is_stop) {
             ("record.before", "record.after")
         } else {

@@ -1,0 +1,199 @@
+//! The faults, and what follows them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::Cut;
+use semel_testkit::peer::Behaviour;
+use tokio::time::sleep;
+
+use super::cell::{Cell, Fault, Meeting, Point};
+use super::lane::{LOOK_EVERY, Lane, Placed, deliver};
+use super::oracle::{Role, Scene};
+use super::snapshot::{Objections, Snapshot};
+use crate::servers::Served;
+
+/// What a woken server may begin, it begins within this time.
+const WAKING: Duration = Duration::from_secs(2);
+
+/// How long a commit may take.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a server may take to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+impl Lane {
+    /// Kills or pauses the first server with all runs in its hands, and has another take over.
+    /// Returns that one, which is alone then, and what was not as it must be before the first woke up.
+    pub(super) async fn strike(
+        &mut self,
+        cells: &[Cell],
+        rest: Duration,
+    ) -> Result<(Served, Objections)> {
+        let mut placed = Vec::new();
+        for cell in cells {
+            let at = self.place(*cell).await;
+            placed.push(at.with_context(|| cell.to_string())?);
+        }
+        let second = self.start_second().await?;
+        for cell in cells.iter().filter(|cell| cell.is_held_later()) {
+            let hold = Behaviour::HoldBeforeAnswer;
+            self.peer.next(&cell.path(), hold).await?;
+        }
+        match self.fault {
+            Fault::Pause => self.first.process.sigstop()?,
+            Fault::Kill | Fault::LostAnswer => drop(self.first.process.sigkill()?),
+        }
+        self.send(&second, cells, &[Role::Struck, Role::Later])
+            .await?;
+        let found = self.until_rest(cells, Scene::TakenOver, rest).await?;
+        self.wake(placed).await?;
+        self.send(&second, cells, &[Role::Last]).await?;
+        self.until_waiting(cells, rest).await?;
+        self.peer.let_go().await?;
+        self.until_rest(cells, Scene::Woken, rest).await?;
+        self.stop_first().await?;
+        Ok((second, found))
+    }
+
+    /// Lets the first server continue where it stood, if it lives.
+    async fn wake(&mut self, placed: Vec<Placed>) -> Result<()> {
+        for held in self.peer.until_held(0, Duration::ZERO).await? {
+            let of_first = |at: &Placed| at.cell.path() == held.path && !at.cell.is_held_later();
+            if placed.iter().any(of_first) {
+                self.peer.let_one_go(&held).await?;
+            }
+        }
+        if self.fault == Fault::Pause {
+            self.first.process.sigcont()?;
+        }
+        for mut at in placed {
+            if let Some(held) = at.held.take() {
+                held.let_go().await;
+            }
+        }
+        if self.fault == Fault::Pause {
+            sleep(WAKING).await;
+        }
+        Ok(())
+    }
+
+    async fn stop_first(&mut self) -> Result<()> {
+        if self.fault == Fault::Pause {
+            self.first.process.sigterm()?;
+            self.first.process.until_exit(STOP_PATIENCE).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the answers to commits lost, a cell at a time; the first server keeps its lease.
+    pub(super) async fn lose_answers(&self, cells: &[Cell], rest: Duration) -> Result<()> {
+        for cell in cells {
+            self.lose_answer(*cell)
+                .await
+                .with_context(|| cell.to_string())?;
+        }
+        let roles = [Role::Struck, Role::Later, Role::Last];
+        self.send(&self.first, cells, &roles).await?;
+        self.peer.let_go().await?;
+        self.until_rest(cells, Scene::Woken, rest).await?;
+        Ok(())
+    }
+
+    async fn lose_answer(&self, cell: Cell) -> Result<()> {
+        let mut placed = self.place(cell).await?;
+        self.proxy.hold_commits();
+        if let Some(held) = placed.held.take() {
+            held.let_go().await;
+        }
+        let deadline = Instant::now() + COMMIT_PATIENCE;
+        while !self.is_committed(cell).await? {
+            ensure!(Instant::now() < deadline, "nothing was committed");
+            sleep(LOOK_EVERY).await;
+        }
+        self.proxy.cut(Cut::Reset);
+        self.proxy.resume();
+        // What it still commits must not be before the next cell's commit on the same wire.
+        self.until(|snapshot| snapshot.is_still(cell)).await
+    }
+
+    /// Whether the commit behind a point is made, whatever its server knows of it.
+    async fn is_committed(&self, cell: Cell) -> Result<bool> {
+        let journal = "SELECT count(*) FROM runs r JOIN journal j ON j.run_id = r.id
+                        WHERE r.key = convert_to($1, 'UTF8') AND j.events::text ~ $2";
+        let holds = "SELECT count(*) FROM runs r JOIN named_effects n ON n.holder_run = r.id
+                      WHERE r.key = convert_to($1, 'UTF8') AND n.state::text ~ $2";
+        let waits = "SELECT count(*) FROM runs r JOIN named_effect_waiters w ON w.run_id = r.id
+                      WHERE r.key = convert_to($1, 'UTF8') AND w.step ~ $2";
+        let (sql, mark) = match cell.point {
+            Point::AskBefore | Point::AskAfter => (journal, "\"asked\""),
+            Point::BeginBefore | Point::BeginAfter => match cell.meeting {
+                Meeting::Held | Meeting::InDoubt => (waits, ""),
+                Meeting::First
+                | Meeting::Awaited
+                | Meeting::Failed
+                | Meeting::Refused
+                | Meeting::Done => (holds, ""),
+            },
+            Point::MeetBefore | Point::MeetAfter => (journal, "\"(reused|waiting)\""),
+            Point::IntentBefore | Point::IntentAfter | Point::Sent => (journal, "\"intended\""),
+            Point::OutcomeBefore | Point::OutcomeAfter => {
+                (journal, "\"event\": ?\"(done|failed)\"")
+            }
+            Point::NoticeBefore | Point::NoticeAfter => (holds, "done|failed"),
+        };
+        let key = cell.key(Role::Struck);
+        let row = self.client.query_one(sql, &[&key, &mark]).await?;
+        Ok(row.get::<_, i64>(0) > 0)
+    }
+
+    async fn send(&self, server: &Served, cells: &[Cell], roles: &[Role]) -> Result<()> {
+        for cell in cells {
+            for role in roles {
+                deliver(&server.client, *cell, *role).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the last runs wait whose holder's answer the destination holds.
+    async fn until_waiting(&self, cells: &[Cell], rest: Duration) -> Result<()> {
+        let deadline = Instant::now() + rest;
+        let of_held = || cells.iter().filter(|cell| cell.is_held_later());
+        while Instant::now() < deadline {
+            let snapshot = Snapshot::read(&self.client).await?;
+            let waits = |cell: &Cell| {
+                let last = snapshot.run(*cell, Role::Last);
+                snapshot.waits(*cell, Role::Last) || last.is_some_and(|run| run.state != "active")
+            };
+            if of_held().all(waits) {
+                break;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until all runs stand as they must, or for as long as is reasonable; gives what is not as
+    /// it must be then.
+    pub(super) async fn until_rest(
+        &self,
+        cells: &[Cell],
+        scene: Scene,
+        rest: Duration,
+    ) -> Result<Objections> {
+        let deadline = Instant::now() + rest;
+        loop {
+            let snapshot = Snapshot::read(&self.client).await?;
+            let found: Objections = cells
+                .iter()
+                .map(|cell| (cell.to_string(), snapshot.object_to(*cell, scene)))
+                .filter(|(_, objections)| !objections.is_empty())
+                .collect();
+            if found.is_empty() || Instant::now() > deadline {
+                return Ok(found);
+            }
+            sleep(LOOK_EVERY * 2).await;
+        }
+    }
+}
