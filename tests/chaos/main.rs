@@ -32,6 +32,7 @@ mod races;
 mod reconcile;
 mod replay;
 mod replay_plan;
+mod second_night;
 mod servers;
 mod sharing;
 mod sleepers;
