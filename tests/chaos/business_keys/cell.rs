@@ -14,6 +14,9 @@ pub(super) enum Meeting {
     Failed,
     /// Nothing, and the destination refuses it.
     Refused,
+    /// Nothing, and an operator cancels it before it has sent anything. Another run waits behind it if
+    /// it holds the key.
+    Cancelled,
     /// Another run has done it.
     Done,
     /// Another run holds it; the same fault strikes that run, whose request was carried out.
@@ -72,11 +75,12 @@ pub(super) const GUARDS: [Guard; 3] = [Guard::Key, Guard::Probe, Guard::Review];
 
 pub(super) const FAULTS: [Fault; 3] = [Fault::Kill, Fault::Pause, Fault::LostAnswer];
 
-pub(super) const MEETINGS: [Meeting; 7] = [
+pub(super) const MEETINGS: [Meeting; 8] = [
     Meeting::First,
     Meeting::Awaited,
     Meeting::Failed,
     Meeting::Refused,
+    Meeting::Cancelled,
     Meeting::Done,
     Meeting::Held,
     Meeting::InDoubt,
@@ -121,6 +125,11 @@ impl Cell {
             Meeting::First | Meeting::Failed => !self.is_met(),
             Meeting::Awaited => self.point >= Point::BeginAfter && !self.is_met(),
             Meeting::Refused => self.point >= Point::OutcomeBefore,
+            // A server that keeps its lease may have sent by the time that it is asked.
+            Meeting::Cancelled => {
+                let early = self.point <= Point::IntentBefore && !self.is_met();
+                early && self.fault != Fault::LostAnswer
+            }
             Meeting::Done | Meeting::Held => self.point <= Point::MeetAfter,
             // Any other guard settles its doubt by itself.
             Meeting::InDoubt => self.point <= Point::MeetAfter && unguarded,
@@ -129,6 +138,20 @@ impl Cell {
         let written = self.meeting != Meeting::Done || self.point != Point::BeginBefore;
         let commits = self.point.is_before_commit() && written;
         reached && (self.fault != Fault::LostAnswer || commits)
+    }
+
+    /// Whether another run waits behind the struck one when the fault strikes.
+    pub(super) fn is_awaited(self) -> bool {
+        match self.meeting {
+            Meeting::Awaited => true,
+            Meeting::Cancelled => self.point >= Point::BeginAfter,
+            Meeting::First
+            | Meeting::Failed
+            | Meeting::Refused
+            | Meeting::Done
+            | Meeting::Held
+            | Meeting::InDoubt => false,
+        }
     }
 
     fn is_met(self) -> bool {
@@ -158,6 +181,7 @@ impl fmt::Display for Cell {
             Meeting::Awaited => "awaited",
             Meeting::Failed => "failed",
             Meeting::Refused => "refused",
+            Meeting::Cancelled => "cancelled",
             Meeting::Done => "done",
             Meeting::Held => "held",
             Meeting::InDoubt => "doubt",
@@ -229,7 +253,7 @@ impl Guard {
              retry: {{ attempts: 100, delay: 100ms, max_delay: 1s, within: 1d }}\n\
              steps:\n  - id: charge\n    key: '\"charge:\" + input.object'\n    scope: namespace\n    \
              http: {{ post: 'PEER/{mode}/${{{{ input.object }}}}', \
-             json: {{ object: '${{{{ input.object }}}}' }}, timeout: 60s }}\n    \
+             json: {{ object: '${{{{ input.object }}}}' }}, timeout: 5m }}\n    \
              guard: {name}{probe}\nresult: steps.charge.result\n"
         )
         .replace("PEER", peer)

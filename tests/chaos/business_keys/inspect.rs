@@ -17,7 +17,7 @@ use super::snapshot::{Objections, Snapshot};
 use crate::servers::Served;
 
 /// After so long an operator may say of any request here that it did not happen.
-const LATER: &str = "UPDATE clock SET time_offset = time_offset + interval '10 minutes'";
+const LATER: &str = "UPDATE clock SET time_offset = time_offset + interval '20 minutes'";
 
 /// How long a worker may hold a run that is in doubt.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(20);

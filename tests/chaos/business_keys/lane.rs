@@ -97,7 +97,9 @@ impl Lane {
         let mut wanted = Vec::new();
         for cell in cells {
             let (behaviour, state) = match cell.meeting {
-                Meeting::First | Meeting::Awaited | Meeting::Refused => continue,
+                Meeting::First | Meeting::Awaited | Meeting::Refused | Meeting::Cancelled => {
+                    continue;
+                }
                 Meeting::Failed => (Some(Behaviour::RefuseWith(403)), "failed"),
                 Meeting::Done => (None, "done"),
                 Meeting::Held => (Some(Behaviour::HoldBeforeAnswer), "pending"),
@@ -136,7 +138,7 @@ impl Lane {
             held: None,
             deliveries: Vec::new(),
         };
-        let awaited = cell.meeting == Meeting::Awaited;
+        let awaited = cell.is_awaited();
         if awaited {
             self.bring(&mut placed, Some("name.after")).await?;
             self.deliver(&mut placed, Role::Waiter);
@@ -197,7 +199,7 @@ impl Lane {
 fn lease(fault: Fault) -> &'static str {
     match fault {
         Fault::Kill | Fault::Pause => "2s",
-        Fault::LostAnswer => "10s",
+        Fault::LostAnswer => "30s",
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) enum Scene {
 pub(super) enum Stands {
     Succeeded,
     Failed,
+    Cancelled,
     InDoubt,
     /// It waits for the key.
     Waiting,
@@ -77,9 +78,9 @@ impl Cell {
             Meeting::Failed | Meeting::Done | Meeting::Held | Meeting::InDoubt => {
                 Some(Role::Earlier)
             }
-            Meeting::First | Meeting::Awaited | Meeting::Refused => None,
+            Meeting::First | Meeting::Awaited | Meeting::Refused | Meeting::Cancelled => None,
         };
-        let waiter = (self.meeting == Meeting::Awaited).then_some(Role::Waiter);
+        let waiter = self.is_awaited().then_some(Role::Waiter);
         let last = (scene != Scene::TakenOver).then_some(Role::Last);
         [Some(Role::Struck), Some(Role::Later), earlier, waiter, last]
             .into_iter()
@@ -91,6 +92,9 @@ impl Cell {
     pub(super) fn stands(self, role: Role, scene: Scene) -> Stands {
         if self.fails() == Some(role) {
             return Stands::Failed;
+        }
+        if (self.meeting, role) == (Meeting::Cancelled, Role::Struck) {
+            return Stands::Cancelled;
         }
         if scene != Scene::Over
             && let Some(doubts) = self.doubts(scene)
@@ -114,6 +118,7 @@ impl Cell {
             Meeting::Refused
             | Meeting::First
             | Meeting::Awaited
+            | Meeting::Cancelled
             | Meeting::Done
             | Meeting::Held
             | Meeting::InDoubt => None,
@@ -150,7 +155,7 @@ impl Cell {
         let again = u64::from(self.guard == Guard::Key);
         let calls = match (self.meeting, self.reach()) {
             (Meeting::Held, _) if self.fault != Fault::LostAnswer => 1 + again,
-            (Meeting::Done | Meeting::Held | Meeting::InDoubt, _) => 1,
+            (Meeting::Cancelled | Meeting::Done | Meeting::Held | Meeting::InDoubt, _) => 1,
             (Meeting::Refused, _) => 2,
             (Meeting::Failed, Reach::Sent) => 2 + again,
             (Meeting::Failed, _) => 2,

@@ -100,6 +100,7 @@ fn about(meeting: Meeting) -> &'static str {
         Meeting::Awaited => "The struck run holds the key, and another run waits behind it",
         Meeting::Failed => "Another run has failed under the key",
         Meeting::Refused => "The destination refuses the struck run, and the next one performs it",
+        Meeting::Cancelled => "An operator cancels the struck run before it has sent anything",
         Meeting::Done => "Another run has done it",
         Meeting::Held => "Another run holds the key, and is struck as well",
         Meeting::InDoubt => "Another run is in doubt",

@@ -105,6 +105,22 @@ impl Snapshot {
         (waits || !moves(Role::Struck)) && !moves(Role::Waiter)
     }
 
+    /// How a cell stands, for people.
+    pub(super) fn describe(&self, cell: Cell) -> String {
+        let of_role = |role: Role| {
+            let run = self.run(cell, role)?;
+            let key = cell.key(role);
+            let (state, waits) = (&run.state, self.waiters.contains(&key));
+            let (asleep, tells) = (self.asleep.contains(&key), self.notices.contains(&key));
+            Some(format!(
+                "{role:?} is {state}, is a waiter: {waits}, asleep: {asleep}, has a notice: {tells}"
+            ))
+        };
+        let runs = cell.roles(Scene::Over).into_iter().filter_map(of_role);
+        let runs: Vec<String> = runs.collect();
+        format!("{}; the key is {:?}", runs.join("; "), self.name(cell))
+    }
+
     /// What is not as it must be in a scene: a run that does not stand as it must, a wait for
     /// a holder that has ended, or an end that the named effect does not know of.
     pub(super) fn object_to(&self, cell: Cell, scene: Scene) -> Vec<String> {
@@ -119,6 +135,7 @@ impl Snapshot {
             let stands = match wanted {
                 Stands::Succeeded => state == "succeeded" && !is_waiter,
                 Stands::Failed => state == "failed" && !is_waiter,
+                Stands::Cancelled => state == "cancelled" && !is_waiter,
                 Stands::InDoubt => state == "in_doubt" && !is_waiter,
                 Stands::Waiting => state == "active" && waits,
                 Stands::Sending => state == "active" && !is_waiter,

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hyper::Method;
 use semel_testkit::Cut;
 use semel_testkit::peer::Behaviour;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::cell::{Cell, Fault, Meeting, Point};
@@ -35,6 +37,7 @@ impl Lane {
             let at = self.place(*cell).await;
             placed.push(at.with_context(|| cell.to_string())?);
         }
+        self.cancel(cells).await?;
         let second = self.start_second().await?;
         for cell in cells.iter().filter(|cell| cell.is_held_later()) {
             let hold = Behaviour::HoldBeforeAnswer;
@@ -54,6 +57,24 @@ impl Lane {
         self.until_rest(cells, Scene::Woken, rest).await?;
         self.stop_first().await?;
         Ok((second, found))
+    }
+
+    /// Asks the runs to end that are to be cancelled, while the first server holds them.
+    async fn cancel(&self, cells: &[Cell]) -> Result<()> {
+        let snapshot = Snapshot::read(&self.client).await?;
+        let cancelled = cells
+            .iter()
+            .filter(|cell| cell.meeting == Meeting::Cancelled);
+        for cell in cancelled {
+            let run = snapshot.run(*cell, Role::Struck);
+            let run = run.with_context(|| format!("{cell}: no run"))?;
+            let path = format!("/v1/runs/{}/cancel", run.run);
+            let why = json!({ "reason": "not needed" }).to_string();
+            self.home
+                .command(&self.first, Method::POST, &path, why)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Lets the first server continue where it stood, if it lives.
@@ -114,7 +135,9 @@ impl Lane {
         self.proxy.cut(Cut::Reset);
         self.proxy.resume();
         // What it still commits must not be before the next cell's commit on the same wire.
-        self.until(|snapshot| snapshot.is_still(cell)).await
+        let still = self.until(|snapshot| snapshot.is_still(cell)).await;
+        let snapshot = Snapshot::read(&self.client).await?;
+        still.with_context(|| snapshot.describe(cell))
     }
 
     /// Whether the commit behind a point is made, whatever its server knows of it.
@@ -133,6 +156,7 @@ impl Lane {
                 | Meeting::Awaited
                 | Meeting::Failed
                 | Meeting::Refused
+                | Meeting::Cancelled
                 | Meeting::Done => (holds, ""),
             },
             Point::MeetBefore | Point::MeetAfter => (journal, "\"(reused|waiting)\""),
