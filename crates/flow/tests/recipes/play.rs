@@ -54,11 +54,12 @@ impl Paper {
     }
 
     fn eval(&self, source: &str) -> Value {
-        self.eval_with(source, &Value::Null)
+        self.eval_over(source, "result", &Value::Null)
     }
 
-    fn eval_with(&self, source: &str, result: &Value) -> Value {
-        let roots: Vec<&str> = ROOTS.into_iter().chain(["result"]).collect();
+    /// Evaluates an expression that also sees one more name.
+    fn eval_over(&self, source: &str, name: &str, value: &Value) -> Value {
+        let roots: Vec<&str> = ROOTS.into_iter().chain([name]).collect();
         let expr = Expr::compile(source, &roots).unwrap();
         let nothing = Value::Object(Map::new());
         let mut scope: Scope<'_> = ROOTS.iter().map(|root| (*root, &nothing)).collect();
@@ -66,12 +67,12 @@ impl Paper {
             .with("input", &self.input)
             .with("headers", &self.headers)
             .with("steps", &self.steps)
-            .with("result", result);
+            .with(name, value);
         let value = expr.eval(&scope);
         value.unwrap_or_else(|error| panic!("{source}: {error}"))
     }
 
-    /// What each step leaves behind. Loops and switches leave nothing that a recipe reads.
+    /// What each step leaves behind. Switches leave nothing that a recipe reads.
     fn steps(&mut self, steps: &Value, answers: &Value) {
         for step in steps.as_array().unwrap() {
             let skipped = step["if"]
@@ -90,14 +91,26 @@ impl Paper {
             }
             let id = step["id"].as_str().unwrap();
             let answer = &answers[id];
-            let result = match step["function"].as_str() {
-                Some(function) => self.eval(function),
-                None => answer.get("json").unwrap_or(answer).clone(),
-            };
+            let result = self.result(step, answer);
             let external_id = step["external_id"]
                 .as_str()
-                .map(|source| self.eval_with(source, &result));
+                .map(|source| self.eval_over(source, "result", &result));
             self.steps[id] = json!({ "result": result, "external_id": external_id });
+        }
+    }
+
+    /// What a step's result is: computed, counted, read from the response, or the response itself.
+    fn result(&self, step: &Value, answer: &Value) -> Value {
+        if let Some(function) = step["function"].as_str() {
+            return self.eval(function);
+        }
+        if let Some(items) = step["foreach"]["in"].as_str() {
+            let count = self.eval(items).as_array().map(Vec::len);
+            return json!({ "count": count, "succeeded": count, "failed": 0, "failures": [] });
+        }
+        match step["result"].as_str() {
+            Some(source) => self.eval_over(source, "response", answer),
+            None => answer.get("json").unwrap_or(answer).clone(),
         }
     }
 }
