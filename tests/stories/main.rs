@@ -11,6 +11,7 @@ mod gates;
 mod migrate;
 mod once;
 mod open_hooks;
+mod recipes;
 mod reconcile;
 mod replay;
 mod schedules;

@@ -2,7 +2,7 @@
 //! the places of the examples' hosts.
 
 mod destinations;
-mod page;
+pub(crate) mod page;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -176,7 +176,7 @@ impl Place {
     }
 
     async fn open(step: &str) -> Result<Self> {
-        let page = Page::read(step)?;
+        let page = Page::read(&format!("steps/{step}"))?;
         let to = Destinations::start(step).await?;
         let dev = Desk::open(&[]).await?;
         let folder = tempfile::tempdir()?;

@@ -1,18 +1,18 @@
-//! A page of `docs/steps/`, and what stands in its blocks.
+//! A page of the documentation, and what stands in its blocks.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 /// A page: its fenced blocks, each with its word.
-pub(super) struct Page {
+pub(crate) struct Page {
     blocks: Vec<(String, String)>,
 }
 
 impl Page {
-    /// Reads the page of a step.
-    pub(super) fn read(step: &str) -> Result<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/steps/{step}.md"));
+    /// Reads a page below `docs/`.
+    pub(crate) fn read(name: &str) -> Result<Self> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/{name}.md"));
         let text = std::fs::read_to_string(path)?;
         let fenced = text.split("```").skip(1).step_by(2);
         let blocks = fenced
@@ -23,19 +23,19 @@ impl Page {
     }
 
     /// The first block of a kind.
-    pub(super) fn find(&self, kind: &str) -> Option<String> {
+    pub(crate) fn find(&self, kind: &str) -> Option<String> {
         let mut blocks = self.blocks.iter().filter(|(word, _)| word == kind);
         blocks.next().map(|(_, body)| body.clone())
     }
 
     /// The block of a kind that the page has.
-    pub(super) fn only(&self, kind: &str) -> Result<String> {
+    pub(crate) fn only(&self, kind: &str) -> Result<String> {
         self.find(kind)
             .with_context(|| format!("no block of {kind}"))
     }
 
     /// The flows, by name.
-    pub(super) fn flows(&self) -> Result<Vec<(String, String)>> {
+    pub(crate) fn flows(&self) -> Result<Vec<(String, String)>> {
         let flows = self.blocks.iter().filter(|(word, _)| word == "yaml");
         let flows = flows.map(|(_, text)| {
             let name = text
@@ -52,7 +52,7 @@ impl Page {
     }
 
     /// The commands, in order.
-    pub(super) fn commands(&self) -> Result<Vec<String>> {
+    pub(crate) fn commands(&self) -> Result<Vec<String>> {
         let commands: Vec<String> = self.only("sh")?.lines().map(str::to_owned).collect();
         ensure!(
             commands.iter().all(|line| line.starts_with("semel ")),
@@ -62,7 +62,7 @@ impl Page {
     }
 
     /// The command that starts the run.
-    pub(super) fn start(&self) -> Result<String> {
+    pub(crate) fn start(&self) -> Result<String> {
         let mut commands = self.commands()?.into_iter();
         let start = commands.find(|line| line.starts_with("semel run start"));
         start.context("the page starts a run")

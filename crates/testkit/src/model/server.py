@@ -6,7 +6,8 @@ The prompt is JSON and says what to answer:
   {"stop": "cut"}      an answer that stops at its limit; or "declined", or "filtered"
   {"status": 503}      that status, and no answer
   {"raw": …}           exactly this, whatever the language
-Asked in plain words with a schema, it takes the first of each property's `enum`; without, it repeats them.
+Asked in plain words with a schema, it takes the first of each property's `enum`, or the words where it has
+none; without a schema, it repeats the words.
 
 GET /requests gives everything that was asked so far.
 """
@@ -62,7 +63,7 @@ def read(body):
         asked = body.get("response_format", {}).get("json_schema", {}).get("schema")
         if not asked:
             return {"text": words}
-        return {"json": {name: of["enum"][0] for name, of in asked["properties"].items()}}
+        return {"json": {name: of.get("enum", [words])[0] for name, of in asked["properties"].items()}}
 
 
 class Model(BaseHTTPRequestHandler):
