@@ -105,6 +105,17 @@ impl Expr {
         eval::to_json(&self.0.node, scope)
     }
 
+    /// The value itself, if the expression is a path of the scope and nothing else. It is not
+    /// copied, so the limits of a result do not apply to it.
+    #[must_use]
+    pub fn find<'a>(&self, scope: &Scope<'a>) -> Option<&'a Value> {
+        let Kind::Path(Root::Name(name), fields) = &self.0.node.kind else {
+            return None;
+        };
+        let mut fields = fields.iter();
+        fields.try_fold(scope.find(name)?, |value, field| value.get(&**field))
+    }
+
     /// Evaluates a condition.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::house::House;
 
-/// How many rows the file has. With these names its rows take more room than a journal has.
+/// How many rows the file has. With these names its rows are more than a journal keeps or an expression may make.
 const ROWS: usize = 200;
 
 /// The worker of the page, until there is no task.
@@ -21,7 +21,7 @@ fn file() -> Result<String> {
         writeln!(
             text,
             "K-{row},\"{}, Mia\",Mia{row}@Customer.example",
-            "Long".repeat(100)
+            "Long".repeat(400)
         )?;
     }
     Ok(text)

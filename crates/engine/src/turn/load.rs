@@ -125,7 +125,7 @@ impl Turn {
         turn.cancel = taken.cancel;
         turn.quarantined = taken.quarantined;
         let outside = turn.runtime.look_for_external_result(&turn.state).await;
-        turn.outside = outside?;
+        turn.outside = turn.spill_answer(outside?).await;
         turn.answers = taken
             .answers
             .into_iter()

@@ -7,7 +7,7 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::queue;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::calls::{end_of, json_of};
 use crate::control::{fault, start};
@@ -276,6 +276,28 @@ async fn a_long_list_is_read_from_a_resource_piece_by_piece() -> Result<()> {
     assert_eq!(world.result(r#"{"id":"1"}"#).await?, json!([1500, 1500]));
     let done = world.kv("done").await?;
     assert_eq!(done, json!(1500));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_in_the_input_is_read_in_place_however_long_it_is() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: each\n    foreach: { in: input.items, key: item.id, parallel: 9, steps: [{ id: one, kv: { add: done } }] }\n\
+             result: steps.each.result.succeeded\n",
+        )
+        .await?;
+    let item = |id: u32| json!({ "id": id, "text": "x".repeat(10_000) });
+    let items: Vec<Value> = (0..60).map(item).collect();
+    let input = json!({ "id": "1", "items": items }).to_string();
+    let result = world.result(&input).await?;
+
+    assert_eq!(
+        result,
+        json!(60),
+        "600 kB are more than an expression may make"
+    );
     Ok(())
 }
 

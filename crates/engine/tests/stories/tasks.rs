@@ -17,7 +17,16 @@ mod hands;
 
 use hands::{answer, claim, done, end, failed, lose, take, until, world_with};
 
-use crate::world::soon;
+use crate::world::{World, soon};
+
+/// A worker's list, and a step for each of its items.
+const WORK_LIST: &str = "steps:
+  - { id: work, task: { queue: images, within: 1h, lease: 30s }, guard: natural }
+";
+const EACH: &str = "  - id: each
+    foreach: { in: steps.work.result, key: item.id, parallel: 9, steps: [{ id: one, kv: { add: done } }] }
+result: '[steps.each.result.succeeded, steps.work.result]'
+";
 
 #[tokio::test]
 async fn a_worker_s_result_is_the_step_s() -> Result<()> {
@@ -54,6 +63,26 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
     }
     assert_eq!(end.state, RunState::Succeeded);
     assert_eq!(end.result.as_deref(), Some(r#"{"width":7}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_large_answer_of_a_worker_is_a_resource_and_a_list_of_items() -> Result<()> {
+    let world = World::start_with_outputs().await?;
+    world.publish(&format!("{WORK_LIST}{EACH}")).await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    let task = take(&world).await?;
+    let rows: Vec<Value> = (0..90)
+        .map(|row| json!({ "id": row, "text": "x".repeat(1_000) }))
+        .collect();
+
+    answer(&world, &task, done(json!(rows))).await?;
+    let end = end(&world, accepted.run).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{:?}", end.fault);
+    let result: Value = serde_json::from_str(end.result.as_deref().unwrap_or_default())?;
+    assert_eq!(result[0], 90, "{result}");
+    assert_eq!(result[1]["type"], "application/json", "{result}");
     Ok(())
 }
 

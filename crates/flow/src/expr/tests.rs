@@ -177,6 +177,28 @@ fn what_an_expression_reads_is_known() {
 }
 
 #[test]
+fn a_path_finds_a_value_in_place_and_nothing_else_does() {
+    let input = json!({ "rows": [1, 2], "a": { "b": null } });
+    let scope = Scope::new().with("input", &input);
+    let found = |source: &str| {
+        let expr = Expr::compile(source, &["input"]).expect("it compiles");
+        expr.find(&scope)
+    };
+
+    assert_eq!(found("input.rows"), Some(&input["rows"]));
+    assert_eq!(found("input['a'].b"), Some(&json!(null)));
+    for source in [
+        "input.c",
+        "input.rows.c",
+        "input.rows[0]",
+        "[input.rows]",
+        "1",
+    ] {
+        assert_eq!(found(source), None, "{source}");
+    }
+}
+
+#[test]
 fn digests_and_times_are_those_of_the_standards() {
     let input = json!({});
     for (source, expected) in [

@@ -1,5 +1,6 @@
 //! The items of a `foreach`: read in pieces, from the run's own values or from a resource.
 
+use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 
 use bytes::Bytes;
@@ -39,9 +40,13 @@ impl Turn {
         let destinations = self.runtime.destinations(&self.release);
         let context = self.decide_context(&destinations);
         let scope = decide::scope(&self.state, &context);
-        let list = match each.items.eval(&scope) {
-            Ok(list) => list,
-            Err(error) => return Ok(Err(Fault::permanent(error.code(), error.to_string()))),
+        // A list that is there already is read in place, however long it is.
+        let list = match each.items.find(&scope) {
+            Some(list) => Cow::Borrowed(list),
+            None => match each.items.eval(&scope) {
+                Ok(list) => Cow::Owned(list),
+                Err(error) => return Ok(Err(Fault::permanent(error.code(), error.to_string()))),
+            },
         };
         let mut shelf = ItemBuffer {
             turn: self,
@@ -54,9 +59,9 @@ impl Turn {
                 .await
                 .map_err(unsure)?,
         };
-        if let Value::Array(items) = list {
+        if let Value::Array(items) = &*list {
             for item in items {
-                if let Err(fault) = shelf.put(item).await? {
+                if let Err(fault) = shelf.put(item.clone()).await? {
                     return Ok(Err(fault));
                 }
             }
