@@ -158,6 +158,8 @@ codes! {
     WaitEndless "wait-endless" Error;
     /// A loop over effects whose items have no names.
     ForeachKeyMissing "foreach-key-missing" Error;
+    /// A loop over a part of a result that may be stored by reference.
+    ForeachPart "foreach-part" Warning;
     /// A step that no run reaches.
     StepUnreachable "step-unreachable" Warning;
     /// A result that some paths cannot work out.
@@ -193,6 +195,7 @@ const RULES: &[Code] = &[
     Code::UndoUnknown,
     Code::WaitEndless,
     Code::ForeachKeyMissing,
+    Code::ForeachPart,
     Code::StepUnreachable,
     Code::ResultPartial,
     Code::StepSkipped,

@@ -1,11 +1,11 @@
-//! Waits that end, loops whose items have names, steps that are reached.
+//! Waits that end, loops whose lists are there and whose items have names, steps that are reached.
 
 use super::super::Check;
 use crate::diagnostic::Code;
 use crate::effect::Effect;
 use crate::expr::Scope;
 use crate::outline::{StepIndex, StepInfo};
-use crate::steps::Holds;
+use crate::steps::{Holds, ResultOrigin};
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn wait_rules(&mut self) {
@@ -13,6 +13,7 @@ impl<'t> Check<'_, 't, '_> {
         for (index, step) in outline.steps.iter().enumerate() {
             self.endless(index, step);
             self.nameless_items(index, step);
+            self.part_of_a_result(index, step);
             self.unreachable(index, step);
         }
     }
@@ -58,6 +59,36 @@ impl<'t> Check<'_, 't, '_> {
             message,
             &help,
         );
+    }
+
+    /// A loop over a part of what a destination returned. A large result is stored by reference, and
+    /// a reference has no parts.
+    fn part_of_a_result(&mut self, index: StepIndex, step: &StepInfo<'t>) {
+        if step.holds() != Some(Holds::Items) {
+            return;
+        }
+        let Some(items) = self.outline.body(index).and_then(|body| body.expr("in")) else {
+            return;
+        };
+        let outline = self.outline;
+        let part = items.expr.references().iter().find_map(|path| {
+            let [id, result, part, ..] = &path.fields[..] else {
+                return None;
+            };
+            let from = outline.steps[outline.find(id)?].kind?;
+            let stored = from.takes_result && from.origin == ResultOrigin::World;
+            let read = path.root == "steps" && result == "result";
+            (read && stored).then_some((id, part))
+        });
+        if let Some((id, part)) = part {
+            let message = format!(
+                "a result over 64 KiB is stored by reference: then `steps.{id}.result` has no `{part}`, and the run fails"
+            );
+            let help = format!(
+                "let `{id}` give the list itself, with `result`, and write `in: steps.{id}.result`"
+            );
+            self.add(Code::ForeachPart, items.span(), &message, &help);
+        }
     }
 
     /// A step that no run reaches.
