@@ -19,25 +19,40 @@ mod signatures;
 mod stand_ins;
 mod user_provisioning;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-/// Every recipe has a story here.
+use crate::steps::page::Page;
+
+/// Every recipe has a story here, and all can be set up beside each other.
 #[test]
 fn every_recipe_is_played() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut connections: HashMap<String, String> = HashMap::new();
     let mut played = 0;
     for entry in std::fs::read_dir(root.join("../docs/recipes"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let Some(recipe) = name.strip_suffix(".flow.yaml") else {
             continue;
         };
-        let story = format!("stories/recipes/{}.rs", recipe.replace('-', "_"));
-        let story = std::fs::read_to_string(root.join(story))?;
+        let module = recipe.replace('-', "_");
+        ensure!(include_str!("recipes.rs").contains(&format!("mod {module};")));
+        let story = root.join(format!("stories/recipes/{module}.rs"));
         let opened = format!("House::open(\"{recipe}\")");
+        let story = std::fs::read_to_string(story)?;
         ensure!(story.contains(&opened), "{recipe} is not played");
-        ensure!(include_str!("recipes.rs").contains(&format!("mod {};", recipe.replace('-', "_"))));
+        for line in Page::read(&format!("recipes/{recipe}"))?.commands()? {
+            if let Some(created) = line.strip_prefix("semel connection create ") {
+                let (name, _) = created.split_once(' ').unwrap_or_default();
+                let other = connections.insert(name.to_owned(), line.clone());
+                ensure!(
+                    other.is_none_or(|other| other == line),
+                    "two are called {name}: {line}"
+                );
+            }
+        }
         played += 1;
     }
     assert_eq!(played, 10);

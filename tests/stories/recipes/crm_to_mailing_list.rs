@@ -27,7 +27,7 @@ fn contact(id: i64, name: &str, stage: &str) -> Value {
     let email = format!("{name}@Customer.example");
     let properties = json!({ "email": email, "firstname": name, "lifecyclestage": stage });
     let contact = json!({ "id": id.to_string(), "properties": properties });
-    let path = format!("/crm/crm/v3/objects/contacts/{id}");
+    let path = format!("/hubspot/crm/v3/objects/contacts/{id}");
     json!({ path: contact })
 }
 

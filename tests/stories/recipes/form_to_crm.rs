@@ -37,7 +37,7 @@ async fn a_form_becomes_one_deal_whatever_the_model_says_the_second_time() -> Re
     let happened = [
         "PUT /crm/contacts/by-email/mia@customer.example",
         "POST /crm/deals",
-        "POST /chat/chat.postMessage",
+        "POST /slack/chat.postMessage",
     ];
     assert_eq!(crm.lines().await?, happened);
     assert_eq!(

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Who honours Idempotency-Key.
-KEYED = {"payments", "sms", "mail"}
+KEYED = {"payments", "sms", "mailer"}
 # What an id begins with.
 PREFIX = {"invoices": "inv", "deals": "d", "refunds": "re", "seats": "s", "messages": "m", "emails": "m"}
 

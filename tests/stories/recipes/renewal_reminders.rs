@@ -23,7 +23,7 @@ async fn a_subscription_is_reminded_once_a_term_however_many_mornings_find_it() 
     shop.batch_execute(SHOP).await?;
     house
         .providers()
-        .lose_answer("POST", "/mail/emails")
+        .lose_answer("POST", "/mailer/emails")
         .await?;
 
     let fire = "semel schedule fire renewal-reminders --next";
@@ -42,7 +42,7 @@ async fn a_subscription_is_reminded_once_a_term_however_many_mornings_find_it() 
         "twelve mails, though an answer was lost: {to:?}"
     );
     assert_eq!(house.providers().lines().await?.len(), 12);
-    let sent = house.providers().requests("POST", "/mail/emails").await?;
+    let sent = house.providers().requests("POST", "/mailer/emails").await?;
     assert_eq!(sent.len(), 13, "one was sent again, under its key");
 
     let next_term = "UPDATE subscriptions SET term = 4 WHERE id = 1;
