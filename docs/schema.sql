@@ -668,6 +668,10 @@ CREATE TABLE reconcile_passes (
     page integer NOT NULL DEFAULT 0,
     -- The address of the next page; null for the first.
     next_page text,
+    -- The address that followed the latest page whose number is a power of two: a list that comes back to it repeats itself.
+    marked_page text,
+    -- When the latest page was recorded; before the first, when the pass was opened.
+    page_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- How many items the source listed.
     listed bigint NOT NULL DEFAULT 0,
     -- How many of them had a run.

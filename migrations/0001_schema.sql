@@ -601,6 +601,8 @@ CREATE TABLE reconcile_passes (
     attempt      integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     page         integer NOT NULL DEFAULT 0 CHECK (page >= 0),
     next_page    text,
+    marked_page  text,
+    page_at      timestamptz NOT NULL DEFAULT moment(),
     listed       bigint NOT NULL DEFAULT 0,
     known        bigint NOT NULL DEFAULT 0,
     started      bigint NOT NULL DEFAULT 0,
@@ -630,6 +632,8 @@ COMMENT ON COLUMN reconcile_passes.due_at IS 'When a server may take it: a serve
 COMMENT ON COLUMN reconcile_passes.attempt IS 'How many reads of the page failed.';
 COMMENT ON COLUMN reconcile_passes.page IS 'How many pages are compared.';
 COMMENT ON COLUMN reconcile_passes.next_page IS 'The address of the next page; null for the first.';
+COMMENT ON COLUMN reconcile_passes.marked_page IS 'The address that followed the latest page whose number is a power of two: a list that comes back to it repeats itself.';
+COMMENT ON COLUMN reconcile_passes.page_at IS 'When the latest page was recorded; before the first, when the pass was opened.';
 COMMENT ON COLUMN reconcile_passes.listed IS 'How many items the source listed.';
 COMMENT ON COLUMN reconcile_passes.known IS 'How many of them had a run.';
 COMMENT ON COLUMN reconcile_passes.started IS 'How many started one; in a dry run, would have.';

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! open ══▶ take (epoch + 1, due later) ──▶ read and start, elsewhere ══▶ record page ──▶ … ══▶ done
+//!                                      ├─▶ its turn is over ══▶ due now, behind what is due longer
 //!                                      └─▶ the read fails ══▶ due later, or failed
 //! ```
 //!
@@ -30,16 +31,23 @@ macro_rules! columns {
             $before,
             " p.schedule_id, p.nominal, p.namespace_id, p.flow, p.release_id, p.window_start, p.dry_run,
            p.asked_by, p.state::text, p.epoch, p.due_at, p.attempt, p.page, p.next_page, p.listed,
-           p.known, p.started, p.differing, p.unreadable, p.left_out, p.fault, p.opened_at, p.ended_at ",
+           p.known, p.started, p.differing, p.unreadable, p.left_out, p.fault, p.opened_at, p.ended_at,
+           p.marked_page, p.page_at ",
             $after
         )
     };
 }
 
+/// A recurrence has one open pass at a time: one that never ends does not pile up others.
 const OPEN: &str = "
     INSERT INTO reconcile_passes (schedule_id, nominal, namespace_id, flow, release_id, window_start,
                                   dry_run, asked_by, due_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, moment())
+    SELECT $1::uuid, $2::timestamptz, $3::int4, $4::text, $5::int4, $6::timestamptz, $7::boolean,
+           $8::text, moment()
+     WHERE $8::text IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM reconcile_passes
+                        WHERE schedule_id = $1 AND nominal < $2 AND state = 'open'
+                          AND asked_by IS NULL)
         ON CONFLICT (schedule_id, nominal) DO NOTHING";
 
 const TAKE: &str = columns!(
@@ -62,9 +70,17 @@ const HOLD: &str = "
        SET due_at = moment() + make_interval(secs => $4)
      WHERE schedule_id = $1 AND nominal = $2 AND epoch = $3 AND state = 'open'";
 
+const GIVE_BACK: &str = "
+    UPDATE reconcile_passes
+       SET due_at = moment()
+     WHERE schedule_id = $1 AND nominal = $2 AND epoch = $3 AND state = 'open'";
+
+/// The page's number is a power of two where it shares no bit with the number before it.
 const RECORD: &str = "
     UPDATE reconcile_passes
-       SET page = page + 1, next_page = $5, attempt = 0, fault = NULL,
+       SET page = page + 1, next_page = $5,
+           marked_page = CASE WHEN (page + 1) & page = 0 THEN $5 ELSE marked_page END,
+           page_at = moment(), attempt = 0, fault = NULL,
            listed = listed + $6, known = known + $7, started = started + $8,
            differing = differing + $9, unreadable = unreadable + $10, left_out = left_out + $11,
            state = CASE WHEN $5::text IS NULL THEN 'done' ELSE 'open' END::pass_state,
@@ -124,6 +140,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
     TAKE,
     HOLD,
+    GIVE_BACK,
     RECORD,
     POSTPONE,
     LIST,
@@ -173,6 +190,11 @@ pub struct ReconcilePass {
     pub page: i32,
     /// The address of the next page.
     pub next_page: Option<String>,
+    /// The address that followed the latest page whose number is a power of two. A list that runs in
+    /// a circle, of any length, comes back to it.
+    pub marked_page: Option<String>,
+    /// When the page before the next one was recorded; for the first, when the pass was opened.
+    pub page_at: Timestamp,
     /// What it found.
     pub counts: PassCounts,
     /// What went wrong last.
@@ -181,6 +203,27 @@ pub struct ReconcilePass {
     pub opened_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+}
+
+impl ReconcilePass {
+    /// Follows what [`record`] wrote, except for the time.
+    pub fn advance(&mut self, page: &ComparedPage) {
+        self.page += 1;
+        self.attempt = 0;
+        self.counts.started += page.counts.started;
+        self.next_page.clone_from(&page.next);
+        if self.page.count_ones() == 1 {
+            self.marked_page.clone_from(&page.next);
+        }
+    }
+
+    /// Whether the list has led to this address before.
+    #[must_use]
+    pub fn has_met(&self, next: &str) -> bool {
+        [&self.next_page, &self.marked_page]
+            .into_iter()
+            .any(|met| met.as_deref() == Some(next))
+    }
 }
 
 /// What a pass found, or a page of it.
@@ -211,7 +254,8 @@ pub struct ComparedPage {
     pub next: Option<String>,
 }
 
-/// Opens a pass. False where the instant has one already. If an operator asked for it, the act is
+/// Opens a pass. False where the instant has one already, or where the recurrence's pass of an earlier
+/// instant is still open. If an operator asked for it, the act is
 /// recorded in the same commit.
 pub async fn open(
     cell: SlotCell<'_>,
@@ -255,6 +299,16 @@ pub async fn hold(
         .execute(HOLD, &[id, nominal, &pass.epoch, &secs(lease)])
         .await?;
     Ok(held == 1)
+}
+
+/// Gives back a pass that was taken: it is due now, after those that are due for longer.
+pub async fn give_back(cell: SlotCell<'_>, pass: &ReconcilePass) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let (id, nominal) = (pass.new.id.as_uuid(), &pass.new.nominal);
+    client
+        .execute(GIVE_BACK, &[id, nominal, &pass.epoch])
+        .await?;
+    Ok(())
 }
 
 /// Records a page that was compared, and holds the pass for so long again. False where another

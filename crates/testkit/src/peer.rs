@@ -10,6 +10,7 @@
 //! /put/…              PUT and DELETE by path: an effect only when the state changes
 //! /list/N             gives a list of N items, each with its number as `id`
 //! /shop/N/OLD/SECOND  lists N recent orders and OLD old ones, in pages (?page=P&size=S)
+//! /endless/N          lists no orders in pages without end (?page=P); N > 0: a circle of N pages
 //! /items?field=value  lists effects by a field of their body; `key` also matches the header
 //!
 //! /slow/MS/…          answers so much later

@@ -1,4 +1,4 @@
-//! Asking for a reconcile pass, and what passes found.
+//! Asking for a reconcile pass. `services/reconcile_passes.rs` makes it.
 
 use std::sync::Arc;
 

@@ -7,20 +7,23 @@
 //! ```
 //!
 //! `══▶` is a commit. An instant has one pass, whichever server opens it. A server that dies leaves its
-//! page to the next one, which reads it again: what was started is found by its key.
+//! page to the next one, which reads it again: what was started is found by its key. A pass is made in
+//! turns, each a task of its own: after some pages or some time a server gives it back, and takes the
+//! pass that is due longest. So a list that is slow or never ends delays no other flow's.
 
 mod compare;
 mod page;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use jiff::Timestamp;
+use semel_flow::release::Reconcile;
 use semel_model::{Fault, ScheduleId, Span};
-use semel_store::reconcile_passes::{self as passes, NewPass, ReconcilePass};
+use semel_store::reconcile_passes::{self as passes, ComparedPage, NewPass, ReconcilePass};
 use semel_store::{ReadError, flows};
+use tokio::task::{JoinError, JoinSet};
 
 use super::service::{Pace, PassError, Service};
 use crate::catalogue::Release;
@@ -36,7 +39,13 @@ const LEASE: Span = Span::from_const_secs(60);
 const TAKES_MAX: i64 = 50;
 
 /// How many passes a server makes at a time.
-const TOGETHER: usize = 2;
+const TOGETHER: usize = 4;
+
+/// How many pages of a pass are compared in one turn.
+const TURN_PAGES: i32 = 20;
+
+/// After how long a turn begins no other page.
+const TURN: Duration = Duration::from_secs(30);
 
 /// How often a page is read before its pass is given up.
 const ATTEMPTS_MAX: i32 = 8;
@@ -54,6 +63,9 @@ pub(super) struct ReconcilePasses {
     /// The state of the control data that `live` is of.
     version: i64,
     live: HashMap<ScheduleId, LiveReconcile>,
+    turns: JoinSet<Result<(), ReadError>>,
+    /// What the latest turn that failed met.
+    failure: Option<PassError>,
 }
 
 /// A live release that reconciles.
@@ -70,6 +82,8 @@ impl ReconcilePasses {
             pace: Pace::from_start(Duration::from_secs(1)),
             version: 0,
             live: HashMap::new(),
+            turns: JoinSet::new(),
+            failure: None,
         }
     }
 
@@ -120,19 +134,24 @@ impl ReconcilePasses {
         Ok(())
     }
 
-    /// Takes passes that are due and makes them; says how many.
-    async fn make_due(&self) -> Result<usize, ReadError> {
-        let mut taken = Vec::new();
-        while taken.len() < TOGETHER {
-            match passes::take(self.runtime.cell.every(), LEASE).await? {
-                Some(pass) => taken.push(pass),
-                None => break,
-            }
+    /// Takes as many passes as there is room for, those that are due longest, and begins their turns.
+    async fn take_due(&mut self) -> Result<(), ReadError> {
+        while self.turns.len() < TOGETHER {
+            let Some(pass) = passes::take(self.runtime.cell.every(), LEASE).await? else {
+                return Ok(());
+            };
+            self.turns.spawn(make(self.runtime.clone(), pass));
         }
-        let count = taken.len();
-        let made = join_all(taken.into_iter().map(|pass| make(&self.runtime, pass))).await;
-        made.into_iter().collect::<Result<(), ReadError>>()?;
-        Ok(count)
+        Ok(())
+    }
+
+    /// Notes how a turn ended.
+    fn end(&mut self, ended: Result<Result<(), ReadError>, JoinError>) {
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.failure = Some(error.into()),
+            Err(panicked) => self.failure = Some(panicked.into()),
+        }
     }
 }
 
@@ -148,12 +167,28 @@ impl Service for ReconcilePasses {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
+        while let Some(ended) = self.turns.try_join_next() {
+            self.end(ended);
+        }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         self.follow().await?;
         self.open_due().await?;
-        match self.make_due().await? {
-            0 => Ok(self.pace.interval),
-            _ => Ok(Duration::ZERO),
+        self.take_due().await?;
+        Ok(self.pace.interval)
+    }
+
+    /// There is room for another turn.
+    async fn wake_up(&mut self) {
+        match self.turns.join_next().await {
+            Some(ended) => self.end(ended),
+            None => std::future::pending().await,
         }
+    }
+
+    async fn finish(&mut self) {
+        while self.turns.join_next().await.is_some() {}
     }
 }
 
@@ -187,49 +222,60 @@ pub(crate) fn new_pass(
     }
 }
 
-/// Compares page after page until the pass is done, fails, is taken by another server, or this
-/// process stops.
-async fn make(runtime: &Arc<Runtime>, mut pass: ReconcilePass) -> Result<(), ReadError> {
-    let release = match find_release(runtime, &pass).await? {
+/// Makes one turn of a pass: compares page after page until the pass is done, fails, is taken by
+/// another server, the turn is over, or this process stops.
+async fn make(runtime: Arc<Runtime>, mut pass: ReconcilePass) -> Result<(), ReadError> {
+    let release = match find_release(&runtime, &pass).await? {
         Ok(release) => release,
-        Err(fault) => return postpone(runtime, &pass, &fault).await,
+        Err(fault) => return postpone(&runtime, &pass, &fault).await,
     };
     let Some(reconcile) = release.flow.reconcile.as_deref() else {
         let fault = Fault::permanent("no-reconcile", "the release does not reconcile");
-        return postpone(runtime, &pass, &fault).await;
+        return postpone(&runtime, &pass, &fault).await;
     };
     let lease = reconcile.list.timeout().as_millis() + LEASE.as_millis();
     let lease = Span::from_millis(lease);
     if !passes::hold(runtime.cell.of(pass.new.id), &pass, lease).await? {
         return Ok(());
     }
-    while !runtime.shutdown.requested.is_cancelled() {
-        let listed = match page::read(runtime, &release, reconcile, &pass).await {
-            Ok(listed) => listed,
-            Err(fault) => return postpone(runtime, &pass, &fault).await,
-        };
-        let comparison = Comparison {
-            runtime,
-            release: &release,
-            reconcile,
-            pass: &pass,
-        };
-        let mut compared = match comparison.make(listed.items).await {
+    let (begun, first) = (Instant::now(), pass.page);
+    let is_over = |page: i32| page - first >= TURN_PAGES || begun.elapsed() >= TURN;
+    while !is_over(pass.page) && !runtime.shutdown.requested.is_cancelled() {
+        let again = pass.epoch > 1 && pass.page == first;
+        let compared = compare_page(&runtime, (&release, reconcile), &pass, again);
+        let compared = match compared.await {
             Ok(compared) => compared,
-            Err(fault) => return postpone(runtime, &pass, &fault).await,
+            Err(fault) => return postpone(&runtime, &pass, &fault).await,
         };
-        compared.next = listed.next;
-        let key = format!("{}/{}", pass.new.flow, pass.page);
-        semel_steps::failpoint::failpoint("reconcile.record", &key).await;
         let cell = runtime.cell.of(pass.new.id);
         if !passes::record(cell, &pass, &compared, lease).await? || compared.next.is_none() {
             return Ok(());
         }
-        pass.page += 1;
-        pass.attempt = 0;
-        pass.next_page = compared.next;
+        pass.advance(&compared);
     }
-    Ok(())
+    passes::give_back(runtime.cell.of(pass.new.id), &pass).await
+}
+
+/// Reads the page that a pass stands at, and compares it.
+async fn compare_page(
+    runtime: &Arc<Runtime>,
+    (release, reconcile): (&Arc<Release>, &Reconcile),
+    pass: &ReconcilePass,
+    again: bool,
+) -> Result<ComparedPage, Fault> {
+    let listed = page::read(runtime, release, reconcile, pass).await?;
+    let comparison = Comparison {
+        runtime,
+        release,
+        reconcile,
+        pass,
+        again,
+    };
+    let mut compared = comparison.make(listed.items).await?;
+    compared.next = listed.next;
+    let key = format!("{}/{}", pass.new.flow, pass.page);
+    semel_steps::failpoint::failpoint("reconcile.record", &key).await;
+    Ok(compared)
 }
 
 /// The release of a pass that makes progress, while it is live: what is no longer live starts no

@@ -14,6 +14,8 @@ use semel_testkit::peer::Behaviour;
 
 use crate::world::{World, soon};
 
+mod hostile_lists;
+
 /// Webhooks are delivered so many at a time.
 const TOGETHER: usize = 64;
 
@@ -90,8 +92,18 @@ async fn ask(
     since: Option<Span>,
     dry_run: bool,
 ) -> Result<Result<Timestamp, ReconcileError>> {
-    let (namespace, flow) = names()?;
-    let of = (&namespace, &flow);
+    let (_, flow) = names()?;
+    ask_of(world, &flow, since, dry_run).await
+}
+
+async fn ask_of(
+    world: &World,
+    flow: &FlowName,
+    since: Option<Span>,
+    dry_run: bool,
+) -> Result<Result<Timestamp, ReconcileError>> {
+    let (namespace, _) = names()?;
+    let of = (&namespace, flow);
     let asked = world.engine.ask_reconcile(world.by(), of, since, dry_run);
     Ok(asked.await)
 }
@@ -103,14 +115,21 @@ async fn reconcile(world: &World, dry_run: bool) -> Result<ReconcilePass> {
 }
 
 async fn until_ended(world: &World, nominal: Timestamp) -> Result<ReconcilePass> {
-    let (namespace, flow) = names()?;
-    let id = ScheduleId::derive(&namespace, &flow);
+    let (_, flow) = names()?;
     soon(async || {
-        let cell = world.engine.cell().of(id);
-        let found = passes::find(cell, world.namespace_id, (id, nominal)).await?;
-        Ok(found.filter(|pass| pass.state != "open"))
+        let found = find(world, &flow, nominal).await?;
+        Ok(Some(found).filter(|pass| pass.state != "open"))
     })
     .await
+}
+
+/// A pass as it stands.
+async fn find(world: &World, flow: &FlowName, nominal: Timestamp) -> Result<ReconcilePass> {
+    let (namespace, _) = names()?;
+    let id = ScheduleId::derive(&namespace, flow);
+    let cell = world.engine.cell().of(id);
+    let found = passes::find(cell, world.namespace_id, (id, nominal)).await?;
+    found.context("the pass")
 }
 
 /// How often each order was seen, at most and in total.

@@ -14,7 +14,9 @@ pub(super) const ADD: &str = "
     SELECT $1, $2, $3, t.index, t.verdict, t.key, t.run_id, t.note
       FROM unnest($4::int4[], $5::text[], $6::text[], $7::uuid[], $8::text[])
         AS t (index, verdict, key, run_id, note)
-     WHERE (SELECT count(*) FROM reconcile_items WHERE schedule_id = $1 AND nominal = $2) < $9
+     ORDER BY t.index
+     LIMIT greatest($9::int8 - (SELECT count(*) FROM reconcile_items
+                                 WHERE schedule_id = $1 AND nominal = $2), 0)
         ON CONFLICT (schedule_id, nominal, page, index) DO NOTHING";
 
 pub(super) const LIST: &str = "
@@ -24,7 +26,7 @@ pub(super) const LIST: &str = "
      ORDER BY page, index
      LIMIT $3";
 
-/// From how many items of a pass on no more are kept; they are counted nevertheless.
+/// How many items of a pass are kept; the others are counted nevertheless.
 const ITEMS_MAX: i64 = 2_000;
 
 /// What a pass found about an item.
@@ -78,7 +80,7 @@ pub struct ReconcileItem {
     pub note: Option<String>,
 }
 
-/// Adds the items of a page, unless the pass has enough of them.
+/// Adds the items of a page, as many as the pass still has room for.
 pub(super) async fn add(
     tx: &Transaction<'_>,
     pass: &ReconcilePass,

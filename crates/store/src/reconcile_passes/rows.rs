@@ -22,6 +22,8 @@ pub(super) fn read_pass(row: &Row) -> ReconcilePass {
         attempt: row.get(11),
         page: row.get(12),
         next_page: row.get(13),
+        marked_page: row.get(23),
+        page_at: row.get(24),
         counts: PassCounts {
             listed: row.get(14),
             known: row.get(15),

@@ -111,6 +111,70 @@ async fn a_page_is_recorded_once_by_the_server_that_took_it_last() -> Result<()>
 }
 
 #[tokio::test]
+async fn a_pass_keeps_two_thousand_items_and_counts_all() -> Result<()> {
+    let world = World::start().await?;
+    let new = pass_at("2026-01-01T01:00:00Z")?;
+    let cell = world.cell.of(new.id);
+    passes::open(cell, &new, None).await?;
+    let pass = passes::take(world.cell.every(), LEASE).await?;
+    let mut pass = pass.context("a pass")?;
+    let item = |index| ReconcileItem {
+        index,
+        ..page(None).items.remove(0)
+    };
+
+    for next in ["https://shop.example/2", "https://shop.example/3"] {
+        let compared = ComparedPage {
+            items: (0..1_500).map(item).collect(),
+            ..page(Some(next))
+        };
+        assert!(passes::record(cell, &pass, &compared, LEASE).await?);
+        pass.advance(&compared);
+    }
+
+    let items = passes::list_items(cell, (new.id, new.nominal), 5_000).await?;
+    assert_eq!(items.len(), 2_000);
+    let found = passes::find(cell, 1, (new.id, new.nominal)).await?;
+    let found = found.context("the pass")?;
+    let met = |pass: &passes::ReconcilePass| (pass.page, pass.marked_page.clone());
+    assert_eq!(met(&found), met(&pass), "the row and its copy agree");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pass_that_is_given_back_stands_behind_others_and_is_alone_of_its_recurrence()
+-> Result<()> {
+    let world = World::start().await?;
+    let (first, second) = (
+        pass_at("2026-01-01T01:00:00Z")?,
+        pass_at("2026-01-01T02:00:00Z")?,
+    );
+    let asked = NewPass {
+        asked_by: Some("token:ada".to_owned()),
+        ..second.clone()
+    };
+    let cell = world.cell.of(first.id);
+    assert!(passes::open(cell, &first, None).await?);
+    assert!(!passes::open(cell, &second, None).await?, "one is open");
+    assert!(passes::open(cell, &asked, None).await?, "an operator asks");
+
+    let taken = passes::take(world.cell.every(), LEASE).await?;
+    let taken = taken.context("a pass")?;
+    passes::give_back(cell, &taken).await?;
+    let next = passes::take(world.cell.every(), LEASE).await?;
+    let again = passes::take(world.cell.every(), LEASE).await?;
+    let (next, again) = (next.context("a pass")?, again.context("a pass")?);
+    passes::give_back(cell, &taken).await?;
+    let late = passes::take(world.cell.every(), LEASE).await?;
+
+    assert_eq!(taken.new.nominal, first.nominal);
+    assert_eq!(next.new.nominal, asked.nominal, "it was due for longer");
+    assert_eq!((again.new.nominal, again.epoch), (first.nominal, 2));
+    assert!(late.is_none(), "a late server gives nothing back");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_pass_that_is_given_up_is_taken_no_more_and_the_latest_is_kept() -> Result<()> {
     let world = World::start().await?;
     let (old, new) = (

@@ -159,6 +159,7 @@ fn act(shared: &Shared, method: &Method, mode: Mode, call: &Call, query: &str) -
             reply(200, &json!(items))
         }
         Mode::Shop(shop) => reply(200, &orders(shop, query)),
+        Mode::Endless(circle) => reply(200, &endless(circle, query)),
         Mode::Put if reading => match world.state(&call.path) {
             Some(state) => raw(200, state),
             None => bare(404),
@@ -210,6 +211,14 @@ fn orders(shop: Shop, query: &str) -> Value {
     let orders: Vec<Value> = (first..last).map(order).collect();
     let next = (last < all).then(|| (page + 1).to_string());
     json!({ "orders": orders, "next": next })
+}
+
+/// A page that names another one as the next, always.
+fn endless(circle: u32, query: &str) -> Value {
+    let page = query_value(query, "page").and_then(|page| page.parse::<u32>().ok());
+    let next = page.unwrap_or(0).saturating_add(1);
+    let next = if circle == 0 { next } else { next % circle };
+    json!({ "orders": [], "next": next.to_string() })
 }
 
 /// What a hostile destination answers instead: `?nested=N` is so many lists inside each other,

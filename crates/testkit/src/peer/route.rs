@@ -14,6 +14,8 @@ pub(super) enum Mode {
     List(u32),
     /// Orders of a shop, in pages.
     Shop(Shop),
+    /// Empty pages without end, or in a circle of so many.
+    Endless(u32),
 }
 
 /// The orders of a shop.
@@ -99,6 +101,13 @@ impl Route {
                     let (recent, old, now) = (next(), next(), next());
                     return Self {
                         mode: Mode::Shop(Shop { recent, old, now }),
+                        ..route
+                    };
+                }
+                "endless" => {
+                    let circle = number(segments.next());
+                    return Self {
+                        mode: Mode::Endless(circle),
                         ..route
                     };
                 }

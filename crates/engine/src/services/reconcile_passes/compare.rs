@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use semel_flow::release::Reconcile;
 use semel_model::run::RunState;
 use semel_model::storable::without_zero;
-use semel_model::{ClaimId, Fault, RunId, Span};
+use semel_model::{ClaimId, Fault, Key, RunId, Span};
 use semel_store::claims::{self, KnownKey};
 use semel_store::reconcile_passes::{ComparedPage, ItemVerdict, ReconcileItem, ReconcilePass};
 use serde_json::{Value, json};
@@ -29,12 +30,17 @@ const NOTE_CHARS_MAX: usize = 300;
 /// How long before a key may be forgotten its item no longer starts a run, at most.
 const KEEP_MARGIN_SECS: u64 = 60;
 
+/// How far the clock of a server may be behind the database's.
+const CLOCK_SLACK: Duration = Duration::from_secs(1);
+
 /// One page's comparison.
 pub(super) struct Comparison<'a> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) release: &'a Arc<Release>,
     pub(super) reconcile: &'a Reconcile,
     pub(super) pass: &'a ReconcilePass,
+    /// Whether another turn may have begun the page before: it failed, or its server died.
+    pub(super) again: bool,
 }
 
 /// An item with its position in the page.
@@ -99,7 +105,7 @@ impl Comparison<'_> {
                 listed,
             }),
             (None, listed) => {
-                let key = listed.ok().map(|listed| listed.key.text());
+                let key = listed.ok().map(|listed| key_text(&listed.key));
                 Judged::Unreadable(index, key, "`at` is not a time".to_owned())
             }
             (Some(_), Err(problem)) => Judged::Unreadable(index, None, problem),
@@ -148,7 +154,7 @@ impl Comparison<'_> {
                         page.items.push(ReconcileItem {
                             index: candidate.index,
                             verdict: ItemVerdict::Differing,
-                            key: Some(candidate.listed.key.text()),
+                            key: Some(key_text(&candidate.listed.key)),
                             run: Some(found.run),
                             note,
                         });
@@ -159,12 +165,12 @@ impl Comparison<'_> {
         Ok(missing)
     }
 
-    /// Whether this very pass started a run, and a server died before it recorded that.
+    /// Whether this very page started a run, and its turn ended before it recorded that.
     async fn is_started_here(&self, known: &KnownKey) -> Result<bool, Fault> {
         let Some(record) = &known.record else {
             return Ok(false);
         };
-        if self.pass.epoch <= 1 || record.accepted_at < self.pass.opened_at {
+        if !self.again || record.accepted_at + CLOCK_SLACK < self.pass.page_at {
             return Ok(false);
         }
         let by = self.runtime.reconciled_at(known.run, record.accepted_at);
@@ -239,7 +245,7 @@ impl Comparison<'_> {
             Ok(Intake::Ignored | Intake::Stale(_)) => page.counts.left_out += 1,
             Err(IntakeError::Unavailable(error)) => return Err(unavailable(error)),
             Err(error) => {
-                let key = Some(candidate.listed.key.text());
+                let key = Some(key_text(&candidate.listed.key));
                 add_unreadable(page, candidate.index, key, &error.to_string());
             }
         }
@@ -257,7 +263,7 @@ fn add_started(
     page.items.push(ReconcileItem {
         index: candidate.index,
         verdict,
-        key: Some(candidate.listed.key.text()),
+        key: Some(key_text(&candidate.listed.key)),
         run,
         note: None,
     });
@@ -277,6 +283,11 @@ fn add_unreadable(page: &mut ComparedPage, index: i32, key: Option<String>, prob
 /// The database did not answer: the page is compared again.
 fn unavailable(error: impl std::fmt::Display) -> Fault {
     Fault::passing("database-unavailable", error.to_string())
+}
+
+/// A key as its item shows it. A key may hold a zero, which a column of text cannot.
+fn key_text(key: &Key) -> String {
+    without_zero(&key.text()).into_owned()
 }
 
 fn note(text: &str) -> String {

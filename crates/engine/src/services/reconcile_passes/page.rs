@@ -20,6 +20,9 @@ const ITEMS_MAX: usize = 5_000;
 /// The most pages of a pass: a source that always names a next page ends here.
 const PAGES_MAX: i32 = 10_000;
 
+/// After how many runs a pass starts no more: a source that lists what never was ends here.
+const STARTED_MAX: i64 = 50_000;
+
 /// One page of a source's list.
 pub(super) struct ListedPage {
     pub(super) items: Vec<Value>,
@@ -34,10 +37,7 @@ pub(super) async fn read(
     reconcile: &Reconcile,
     pass: &ReconcilePass,
 ) -> Result<ListedPage, Fault> {
-    if pass.page >= PAGES_MAX {
-        let message = format!("the source lists more than {PAGES_MAX} pages");
-        return Err(Fault::permanent("list-too-long", message));
-    }
+    check_bounds(pass)?;
     runtime.know_connections(release).await;
     let request = render(runtime, release, reconcile, pass)?;
     let response = match ask(runtime, release, &request).await {
@@ -46,13 +46,30 @@ pub(super) async fn read(
         Outcome::InDoubt(doubt) => return Err(Fault::passing(doubt.code, doubt.message)),
     };
     let next = response.get("next").and_then(Value::as_str);
-    if next.is_some() && next == pass.next_page.as_deref() {
-        let message = "the source names the same page as the next one";
+    if next.is_some_and(|next| pass.has_met(next)) {
+        let message = "the source names a page as the next one that this pass has read before";
         return Err(Fault::permanent("list-repeats", message));
     }
     let next = next.map(str::to_owned);
     let items = items_of(release, reconcile, response)?;
     Ok(ListedPage { items, next })
+}
+
+/// Whether a pass may read another page.
+fn check_bounds(pass: &ReconcilePass) -> Result<(), Fault> {
+    if pass.page >= PAGES_MAX {
+        let message = format!("the source lists more than {PAGES_MAX} pages");
+        return Err(Fault::permanent("list-too-long", message));
+    }
+    if pass.counts.started >= STARTED_MAX && !pass.new.dry_run {
+        let message = format!(
+            "the pass has started {} runs and starts no more: check what the source lists, then \
+             semel reconcile run {} starts those that are left",
+            pass.counts.started, pass.new.flow
+        );
+        return Err(Fault::permanent("starts-too-many", message));
+    }
+    Ok(())
 }
 
 fn render(
