@@ -179,7 +179,8 @@ where
     }
 }
 
-/// The caller of a request that may reach a route. The only place where a right is checked.
+/// The caller of a request that may reach a route. Further rights are checked in `keys` (to drop a key as
+/// a new intent), in `payloads` (what a response shows), and where tokens are made.
 async fn admit(access: Access, headers: &HeaderMap, app: &App) -> Result<Caller, ApiError> {
     let caller = match access {
         Access::Monitor(_) if !app.pulse.database_answers() => {

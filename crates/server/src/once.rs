@@ -24,6 +24,7 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size};
 
 /// How long a process may be silent that does not say.
@@ -62,7 +63,7 @@ pub(crate) async fn begin(State(app): State<App>, caller: Caller, payload: Paylo
         OnceBegun::Found(found) => BegunOnce {
             first: false,
             hold: None,
-            effect: Some(view(&found)),
+            effect: Some(payloads::of_once(&caller, view(&found))),
         },
     })
 }
@@ -108,7 +109,8 @@ pub(crate) async fn fail(State(app): State<App>, caller: Caller, payload: Payloa
 pub(crate) async fn get(State(app): State<App>, caller: Caller, payload: Payload) -> Answered {
     let (asked, _) = payload.read::<GetOnce>()?;
     let of = subject(&caller, asked.scope, &asked.key)?;
-    answer::ok(&view(&app.engine.get_once(&of).await?))
+    let found = view(&app.engine.get_once(&of).await?);
+    answer::ok(&payloads::of_once(&caller, found))
 }
 
 /// `GET /v1/once/{effect}`: by the key that the destination was sent, of any generation.
@@ -117,7 +119,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) 
     let (cell, namespace_id) = (app.cell().of(key), caller.namespace_id);
     let found = named_effects::find_by_key(cell, namespace_id, key).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::OnceNotFound))?;
-    answer::ok(&view(&found))
+    answer::ok(&payloads::of_once(&caller, view(&found)))
 }
 
 /// `GET /v1/once`.
@@ -135,8 +137,9 @@ pub(crate) async fn list(
     let (every, namespace_id) = (app.cell().every(), caller.namespace_id);
     let found = named_effects::list(every, namespace_id, &filter, after, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let shown = found.iter().map(view);
     answer::ok(&Page {
-        items: found.iter().map(view).collect(),
+        items: shown.map(|it| payloads::of_once(&caller, it)).collect(),
         next: last.map(|last| cursor::write(last.begun_at, last.id.as_uuid())),
     })
 }

@@ -2,7 +2,10 @@
 //! something exists, its state, its keys and its times; what was sent is left out unless the token
 //! has the right `payload` too.
 
-use semel_api::types::{Approval, ChildRun, Duplicate, Effect, Page, Run, RunDetail, Task, Wait};
+use semel_api::types::{
+    Approval, ChildRun, Duplicate, Effect, OnceEffect, Page, ReconcilePass, ReconcilePassDetail,
+    Run, RunDetail, Task, Wait,
+};
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
 use serde::Serialize;
@@ -28,6 +31,17 @@ pub(crate) fn ok<T: HasPayload + Serialize>(holder: &Holder, mut body: T) -> Ans
         body.leave_out();
     }
     answer::ok(&body)
+}
+
+/// What a token may see of a named effect: a script's token also sees what scripts reported.
+pub(crate) fn of_once(holder: &Holder, mut effect: OnceEffect) -> OnceEffect {
+    let is_of_script = effect.run.is_none();
+    if !(holder.may(Right::Payload) || is_of_script && holder.may(Right::Once)) {
+        effect.result = None;
+        effect.fault = effect.fault.take().map(code_of);
+        effect.note = None;
+    }
+    effect
 }
 
 impl<T: HasPayload> HasPayload for Page<T> {
@@ -114,6 +128,22 @@ impl HasPayload for ReplayPreview {
                 message.clear();
             }
         }
+    }
+}
+
+impl HasPayload for ReconcilePass {
+    /// The fault reads `CODE: message`.
+    fn leave_out(&mut self) {
+        if let Some(fault) = &mut self.fault {
+            fault.truncate(fault.find(':').unwrap_or(0));
+        }
+    }
+}
+
+impl HasPayload for ReconcilePassDetail {
+    fn leave_out(&mut self) {
+        self.pass.leave_out();
+        self.items.iter_mut().for_each(|item| item.note = None);
     }
 }
 

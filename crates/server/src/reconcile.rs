@@ -11,13 +11,14 @@ use semel_engine::ReconcileError;
 use semel_model::{FlowName, ScheduleId};
 use semel_store::reconcile_passes::{self as passes, ReconcileItem};
 
-use crate::answer::{self, Answered};
+use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::connections::by;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Params, page_size};
 
 /// `POST /v1/reconcile/{flow}`.
@@ -65,10 +66,8 @@ pub(crate) async fn list(
     let id = ScheduleId::derive(&caller.namespace, &flow);
     let (cell, limit) = (app.cell().of(id), page_size(filter.limit));
     let found = passes::list(cell, caller.namespace_id, id, limit).await?;
-    answer::ok(&Page {
-        items: found.into_iter().map(view).collect(),
-        next: None,
-    })
+    let items = found.into_iter().map(view).collect();
+    payloads::ok(&caller, Page { items, next: None })
 }
 
 /// `GET /v1/reconcile/{flow}/{nominal}`.
@@ -86,10 +85,11 @@ pub(crate) async fn show(
     let found = passes::find(cell, caller.namespace_id, pass).await?;
     let found = found.ok_or_else(missing)?;
     let items = passes::list_items(cell, pass, page_size(filter.limit)).await?;
-    answer::ok(&ReconcilePassDetail {
+    let detail = ReconcilePassDetail {
         pass: view(found),
         items: items.into_iter().map(view_item).collect(),
-    })
+    };
+    payloads::ok(&caller, detail)
 }
 
 fn view(pass: passes::ReconcilePass) -> ReconcilePass {

@@ -108,7 +108,18 @@ pub(crate) async fn apply(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    change(state, caller, plan, headers, payload, "replay apply").await
+    let wanted = |asked: &ChangePlan| PlanChange::Apply {
+        per_second: asked.per_second.map(|rate: i32| rate.clamp(1, 100)),
+    };
+    change(
+        state,
+        caller,
+        plan,
+        headers,
+        payload,
+        ("replay apply", wanted),
+    )
+    .await
 }
 
 /// `POST /v1/replay-plans/{plan}/pause`.
@@ -119,7 +130,16 @@ pub(crate) async fn pause(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    change(state, caller, plan, headers, payload, "replay pause").await
+    let wanted = |_: &ChangePlan| PlanChange::Pause;
+    change(
+        state,
+        caller,
+        plan,
+        headers,
+        payload,
+        ("replay pause", wanted),
+    )
+    .await
 }
 
 /// `POST /v1/replay-plans/{plan}/stop`.
@@ -130,7 +150,16 @@ pub(crate) async fn stop(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    change(state, caller, plan, headers, payload, "replay stop").await
+    let wanted = |_: &ChangePlan| PlanChange::Stop;
+    change(
+        state,
+        caller,
+        plan,
+        headers,
+        payload,
+        ("replay stop", wanted),
+    )
+    .await
 }
 
 async fn change(
@@ -139,23 +168,17 @@ async fn change(
     plan: Named,
     headers: HeaderMap,
     payload: Payload,
-    verb: &'static str,
+    (verb, wanted): (&'static str, fn(&ChangePlan) -> PlanChange),
 ) -> Answered {
     let id: ReplayPlanId = plan.read(Code::PlanNotFound)?;
-    let (ChangePlan { reason, per_second }, body) = payload.read()?;
+    let (asked, body): (ChangePlan, _) = payload.read()?;
     let command = Command {
         verb,
         subject: plan.as_str(),
         body: &body,
         headers: &headers,
     };
-    let wanted = match verb {
-        "replay apply" => PlanChange::Apply {
-            per_second: per_second.map(|rate: i32| rate.clamp(1, 100)),
-        },
-        "replay pause" => PlanChange::Pause,
-        _ => PlanChange::Stop,
-    };
+    let (wanted, reason) = (wanted(&asked), asked.reason);
     let actor = caller.actor();
     let (at, namespace_id) = (app.clone(), caller.namespace_id);
     commands::once(app, &caller, command, async move {

@@ -14,6 +14,7 @@ mod key_audit;
 mod limits;
 mod once;
 mod outages;
+mod payloads;
 mod rate_limit;
 mod records;
 mod replay_runs;
