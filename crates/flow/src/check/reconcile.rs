@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::Check;
 use crate::diagnostic::{Code, Report};
 use crate::expr::{Expr, Scope};
+use crate::lower::keep_of;
 use crate::release::{Flow, Reconcile};
 use crate::steps::{ActionKind, StepKind, db, http};
 use crate::tree::{Record, Value};
@@ -23,7 +24,7 @@ impl<'t> Check<'_, 't, '_> {
         if let Some(list) = reconcile.map("list") {
             self.reconcile_list(list);
         }
-        let (window, keep) = (reconcile.span_of("window"), flow.span_of("keep"));
+        let (window, keep) = (reconcile.span_of("window"), keep_of(flow));
         if let (Some(window), Some(keep)) = (window, keep)
             && window > keep
         {
